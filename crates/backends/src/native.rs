@@ -1,0 +1,118 @@
+//! The embedded backend: Linux namespaces, cgroups and an overlay, made by ourselves.
+//!
+//! A sandbox is a process tree whose PID 1 is the guest, a directory in the home, and a cgroup. There is no mount, no
+//! network device and no other process outside it: when the last process ends, the kernel removes the rest.
+
+mod create;
+mod destroy;
+mod filter;
+mod home;
+mod ids;
+mod probe;
+mod program;
+mod survey;
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use coracle_core::backend::{Created, Found, Order, Placement, Probe};
+use coracle_core::{Backend, Error, Kind, Result, SandboxId, Spec};
+use coracle_images::host::{self, Host};
+use coracle_sys::cgroup::{Group, Layout};
+
+use crate::Setting;
+use home::Home;
+
+/// The moments of making and removing a sandbox at which a crash is tested.
+pub const CRASH_POINTS: &[&str] = &[
+    "native.create.directories",
+    "native.create.cgroup",
+    "native.create.launched",
+    "native.create.mapped",
+    "native.create.ready",
+    "native.destroy.killed",
+    "native.destroy.cgroup",
+    "native.destroy.directories",
+];
+
+/// Sandboxes on this machine, without anything installed.
+#[derive(Debug)]
+pub struct Native {
+    setting: Setting,
+    home: Home,
+    layout: OnceLock<std::io::Result<Layout>>,
+    /// Guests this process started and therefore has to reap.
+    children: Mutex<HashMap<SandboxId, OwnedFd>>,
+}
+
+impl Native {
+    pub fn new(setting: Setting) -> Self {
+        Self { home: Home::new(&setting.home), setting, layout: OnceLock::new(), children: Mutex::default() }
+    }
+
+    /// Returns the machine's cgroups; looked up once, and not before they are needed.
+    fn layout(&self) -> Result<&Layout> {
+        self.layout.get_or_init(Layout::detect).as_ref().map_err(|error| {
+            Error::new(Kind::NotAvailable, format!("could not find the machine's cgroups: {error}"))
+                .hint("run `coracle doctor` to see what is missing")
+        })
+    }
+
+    fn children(&self) -> MutexGuard<'_, HashMap<SandboxId, OwnedFd>> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the layers of the image the spec names.
+    fn image(&self, spec: &Spec) -> Result<Host> {
+        if spec.image != host::NAME {
+            return Err(Error::new(Kind::ImageNotFound, format!("there is no image `{}`", spec.image.escape_debug()))
+                .hint("only `host`, the machine's own programs, is there so far"));
+        }
+        host::prepare(&self.home.images).map_err(|error| Error::internal("could not prepare the `host` image", error))
+    }
+
+    fn group<'a>(&self, layout: &'a Layout, sandbox: &SandboxId) -> Group<'a> {
+        Group::new(layout, &self.parent(), sandbox.as_str())
+    }
+
+    /// Returns where the cgroups of this instance are, in each tree.
+    fn parent(&self) -> std::path::PathBuf {
+        std::path::Path::new("coracle").join(self.setting.instance.as_str())
+    }
+}
+
+impl Backend for Native {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn probe(&self) -> Probe {
+        probe::probe(self.layout())
+    }
+
+    fn prepare(&self, spec: &Spec) -> Result<()> {
+        self.image(spec).map(drop)
+    }
+
+    fn create(&self, order: &Order<'_>) -> Result<Created> {
+        create::create(self, order)
+    }
+
+    fn connect(&self, sandbox: &SandboxId, _placement: &Placement) -> Result<UnixStream> {
+        self.home.connect(sandbox).map_err(|error| {
+            let gone = matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused);
+            let kind = if gone { Kind::NotFound } else { Kind::NotAvailable };
+            Error::new(kind, format!("could not reach the guest of sandbox `{sandbox}`")).caused_by(error)
+        })
+    }
+
+    fn destroy(&self, sandbox: &SandboxId) -> Result<()> {
+        destroy::destroy(self, sandbox)
+    }
+
+    fn survey(&self) -> Result<Vec<Found>> {
+        survey::survey(self)
+    }
+}

@@ -1,0 +1,31 @@
+//! Removing every trace of a sandbox, from any state it may be in.
+
+use std::time::Duration;
+
+use coracle_core::{Error, Result, SandboxId};
+
+use super::Native;
+
+/// Killed processes go at once, unless one is in the middle of writing to a slow disk.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Kills its processes, then removes its cgroup and its directory. In this order: while a process is left, it may
+/// write, and while the cgroup is there, a survey finds it.
+pub fn destroy(native: &Native, sandbox: &SandboxId) -> Result<()> {
+    let crash = native.setting.crash;
+    let failed = |what: &str| {
+        let message = format!("could not {what} of sandbox `{sandbox}`");
+        move |error: std::io::Error| Error::internal(message, error)
+    };
+    let group = native.group(native.layout()?, sandbox);
+    group.kill(PATIENCE).map_err(failed("end the processes"))?;
+    if let Some(guest) = native.children().remove(sandbox) {
+        coracle_sys::signal::reap_descriptor(&guest);
+    }
+    crash("native.destroy.killed");
+    group.remove().map_err(failed("remove the cgroup"))?;
+    crash("native.destroy.cgroup");
+    native.home.remove(sandbox).map_err(failed("remove the directory"))?;
+    crash("native.destroy.directories");
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The port to what makes sandboxes. A backend starts a container with the guest in it, hands back a byte stream to
+//! the guest, and destroys it; everything else is spoken over the stream.
+
+use std::os::unix::net::UnixStream;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::ids::{InstanceId, SandboxId};
+use crate::lease::Epoch;
+use crate::record::Secret;
+use crate::spec::Spec;
+
+/// What a backend needs to find a sandbox again. Only the backend that made it reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Placement(pub serde_json::Value);
+
+/// One sandbox to make.
+#[derive(Debug)]
+pub struct Order<'a> {
+    pub sandbox: &'a SandboxId,
+    pub instance: &'a InstanceId,
+    pub spec: &'a Spec,
+    pub secret: &'a Secret,
+    pub epoch: Epoch,
+}
+
+/// A sandbox that was made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Created {
+    pub placement: Placement,
+    pub profile: Profile,
+}
+
+/// What holds, and what does not and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Profile {
+    pub walls: Vec<Wall>,
+}
+
+/// One defence or limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Wall {
+    pub name: String,
+    pub enforced: bool,
+    /// By what it is enforced, or why it is not.
+    pub how: String,
+    /// What would make it enforced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Whether a backend can be used here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Probe {
+    pub available: bool,
+    /// Why not, where it is not.
+    pub reason: Option<String>,
+    pub profile: Profile,
+}
+
+/// Something of ours that a survey found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub sandbox: SandboxId,
+    /// Its guest is running. Without it only leftovers are there.
+    pub alive: bool,
+    /// What is there, for people: `cgroup`, `directory`, `process`.
+    pub objects: Vec<String>,
+}
+
+/// Makes, reaches and destroys sandboxes of one kind.
+pub trait Backend: Send + Sync {
+    /// Returns the name users choose it by.
+    fn name(&self) -> &'static str;
+
+    /// Tells whether it can be used here and what it would enforce. Makes nothing.
+    fn probe(&self) -> Probe;
+
+    /// Brings what the spec needs beforehand, such as its image. May take long; calling it twice costs little.
+    fn prepare(&self, spec: &Spec) -> Result<()>;
+
+    /// Starts a sandbox whose guest answers when this returns.
+    ///
+    /// A row in state `creating` exists already. On error nothing of it is left, as far as that could be done;
+    /// `destroy` finishes what could not. A limit in `spec.limits.required` that cannot be enforced and is not in
+    /// `allow_missing` is refused before anything is made.
+    fn create(&self, order: &Order<'_>) -> Result<Created>;
+
+    /// Opens a new stream to the guest. Fails with `not_found` if the guest is gone.
+    fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream>;
+
+    /// Removes every trace. Succeeds if there is none; works without a placement, from any half-made state.
+    fn destroy(&self, sandbox: &SandboxId) -> Result<()>;
+
+    /// Lists every sandbox of this instance that has left anything on the machine, and nothing of others.
+    fn survey(&self) -> Result<Vec<Found>>;
+}

@@ -1,0 +1,98 @@
+//! The one error every door shows: a stable kind, what was attempted, a hint, and details for machines.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// Shorthand for results of operations.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// What kind of failure it is. The names are stable and the same on every door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Invalid,
+    NotFound,
+    NotOwner,
+    StaleEpoch,
+    LentOut,
+    Conflict,
+    LimitExceeded,
+    ImageNotFound,
+    ImageNotAllowed,
+    NotAvailable,
+    Unsupported,
+    StartFailed,
+    ExecutionFailed,
+    Timeout,
+    Aborted,
+    EgressDenied,
+    Internal,
+}
+
+/// A failed operation.
+///
+/// A command that fails, times out or is killed is not one of these; it is an outcome.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    pub kind: Kind,
+    pub message: String,
+    pub hint: Option<String>,
+    pub details: Map<String, Value>,
+    #[source]
+    source: Option<Source>,
+}
+
+impl Error {
+    /// Makes an error that says what was attempted and on what.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: None, details: Map::new(), source: None }
+    }
+
+    /// Refuses input: `what` was wrong with `field`.
+    pub fn invalid(field: &str, what: impl std::fmt::Display) -> Self {
+        Self::new(Kind::Invalid, format!("`{field}` {what}")).detail("field", field)
+    }
+
+    /// Reports a fault of ours or of the machine.
+    pub fn internal(message: impl Into<String>, source: impl Into<Source>) -> Self {
+        Self::new(Kind::Internal, message).caused_by(source)
+    }
+
+    /// Adds what the user can do about it.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds a fact for machines.
+    pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(name.into(), value.into());
+        self
+    }
+
+    /// Chains the cause; doors print the chain, once.
+    pub fn caused_by(mut self, source: impl Into<Source>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// Returns the message with its causes, outermost first.
+    pub fn chain(&self) -> String {
+        let mut text = self.message.clone();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+
+    /// Returns the object every door shows under `error`.
+    pub fn to_json(&self) -> Value {
+        json!({"error": {"kind": self.kind, "message": self.chain(), "hint": self.hint, "details": self.details}})
+    }
+}

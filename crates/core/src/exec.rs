@@ -1,0 +1,48 @@
+//! What an exec is asked to do and how it ended.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How an exec ended. A failing command is a value, never an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Outcome {
+    Exited {
+        code: i32,
+    },
+    Signalled {
+        signal: i32,
+    },
+    OomKilled,
+    TimedOut,
+    Stopped,
+    /// The sandbox went away before the end was seen.
+    Lost,
+}
+
+impl Outcome {
+    /// Returns the exit code, if it exited by itself.
+    pub fn exit_code(self) -> Option<i32> {
+        match self {
+            Self::Exited { code } => Some(code),
+            Self::Signalled { .. } | Self::OomKilled | Self::TimedOut | Self::Stopped | Self::Lost => None,
+        }
+    }
+}
+
+/// A limit that was enforced while an exec ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitHit {
+    Memory,
+    Pids,
+    WallTime,
+    Output,
+}
+
+/// The part of the output that was not kept: from chunk `from` on, `bytes` in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Truncation {
+    pub from: u64,
+    pub bytes: u64,
+}

@@ -1,0 +1,144 @@
+//! Names of things: sandboxes, execs, runs, instances and session keys. Made from raw input once, at the edge.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// Longest id a caller may choose: leaves room for a prefix within a 255-byte file name.
+const CHOSEN_MAX: usize = 128;
+
+/// Defines an id with a prefix that the system makes up and that sorts by time of creation.
+macro_rules! id_type {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $field:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(#[schemars(length(min = 1, max = 128))] String);
+
+        impl $name {
+            /// Makes a fresh id from the time and 80 random bits.
+            pub fn generate(now: Timestamp, random: [u8; 10]) -> Self {
+                Self(format!(concat!($prefix, "{}"), sortable(now, random)))
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Error;
+
+            fn try_from(text: String) -> Result<Self> {
+                text.parse()
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self> {
+                check(text, $field)?;
+                Ok(Self(text.to_owned()))
+            }
+        }
+    };
+}
+
+id_type!(
+    /// Names a sandbox.
+    SandboxId, "sbx_", "sandbox_id"
+);
+id_type!(
+    /// Names one command within a sandbox; the caller may choose it.
+    ExecId, "exec_", "exec_id"
+);
+id_type!(
+    /// Names the unit that owns sandboxes; the caller may choose it.
+    RunId, "run_", "run"
+);
+id_type!(
+    /// Names one home of coracle, so that two on one machine leave each other's sandboxes alone.
+    InstanceId, "ins_", "instance"
+);
+
+/// The name by which a run finds its sandbox again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+pub struct SessionKey(#[schemars(length(min = 1, max = 256))] String);
+
+impl SessionKey {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<SessionKey> for String {
+    fn from(key: SessionKey) -> Self {
+        key.0
+    }
+}
+
+impl TryFrom<String> for SessionKey {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl FromStr for SessionKey {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let printable = !text.is_empty() && text.len() <= 256 && !text.chars().any(char::is_control);
+        match printable {
+            true => Ok(Self(text.to_owned())),
+            false => Err(Error::invalid("session_key", "must be 1 to 256 bytes without control characters")),
+        }
+    }
+}
+
+/// Ids become file and cgroup names, so the grammar holds nothing a path or a shell could read otherwise.
+fn check(text: &str, field: &str) -> Result<()> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'@');
+    let first = text.as_bytes().first().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    if first && text.len() <= CHOSEN_MAX && text.bytes().all(allowed) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        field,
+        "must be 1 to 128 letters, digits, `_`, `-`, `.`, `:` or `@`, starting with a letter or digit",
+    ))
+}
+
+/// Returns 26 characters that sort by time: 48 bits of milliseconds, then 80 random bits.
+fn sortable(now: Timestamp, random: [u8; 10]) -> String {
+    let tail = random.iter().fold(0u128, |bits, byte| bits << 8 | u128::from(*byte));
+    let bits = u128::from(now.as_millis()) << 80 | tail;
+    (0..26).rev().map(|index| ALPHABET[(bits >> (index * 5) & 31) as usize] as char).collect()
+}

@@ -1,0 +1,34 @@
+//! The words of coracle and its pure rules, and the ports everything else plugs into.
+//!
+//! Nothing here touches a clock, a file, a socket or the environment: ownership, lifecycle and reconciliation are
+//! functions from what is known to what shall be done, so the shipping code is what the property tests run.
+
+pub mod backend;
+pub mod bytes;
+pub mod clock;
+pub mod duration;
+pub mod error;
+pub mod exec;
+pub mod ids;
+pub mod lease;
+pub mod lifecycle;
+pub mod limits;
+pub mod policy;
+pub mod reconcile;
+pub mod record;
+pub mod spec;
+pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use backend::Backend;
+pub use clock::{Clock, Timestamp};
+pub use error::{Error, Kind, Result};
+pub use ids::{ExecId, InstanceId, RunId, SandboxId, SessionKey};
+pub use lease::{Claim, Epoch, Lease};
+pub use lifecycle::State;
+pub use limits::Limits;
+pub use policy::Policy;
+pub use record::Record;
+pub use spec::Spec;
+pub use store::Store;

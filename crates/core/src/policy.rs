@@ -1,0 +1,31 @@
+//! What the operator allows and what is used where a caller is silent. Comes from configuration, never from a caller.
+
+use std::time::Duration;
+
+use crate::limits::Ranges;
+
+/// The operator's rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    pub limits: Ranges,
+    /// Wall time of an exec that names none.
+    pub exec_timeout: Duration,
+    /// The most wall time an exec may ask for.
+    pub exec_timeout_max: Duration,
+    /// Time between TERM and KILL at a deadline.
+    pub grace: Duration,
+    /// The image of a sandbox that names none.
+    pub image: String,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            limits: Ranges::default(),
+            exec_timeout: Duration::from_secs(5 * 60),
+            exec_timeout_max: Duration::from_secs(4 * 3600),
+            grace: Duration::from_secs(2),
+            image: "host".to_owned(),
+        }
+    }
+}

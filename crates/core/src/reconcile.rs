@@ -1,0 +1,144 @@
+//! What to do when records and reality disagree: a join of both, in both directions. Only decides; whoever carries a
+//! plan out takes the work lock of each sandbox first and looks at its record once more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::backend::Found;
+use crate::clock::Timestamp;
+use crate::ids::SandboxId;
+use crate::lifecycle::State;
+use crate::record::Record;
+
+/// How long an object without a record is kept for a person to look at.
+pub const QUARANTINE: Duration = Duration::from_secs(24 * 3600);
+
+/// What a plan depends on besides records and objects.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    pub now: Timestamp,
+    /// The boot the machine is in.
+    pub boot: &'a str,
+    /// Sandboxes someone is working on, and those whose record changed during the survey. Strictly left alone.
+    pub busy: &'a BTreeSet<SandboxId>,
+    /// How long quarantined sandboxes are kept; [`QUARANTINE`] unless configured.
+    pub quarantine: Duration,
+    /// How long records of ended sandboxes are kept.
+    pub retention: Duration,
+}
+
+impl Facts<'_> {
+    /// Returns the time before which ended records are forgotten.
+    ///
+    /// Forget only after the plan was carried out: an object that outlived its record would be quarantined.
+    pub fn forget_before(&self) -> Timestamp {
+        let retention = u64::try_from(self.retention.as_millis()).unwrap_or(u64::MAX);
+        Timestamp::from_millis(self.now.as_millis().saturating_sub(retention))
+    }
+}
+
+/// What shall be done about one sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Destroy what is there, then record that it could not be started.
+    Fail { id: SandboxId, reason: Reason },
+    /// Record that it vanished, then destroy what is there.
+    Lose { id: SandboxId, reason: Reason },
+    /// Record that saving it failed; the sandbox lives and can be used again.
+    Revive { id: SandboxId },
+    /// Destroy it, then record that it is gone.
+    Finish { id: SandboxId },
+    /// Destroy what is there; the record stays as it is.
+    Sweep { id: SandboxId },
+    /// Make a record in state `quarantined`; what is there stays.
+    Quarantine { id: SandboxId },
+    /// Record that it shall go, destroy it, record that it is gone.
+    Expire { id: SandboxId },
+}
+
+impl Action {
+    /// Returns the sandbox it is about.
+    pub fn sandbox(&self) -> &SandboxId {
+        match self {
+            Self::Fail { id, .. }
+            | Self::Lose { id, .. }
+            | Self::Revive { id }
+            | Self::Finish { id }
+            | Self::Sweep { id }
+            | Self::Quarantine { id }
+            | Self::Expire { id } => id,
+        }
+    }
+}
+
+/// Why a sandbox is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    #[error("whoever was making it stopped before it was done")]
+    Abandoned,
+    #[error("the machine was restarted")]
+    Restarted,
+    #[error("its guest is gone: it was idle for too long, or it was killed")]
+    GuestGone,
+}
+
+/// Decides what brings records and reality together; at most one action for each sandbox.
+///
+/// Call it for one backend at a time, with all records of that backend, ended ones included, and only if its survey
+/// succeeded: silence of a backend is not absence. Read the records, then survey, then read the records again: a
+/// record comes before its object, so the second reading knows every object that was found. Pass that one, and add
+/// to `busy` what differs between the two: such a sandbox may have started after the survey.
+pub fn plan(records: &[Record], found: &[Found], facts: &Facts<'_>) -> Vec<Action> {
+    let mut alive = BTreeMap::new();
+    for object in found {
+        *alive.entry(&object.sandbox).or_insert(false) |= object.alive;
+    }
+    let known: BTreeSet<_> = records.iter().map(|record| &record.id).collect();
+
+    let of_records =
+        records.iter().filter_map(|record| for_record(record, Presence::of(record, &alive), facts));
+    let of_objects =
+        alive.keys().filter(|id| !known.contains(**id)).map(|id| Action::Quarantine { id: (*id).clone() });
+    of_records.chain(of_objects).filter(|action| !facts.busy.contains(action.sandbox())).collect()
+}
+
+/// What the survey saw of a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Nothing,
+    Leftovers,
+    Guest,
+}
+
+impl Presence {
+    fn of(record: &Record, alive: &BTreeMap<&SandboxId, bool>) -> Self {
+        match alive.get(&record.id) {
+            None => Self::Nothing,
+            Some(false) => Self::Leftovers,
+            Some(true) => Self::Guest,
+        }
+    }
+}
+
+fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<Action> {
+    let id = record.id.clone();
+    match record.state {
+        State::Creating | State::Resuming => Some(Action::Fail { id, reason: Reason::Abandoned }),
+        // The boot is looked at first: after a restart a process that looks like the guest is somebody else's.
+        State::Ready | State::Paused | State::Hibernating if record.boot != facts.boot => {
+            Some(Action::Lose { id, reason: Reason::Restarted })
+        }
+        State::Ready | State::Paused | State::Hibernating if presence != Presence::Guest => {
+            Some(Action::Lose { id, reason: Reason::GuestGone })
+        }
+        State::Ready | State::Paused => None,
+        State::Hibernating => Some(Action::Revive { id }),
+        State::Destroying | State::DestroyFailed => Some(Action::Finish { id }),
+        State::Quarantined => {
+            (facts.now.since(record.created_at) > facts.quarantine).then_some(Action::Expire { id })
+        }
+        State::Hibernated | State::Destroyed | State::Failed | State::Lost => {
+            (presence != Presence::Nothing).then_some(Action::Sweep { id })
+        }
+    }
+}

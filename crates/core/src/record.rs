@@ -1,0 +1,42 @@
+//! The row a sandbox has in the store.
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::{Placement, Profile};
+use crate::clock::Timestamp;
+use crate::ids::{SandboxId, SessionKey};
+use crate::lease::Lease;
+use crate::lifecycle::State;
+use crate::spec::Spec;
+
+/// Everything known of a sandbox from outside it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub id: SandboxId,
+    pub state: State,
+    pub key: Option<SessionKey>,
+    pub lease: Lease,
+    pub spec: Spec,
+    pub backend: String,
+    /// Where the backend finds it again; absent until it is there.
+    pub placement: Option<Placement>,
+    /// What was observed to be enforced when it started.
+    pub profile: Option<Profile>,
+    pub secret: Secret,
+    /// The boot of the machine it was made under; processes do not outlive that.
+    pub boot: String,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    /// Why it is in the state it is in, for people.
+    pub reason: Option<String>,
+}
+
+/// The proof that a caller of the guest is the host. Never shown.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(pub [u8; 32]);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}

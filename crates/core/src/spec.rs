@@ -1,0 +1,227 @@
+//! What a sandbox shall be: what a caller writes, and the checked value everything else works with.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Kind, Result};
+use crate::limits::{Limit, Limits, LimitsInput};
+use crate::policy::Policy;
+
+/// Where the work is, unless the caller says otherwise.
+pub const WORKSPACE: &str = "/workspace";
+/// The longest path the kernel takes, its terminator included.
+pub const PATH_MAX: usize = 4096;
+/// Bounds of one `env` block: what `execve` takes for a single string, and a generous total.
+const ENV_VALUE_MAX: usize = 128 << 10;
+const ENV_TOTAL_MAX: usize = 512 << 10;
+/// A label is for people and scripts to find things by, not a place to keep data.
+const LABELS_MAX: usize = 64;
+const LABEL_LEN_MAX: usize = 256;
+
+/// A sandbox as a caller describes it. Everything may be absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SpecInput {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<Runtime>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Where commands start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workdir: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsChoice>,
+    /// `none`, `open` or `allow=HOST,…`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<MountInput>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub privileges: Option<Privileges>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// How long the sandbox may be idle, as in `15m`; another way to write `limits.timeout_seconds`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Limits that were written but may go unenforced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow_missing: Vec<Limit>,
+}
+
+/// Limits, or the explicit word that there are none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum LimitsChoice {
+    Word(Unlimited),
+    Limits(LimitsInput),
+}
+
+/// The word `unlimited`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unlimited {
+    Unlimited,
+}
+
+/// A directory brought into the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MountInput {
+    pub source: String,
+    pub target: String,
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+/// A language whose interpreter the caller wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Runtime {
+    Python,
+    Node,
+    Bash,
+}
+
+/// What commands may do beyond the least.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Privileges {
+    /// No capability at all.
+    #[default]
+    Minimal,
+    /// The namespaced ones package managers need: changing owners and users inside the sandbox.
+    Install,
+}
+
+/// A checked specification, as stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spec {
+    pub image: String,
+    pub runtime: Option<Runtime>,
+    pub env: BTreeMap<String, String>,
+    pub workdir: String,
+    pub limits: Limits,
+    pub privileges: Privileges,
+    pub backend: Option<String>,
+    pub labels: BTreeMap<String, String>,
+    pub allow_missing: Vec<Limit>,
+}
+
+impl Spec {
+    /// Checks what a caller wrote against the policy and fills in the rest.
+    pub fn resolve(input: SpecInput, policy: &Policy) -> Result<Self> {
+        let unsupported =
+            |what: &str| Err(Error::new(Kind::Unsupported, format!("{what} is not supported yet")));
+        match input.network.as_deref() {
+            None | Some("none") => {}
+            Some(other) => return unsupported(&format!("network `{}`", other.escape_debug())),
+        }
+        if !input.mounts.is_empty() {
+            return unsupported("mounting a directory");
+        }
+        check_env("env", &input.env)?;
+        check_labels(&input.labels)?;
+        let workdir = input.workdir.unwrap_or_else(|| WORKSPACE.to_owned());
+        check_absolute("workdir", &workdir)?;
+
+        Ok(Self {
+            image: input.image.unwrap_or_else(|| policy.image.clone()),
+            runtime: input.runtime,
+            env: input.env,
+            workdir,
+            limits: resolve_limits(input.limits, input.ttl.as_deref(), policy)?,
+            privileges: input.privileges.unwrap_or_default(),
+            backend: input.backend,
+            labels: input.labels,
+            allow_missing: input.allow_missing,
+        })
+    }
+}
+
+fn resolve_limits(choice: Option<LimitsChoice>, ttl: Option<&str>, policy: &Policy) -> Result<Limits> {
+    let mut limits = match &choice {
+        None => Limits::resolve(&LimitsInput::default(), &policy.limits)?,
+        Some(LimitsChoice::Limits(input)) => Limits::resolve(input, &policy.limits)?,
+        Some(LimitsChoice::Word(Unlimited::Unlimited)) => Limits::unlimited(&policy.limits),
+    };
+    let Some(ttl) = ttl else { return Ok(limits) };
+    if matches!(&choice, Some(LimitsChoice::Limits(LimitsInput { timeout_seconds: Some(_), .. }))) {
+        return Err(Error::invalid(
+            "ttl",
+            "and `limits.timeout_seconds` say the same thing; write one of them",
+        ));
+    }
+    let seconds = crate::duration::parse(ttl)?.as_millis().div_ceil(1000);
+    let max = policy.limits.timeout_seconds.max;
+    if !(1..=u128::from(max)).contains(&seconds) {
+        return Err(Error::invalid("ttl", format!("is {seconds} s, outside 1 to {max} s")));
+    }
+    limits.timeout_seconds = seconds as u64;
+    Ok(limits)
+}
+
+/// Refuses names and values that `execve` could not carry or would read otherwise.
+pub fn check_env(field: &str, env: &BTreeMap<String, String>) -> Result<()> {
+    let mut total = 0;
+    for (name, value) in env {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(Error::invalid(field, format!("has the impossible name `{}`", name.escape_debug())));
+        }
+        if value.contains('\0') {
+            return Err(Error::invalid(field, format!("has a NUL byte in `{}`", name.escape_debug())));
+        }
+        if name.len() + value.len() > ENV_VALUE_MAX {
+            return Err(Error::invalid(
+                field,
+                format!("has more than {ENV_VALUE_MAX} bytes in `{}`", name.escape_debug()),
+            ));
+        }
+        total += name.len() + value.len() + 2;
+    }
+    match total > ENV_TOTAL_MAX {
+        true => Err(Error::invalid(field, format!("has more than {ENV_TOTAL_MAX} bytes in all"))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses paths that are not absolute, too long, or hold a NUL byte.
+pub fn check_absolute(field: &str, path: &str) -> Result<()> {
+    check_path(field, path)?;
+    match path.starts_with('/') {
+        true => Ok(()),
+        false => Err(Error::invalid(field, "must be an absolute path")),
+    }
+}
+
+/// Refuses paths no kernel call could take.
+pub fn check_path(field: &str, path: &str) -> Result<()> {
+    if path.is_empty() {
+        return Err(Error::invalid(field, "is empty"));
+    }
+    if path.contains('\0') {
+        return Err(Error::invalid(field, "holds a NUL byte"));
+    }
+    match path.len() < PATH_MAX {
+        true => Ok(()),
+        false => Err(Error::invalid(field, format!("has {} bytes, more than {}", path.len(), PATH_MAX - 1))),
+    }
+}
+
+fn check_labels(labels: &BTreeMap<String, String>) -> Result<()> {
+    if labels.len() > LABELS_MAX {
+        return Err(Error::invalid("labels", format!("has more than {LABELS_MAX} entries")));
+    }
+    match labels.iter().find(|(name, value)| name.is_empty() || name.len() + value.len() > LABEL_LEN_MAX) {
+        Some((name, _)) => Err(Error::invalid(
+            "labels",
+            format!("has `{}`, empty or over {LABEL_LEN_MAX} bytes", name.escape_debug()),
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,71 @@
+//! The port to durable state.
+
+use crate::error::Result;
+use crate::ids::{InstanceId, SandboxId, SessionKey};
+use crate::record::Record;
+
+/// How much an acknowledged change is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Survives a crash of coracle. A reboot makes it meaningless anyway.
+    Process,
+    /// Survives power loss: ownership, and what workflows and hibernation promise.
+    Power,
+}
+
+/// What an atomic open found or made.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Opened {
+    Created(Record),
+    Existing(Record),
+}
+
+/// Held while a sandbox is being made or destroyed. Dropping it, or dying, lets go.
+pub trait Work: Send {}
+
+/// Which records a listing wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Those that are not `destroyed` or `failed`.
+    Live,
+    All,
+}
+
+/// Keeps records. Safe to use from many threads and processes at once.
+pub trait Store: Send + Sync {
+    /// Returns the id of this home; the same for as long as the home exists.
+    fn instance(&self) -> Result<InstanceId>;
+
+    /// Inserts the record, unless a live one with the same session key is there; then returns that one.
+    ///
+    /// Atomic: of any number of callers with one key exactly one gets `Created`.
+    fn open(&self, record: Record) -> Result<Opened>;
+
+    /// Returns the record, or `None` if there never was one.
+    fn find(&self, id: &SandboxId) -> Result<Option<Record>>;
+
+    /// Returns the live record with this session key.
+    fn find_key(&self, key: &SessionKey) -> Result<Option<Record>>;
+
+    /// Returns records, oldest first.
+    fn list(&self, which: Which) -> Result<Vec<Record>>;
+
+    /// Changes a record by `decide`, in one transaction no other writer can come between.
+    ///
+    /// An error from `decide` leaves the record as it was and is returned. An unknown id is `not_found`.
+    fn update(
+        &self,
+        id: &SandboxId,
+        durability: Durability,
+        decide: &mut dyn FnMut(Record) -> Result<Record>,
+    ) -> Result<Record>;
+
+    /// Forgets ended records that changed last before `before`; returns how many.
+    fn forget(&self, before: crate::clock::Timestamp) -> Result<usize>;
+
+    /// Takes the right to make or destroy this sandbox, waiting for whoever has it.
+    fn work_on(&self, id: &SandboxId) -> Result<Box<dyn Work>>;
+
+    /// Takes that right if nobody has it, without waiting.
+    fn try_work_on(&self, id: &SandboxId) -> Result<Option<Box<dyn Work>>>;
+}

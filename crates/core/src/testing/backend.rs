@@ -1,0 +1,227 @@
+//! A backend in memory whose guests speak the wire protocol, with faults on request.
+
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::json;
+
+use super::guest::Guest;
+use super::sample;
+use crate::backend::{Backend, Created, Found, Order, Placement, Probe, Profile, Wall};
+use crate::error::{Error, Kind, Result};
+use crate::ids::{InstanceId, SandboxId};
+use crate::spec::Spec;
+
+/// A moment in the work of the fake backend at which something can go wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    Prepare,
+    /// Before anything was made.
+    Create,
+    /// The sandbox's directory is there, its guest is not.
+    DirectoryMade,
+    /// The guest answers, the caller has not heard of it.
+    GuestStarted,
+    Connect,
+    /// Before anything was removed.
+    Destroy,
+    /// The guest is dead, the directory is still there.
+    GuestKilled,
+    Survey,
+}
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The call returns an error and leaves what it had made: callers must not rely on a tidy failure.
+    Fail,
+    /// The caller dies: the call unwinds with [`Crash`], to be caught by [`crashes`].
+    Crash,
+}
+
+/// What a crashed caller unwinds with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crash;
+
+/// Tells whether the deed ended in a [`Crash`]. Other panics go on.
+pub fn crashes(deed: impl FnOnce()) -> bool {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(deed)) {
+        Ok(()) => false,
+        Err(payload) if payload.is::<Crash>() => true,
+        Err(payload) => std::panic::resume_unwind(payload),
+    }
+}
+
+/// A strict backend in memory. Clones share it, as processes share a machine.
+///
+/// It panics on what no caller may do: making a sandbox twice or for another instance, connecting with a placement
+/// that is not its own.
+#[derive(Debug, Clone)]
+pub struct FakeBackend {
+    instance: InstanceId,
+    machine: Arc<Machine>,
+}
+
+#[derive(Debug, Default)]
+struct Machine {
+    sandboxes: Mutex<BTreeMap<SandboxId, Resident>>,
+    faults: Mutex<BTreeMap<Step, Fault>>,
+    boots: AtomicU64,
+    creates: AtomicU64,
+}
+
+/// What is on the machine of one sandbox: always a directory, and perhaps a guest.
+#[derive(Debug)]
+struct Resident {
+    instance: InstanceId,
+    guest: Option<Guest>,
+}
+
+impl FakeBackend {
+    /// Returns a backend on a machine of its own.
+    pub fn new(instance: InstanceId) -> Self {
+        Self { instance, machine: Arc::default() }
+    }
+
+    /// Returns the backend of another instance on the same machine.
+    pub fn beside(&self, instance: InstanceId) -> Self {
+        Self { instance, machine: self.machine.clone() }
+    }
+
+    /// Makes the next call that reaches `step` go wrong, once.
+    pub fn fail_at(&self, step: Step, fault: Fault) {
+        lock(&self.machine.faults).insert(step, fault);
+    }
+
+    /// Kills the guest and leaves its directory, as the idle switch or a killer would.
+    pub fn kill_guest(&self, sandbox: &SandboxId) {
+        let guest = lock(&self.machine.sandboxes).get_mut(sandbox).and_then(|resident| resident.guest.take());
+        guest.expect("a guest that is killed was alive").die();
+    }
+
+    /// Kills every guest on the machine.
+    pub fn reboot(&self) {
+        for resident in lock(&self.machine.sandboxes).values_mut() {
+            if let Some(guest) = resident.guest.take() {
+                guest.die();
+            }
+        }
+    }
+
+    /// Puts a sandbox there that nobody has a record of.
+    pub fn plant(&self, sandbox: &SandboxId) {
+        let guest = Guest::boot(sample::record().secret, 1, self.next_boot(), Vec::new());
+        let resident = Resident { instance: self.instance.clone(), guest: Some(guest) };
+        lock(&self.machine.sandboxes).insert(sandbox.clone(), resident);
+    }
+
+    /// Returns how many sandboxes were ever made on the machine.
+    pub fn creates(&self) -> u64 {
+        self.machine.creates.load(Ordering::SeqCst)
+    }
+
+    fn next_boot(&self) -> u64 {
+        self.machine.boots.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn reach(&self, step: Step) -> Result<()> {
+        match lock(&self.machine.faults).remove(&step) {
+            None => Ok(()),
+            Some(Fault::Fail) => Err(Error::new(Kind::StartFailed, format!("told to fail at {step:?}"))),
+            // Past the panic hook: a crash that was asked for is no news.
+            Some(Fault::Crash) => std::panic::resume_unwind(Box::new(Crash)),
+        }
+    }
+
+    fn insert_directory(&self, order: &Order<'_>) {
+        let resident = Resident { instance: self.instance.clone(), guest: None };
+        let before = lock(&self.machine.sandboxes).insert(order.sandbox.clone(), resident);
+        assert!(before.is_none(), "sandbox `{}` was made twice", order.sandbox);
+    }
+}
+
+impl Backend for FakeBackend {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn probe(&self) -> Probe {
+        Probe { available: true, reason: None, profile: profile() }
+    }
+
+    fn prepare(&self, _spec: &Spec) -> Result<()> {
+        self.reach(Step::Prepare)
+    }
+
+    fn create(&self, order: &Order<'_>) -> Result<Created> {
+        assert_eq!(*order.instance, self.instance, "a sandbox was ordered for another instance");
+        self.reach(Step::Create)?;
+        self.machine.creates.fetch_add(1, Ordering::SeqCst);
+        self.insert_directory(order);
+        self.reach(Step::DirectoryMade)?;
+        let env =
+            order.spec.env.iter().map(|(name, value)| (name.clone().into(), value.clone().into())).collect();
+        let guest = Guest::boot(order.secret.clone(), order.epoch.0, self.next_boot(), env);
+        if let Some(resident) = lock(&self.machine.sandboxes).get_mut(order.sandbox) {
+            resident.guest = Some(guest);
+        }
+        self.reach(Step::GuestStarted)?;
+        Ok(Created { placement: Placement(json!({ "fake": order.sandbox })), profile: profile() })
+    }
+
+    fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream> {
+        self.reach(Step::Connect)?;
+        assert_eq!(
+            placement.0,
+            json!({ "fake": sandbox }),
+            "connecting to `{sandbox}` with another's placement"
+        );
+        let guest = lock(&self.machine.sandboxes).get(sandbox).and_then(|resident| resident.guest.clone());
+        guest.and_then(|guest| guest.connect()).ok_or_else(|| {
+            Error::new(Kind::NotFound, format!("could not connect to sandbox `{sandbox}`: its guest is gone"))
+        })
+    }
+
+    fn destroy(&self, sandbox: &SandboxId) -> Result<()> {
+        self.reach(Step::Destroy)?;
+        let guest = lock(&self.machine.sandboxes).get_mut(sandbox).and_then(|resident| {
+            assert_eq!(resident.instance, self.instance, "sandbox `{sandbox}` is another instance's");
+            resident.guest.take()
+        });
+        if let Some(guest) = guest {
+            guest.die();
+        }
+        self.reach(Step::GuestKilled)?;
+        lock(&self.machine.sandboxes).remove(sandbox);
+        Ok(())
+    }
+
+    fn survey(&self) -> Result<Vec<Found>> {
+        self.reach(Step::Survey)?;
+        let sandboxes = lock(&self.machine.sandboxes);
+        let ours = sandboxes.iter().filter(|(_, resident)| resident.instance == self.instance);
+        Ok(ours.map(|(id, resident)| found(id, resident)).collect())
+    }
+}
+
+fn found(sandbox: &SandboxId, resident: &Resident) -> Found {
+    let alive = resident.guest.as_ref().is_some_and(Guest::is_alive);
+    let objects: &[&str] = if alive { &["directory", "process"] } else { &["directory"] };
+    Found { sandbox: sandbox.clone(), alive, objects: objects.iter().map(ToString::to_string).collect() }
+}
+
+fn profile() -> Profile {
+    let wall = |name: &str| Wall {
+        name: name.to_owned(),
+        enforced: true,
+        how: "it is not real".to_owned(),
+        hint: None,
+    };
+    Profile { walls: ["cpu", "memory", "pids", "disk"].map(wall).to_vec() }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

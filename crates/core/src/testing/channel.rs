@@ -1,0 +1,42 @@
+//! Whole frames over a stream, for both ends. Each end knows what message it expects.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use coracle_wire::{Decoder, FrameError};
+
+/// A stream and the bytes of it that are not a frame yet.
+#[derive(Debug)]
+pub struct Channel {
+    stream: UnixStream,
+    decoder: Decoder,
+}
+
+impl Channel {
+    pub fn new(stream: UnixStream) -> Self {
+        Self { stream, decoder: Decoder::default() }
+    }
+
+    /// Sends a frame as `encode` returned it.
+    pub fn send(&mut self, frame: Result<Vec<u8>, FrameError>) -> io::Result<()> {
+        self.stream.write_all(&frame.map_err(garbled)?)
+    }
+
+    /// Returns the payload of the next frame, or `None` if the other end has closed.
+    pub fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let mut buffer = [0; 16 << 10];
+        loop {
+            if let Some(payload) = self.decoder.next_payload().map_err(garbled)? {
+                return Ok(Some(payload.to_vec()));
+            }
+            match self.stream.read(&mut buffer)? {
+                0 => return Ok(None),
+                count => self.decoder.push(&buffer[..count]),
+            }
+        }
+    }
+}
+
+pub fn garbled(error: FrameError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}

@@ -1,0 +1,40 @@
+//! A clock that stands still until a test moves it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::clock::{Clock, Timestamp};
+
+/// A clock moved by hand. Clones show the same time.
+#[derive(Debug, Clone)]
+pub struct ManualClock(Arc<AtomicU64>);
+
+impl ManualClock {
+    pub fn at(now: Timestamp) -> Self {
+        Self(Arc::new(AtomicU64::new(now.as_millis())))
+    }
+
+    /// Moves it forward.
+    pub fn advance(&self, by: Duration) {
+        self.0.fetch_add(by.as_millis() as u64, Ordering::SeqCst);
+    }
+
+    /// Moves it anywhere, also back, as an administrator would.
+    pub fn set(&self, now: Timestamp) {
+        self.0.store(now.as_millis(), Ordering::SeqCst);
+    }
+}
+
+impl Default for ManualClock {
+    /// Starts in November 2023, far from the edges of time.
+    fn default() -> Self {
+        Self::at(Timestamp::from_millis(1_700_000_000_000))
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}

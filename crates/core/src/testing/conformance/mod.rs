@@ -1,0 +1,26 @@
+//! What every implementation of a port must do, as tests that run against any of them.
+//!
+//! An implementation runs a suite by one line: `store_conformance!(make)` or `backend_conformance!(make)`.
+
+pub mod backend;
+pub mod store;
+
+/// Writes one test for each clause, which calls it with what `$make` returns.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_clauses {
+    ($make:expr, $module:ident, $suite:path, [$($clause:ident,)+]) => {
+        mod $module {
+            #[allow(unused_imports)]
+            use super::*;
+            use $suite as clauses;
+
+            $(
+                #[test]
+                fn $clause() {
+                    clauses::$clause(&$make());
+                }
+            )+
+        }
+    };
+}

@@ -1,0 +1,108 @@
+//! One connection: the greeting, then requests, answered in order.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use coracle_wire::{
+    Body, FaultCode, Hello, Refusal, Reply, Request, Running, Status, VERSION_MAX, VERSION_MIN, Welcome,
+    decode, encode, negotiate,
+};
+
+use super::super::channel::{Channel, garbled};
+use super::files::Upload;
+use super::{Answer, Guest, State, fault};
+
+/// Serves until the other end closes, says something that is no message, or the guest dies.
+pub fn serve(guest: &Guest, stream: UnixStream) {
+    let mut channel = Channel::new(stream);
+    // There is nobody to tell why a connection ended.
+    let _ = greet(guest, &mut channel).and_then(|welcome| match welcome {
+        true => answer_requests(guest, &mut channel),
+        false => Ok(()),
+    });
+}
+
+fn greet(guest: &Guest, channel: &mut Channel) -> io::Result<bool> {
+    let Some(payload) = channel.receive()? else { return Ok(false) };
+    let hello: Hello = decode(&payload).map_err(garbled)?;
+    let answer = match negotiate(&hello, VERSION_MIN, VERSION_MAX) {
+        _ if hello.secret != guest.0.secret.0 => Err(Refusal::WrongSecret),
+        None => Err(Refusal::NoCommonVersion),
+        Some(version) => Ok(Welcome { version, epoch: guest.state().epoch, boot: guest.0.boot }),
+    };
+    channel.send(encode(&answer))?;
+    Ok(answer.is_ok())
+}
+
+fn answer_requests(guest: &Guest, channel: &mut Channel) -> io::Result<()> {
+    // A file that was begun and not completed goes with the connection.
+    let mut upload = None;
+    while let Some(payload) = channel.receive()? {
+        let request: Request = decode(&payload).map_err(garbled)?;
+        let reply = answer(guest, request, &mut upload).unwrap_or_else(Reply::Fault);
+        channel.send(encode(&reply))?;
+    }
+    Ok(())
+}
+
+fn answer(guest: &Guest, request: Request, upload: &mut Option<Upload>) -> Answer<Reply> {
+    pass_fence(&mut guest.state(), request.epoch)?;
+    match request.body {
+        Body::Fence { running } => {
+            if running == Running::Kill {
+                guest.stop_all();
+            }
+            Ok(Reply::Done {})
+        }
+        Body::Status {} => Ok(Reply::Status(status(guest))),
+        Body::Start { exec, command } => guest.start(exec, command, request.epoch),
+        Body::Read { exec, since, max_chunks, wait_ms } => {
+            guest.read(&exec, since, max_chunks as usize, deadline(wait_ms))
+        }
+        Body::Wait { exec, wait_ms } => guest.wait_for_end(&exec, Some(deadline(wait_ms))),
+        Body::Input { exec, data, eof } => guest.input(&exec, &data, eof),
+        Body::Signal { exec, signal } => guest.signal(&exec, signal),
+        Body::Stop { exec, .. } => guest.stop(&exec),
+        Body::Resize { exec, .. } => guest.resize(&exec),
+        Body::Execs {} => Ok(Reply::Execs(guest.state().execs.summaries())),
+        body @ (Body::FileRead { .. }
+        | Body::FileWrite { .. }
+        | Body::FileMore { .. }
+        | Body::FileList { .. }
+        | Body::FileListMore {}
+        | Body::FileStat { .. }
+        | Body::FileMove { .. }
+        | Body::FileDelete { .. }) => guest.state().files.answer(body, upload),
+    }
+}
+
+/// Refuses epochs older than the newest seen; remembers newer ones.
+fn pass_fence(state: &mut State, epoch: u64) -> Answer<()> {
+    if epoch < state.epoch {
+        let current = state.epoch;
+        return Err(fault(
+            FaultCode::StaleEpoch { current },
+            format!("epoch {epoch} is over, it is {current} now"),
+        ));
+    }
+    state.epoch = epoch;
+    Ok(())
+}
+
+fn status(guest: &Guest) -> Status {
+    let uptime_ms = guest.0.born.elapsed().as_millis() as u64;
+    let state = guest.state();
+    Status {
+        epoch: state.epoch,
+        running: state.execs.running() as u64,
+        idle_ms: 0,
+        uptime_ms,
+        spool_bytes: state.execs.spooled() as u64,
+    }
+}
+
+/// Bounded, so that no number from the wire overflows the clock.
+pub fn deadline(wait_ms: u64) -> Instant {
+    Instant::now() + Duration::from_millis(wait_ms.min(3_600_000))
+}

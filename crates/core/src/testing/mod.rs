@@ -1,0 +1,17 @@
+//! Strict fakes of the ports and the conformance suites every implementation runs.
+//!
+//! A fake panics where a real implementation would only suffer: what a caller may not do shows at once.
+
+pub mod backend;
+mod channel;
+pub mod client;
+pub mod clock;
+pub mod conformance;
+mod guest;
+pub mod sample;
+pub mod store;
+
+pub use backend::{FakeBackend, Fault, Step};
+pub use client::Client;
+pub use clock::ManualClock;
+pub use store::FakeStore;

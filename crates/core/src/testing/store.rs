@@ -1,0 +1,216 @@
+//! A store in memory that panics when it is misused.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use crate::clock::Timestamp;
+use crate::error::{Error, Kind, Result};
+use crate::ids::{InstanceId, SandboxId, SessionKey};
+use crate::lifecycle::{Event, State};
+use crate::record::Record;
+use crate::store::{Durability, Opened, Store, Which, Work};
+
+use super::sample;
+
+/// A strict store in memory. Clones share it, as processes share a home.
+///
+/// It panics on what no caller may do: using the store from inside `update`, waiting for a work lock the same thread
+/// holds, a state no event leads to, an epoch that goes back, a change of owner without a higher epoch or without
+/// `Durability::Power`.
+#[derive(Debug, Clone)]
+pub struct FakeStore(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    instance: InstanceId,
+    /// The thread that is inside `update`.
+    deciding: Mutex<Option<ThreadId>>,
+    records: Mutex<BTreeMap<SandboxId, Record>>,
+    working: Mutex<BTreeMap<SandboxId, ThreadId>>,
+    freed: Condvar,
+}
+
+impl FakeStore {
+    pub fn new() -> Self {
+        Self(Arc::new(Shared {
+            instance: sample::instance(),
+            deciding: Mutex::new(None),
+            records: Mutex::default(),
+            working: Mutex::default(),
+            freed: Condvar::new(),
+        }))
+    }
+
+    /// Puts a record there as it is, past every check: the store as someone else left it.
+    pub fn plant(&self, record: Record) {
+        self.records().insert(record.id.clone(), record);
+    }
+
+    fn records(&self) -> MutexGuard<'_, BTreeMap<SandboxId, Record>> {
+        let deciding = *lock(&self.0.deciding);
+        assert_ne!(deciding, Some(thread::current().id()), "the store was used from inside `update`");
+        lock(&self.0.records)
+    }
+
+    fn hold(
+        &self,
+        mut working: MutexGuard<'_, BTreeMap<SandboxId, ThreadId>>,
+        id: &SandboxId,
+    ) -> Box<dyn Work> {
+        working.insert(id.clone(), thread::current().id());
+        Box::new(Held { id: id.clone(), shared: self.0.clone() })
+    }
+}
+
+impl Default for FakeStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Store for FakeStore {
+    fn instance(&self) -> Result<InstanceId> {
+        Ok(self.0.instance.clone())
+    }
+
+    fn open(&self, record: Record) -> Result<Opened> {
+        let mut records = self.records();
+        if let Some(existing) = record.key.as_ref().and_then(|key| with_key(&records, key)) {
+            return Ok(Opened::Existing(existing.clone()));
+        }
+        let first = matches!(record.state, State::Creating | State::Quarantined);
+        assert!(first, "a sandbox began its life as {}", record.state);
+        if records.contains_key(&record.id) {
+            return Err(Error::new(Kind::Conflict, format!("there is a sandbox `{}` already", record.id)));
+        }
+        records.insert(record.id.clone(), record.clone());
+        Ok(Opened::Created(record))
+    }
+
+    fn find(&self, id: &SandboxId) -> Result<Option<Record>> {
+        Ok(self.records().get(id).cloned())
+    }
+
+    fn find_key(&self, key: &SessionKey) -> Result<Option<Record>> {
+        Ok(with_key(&self.records(), key).cloned())
+    }
+
+    fn list(&self, which: Which) -> Result<Vec<Record>> {
+        let wanted = |record: &&Record| which == Which::All || record.state.is_live();
+        let mut records: Vec<_> = self.records().values().filter(wanted).cloned().collect();
+        records.sort_by_key(|record| (record.created_at, record.id.clone()));
+        Ok(records)
+    }
+
+    fn update(
+        &self,
+        id: &SandboxId,
+        durability: Durability,
+        decide: &mut dyn FnMut(Record) -> Result<Record>,
+    ) -> Result<Record> {
+        let mut records = self.records();
+        let unknown = || Error::new(Kind::NotFound, format!("there is no sandbox `{id}`"));
+        let before = records.get(id).ok_or_else(unknown)?.clone();
+        let after = {
+            let _deciding = Deciding::begin(&self.0);
+            decide(before.clone())?
+        };
+        check_change(&before, &after, durability);
+        if let Some(key) = after.key.as_ref().filter(|_| after.state.is_live())
+            && let Some(other) = with_key(&records, key).filter(|other| other.id != *id)
+        {
+            return Err(Error::new(
+                Kind::Conflict,
+                format!("session key `{key}` is taken by sandbox `{}`", other.id),
+            ));
+        }
+        records.insert(id.clone(), after.clone());
+        Ok(after)
+    }
+
+    fn forget(&self, before: Timestamp) -> Result<usize> {
+        let mut records = self.records();
+        let count = records.len();
+        records.retain(|_, record| record.state.is_live() || record.updated_at >= before);
+        Ok(count - records.len())
+    }
+
+    fn work_on(&self, id: &SandboxId) -> Result<Box<dyn Work>> {
+        let mut working = lock(&self.0.working);
+        while let Some(holder) = working.get(id) {
+            assert_ne!(*holder, thread::current().id(), "a thread waits for its own work on `{id}`");
+            working = self.0.freed.wait(working).unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(self.hold(working, id))
+    }
+
+    fn try_work_on(&self, id: &SandboxId) -> Result<Option<Box<dyn Work>>> {
+        let working = lock(&self.0.working);
+        Ok((!working.contains_key(id)).then(|| self.hold(working, id)))
+    }
+}
+
+fn check_change(before: &Record, after: &Record, durability: Durability) {
+    let id = &before.id;
+    assert_eq!(*id, after.id, "a sandbox changed its id");
+    assert_eq!(before.created_at, after.created_at, "sandbox `{id}` changed when it was created");
+    let led = Event::ALL.iter().any(|event| before.state.step(*event) == Ok(after.state));
+    assert!(
+        led || before.state == after.state,
+        "no event leads `{id}` from {} to {}",
+        before.state,
+        after.state
+    );
+    if before.lease != after.lease {
+        assert!(
+            after.lease.epoch() > before.lease.epoch(),
+            "ownership of `{id}` changed without a higher epoch"
+        );
+        assert_eq!(
+            durability,
+            Durability::Power,
+            "ownership of `{id}` changed in a way power loss could undo"
+        );
+    }
+}
+
+fn with_key<'a>(records: &'a BTreeMap<SandboxId, Record>, key: &SessionKey) -> Option<&'a Record> {
+    records.values().find(|record| record.state.is_live() && record.key.as_ref() == Some(key))
+}
+
+/// A test that panics on purpose must not spoil the store for the next look at it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Marks the thread as being inside `update`, for as long as it lives.
+struct Deciding<'a>(&'a Shared);
+
+impl<'a> Deciding<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        *lock(&shared.deciding) = Some(thread::current().id());
+        Self(shared)
+    }
+}
+
+impl Drop for Deciding<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.deciding) = None;
+    }
+}
+
+/// A work lock that is held.
+struct Held {
+    id: SandboxId,
+    shared: Arc<Shared>,
+}
+
+impl Work for Held {}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        lock(&self.shared.working).remove(&self.id);
+        self.shared.freed.notify_all();
+    }
+}

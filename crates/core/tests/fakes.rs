@@ -1,0 +1,37 @@
+//! The fakes keep the contracts they stand in for.
+
+use std::sync::OnceLock;
+
+use coracle_core::Store;
+use coracle_core::testing::conformance::backend::Subject;
+use coracle_core::testing::conformance::store::Home;
+use coracle_core::testing::{FakeBackend, FakeStore, sample};
+
+mod store {
+    use super::*;
+
+    coracle_core::store_conformance!(SharedStore::default);
+
+    #[derive(Default)]
+    struct SharedStore(FakeStore);
+
+    impl Home for SharedStore {
+        fn open(&self) -> Box<dyn Store> {
+            Box::new(self.0.clone())
+        }
+    }
+}
+
+mod backend {
+    use super::*;
+
+    coracle_core::backend_conformance!(another_instance);
+
+    /// All on one machine, so that the suite can tell whether instances leave each other alone.
+    fn another_instance() -> Option<Subject> {
+        static MACHINE: OnceLock<FakeBackend> = OnceLock::new();
+        let instance = sample::instance();
+        let backend = MACHINE.get_or_init(|| FakeBackend::new(sample::instance())).beside(instance.clone());
+        Some(Subject { backend: Box::new(backend), instance, spec: sample::spec(), keep: Box::new(()) })
+    }
+}

@@ -1,0 +1,56 @@
+//! Which backend makes a sandbox, and which made one.
+
+use std::sync::Arc;
+
+use coracle_core::{Backend, Error, Kind, Record, Result};
+
+use crate::Engine;
+
+impl Engine {
+    /// Returns the backend a caller names, or the first that can be used here.
+    ///
+    /// Nothing is fallen back to: a named backend that is not available is an error.
+    pub(crate) fn choose_backend(&self, named: Option<&str>) -> Result<&Arc<dyn Backend>> {
+        match named {
+            Some(name) => self.backend(name),
+            None => self.first_available(),
+        }
+    }
+
+    /// Returns the backend that made a sandbox.
+    pub(crate) fn backend_of(&self, record: &Record) -> Result<&Arc<dyn Backend>> {
+        self.backend(&record.backend)
+    }
+
+    fn backend(&self, name: &str) -> Result<&Arc<dyn Backend>> {
+        let found = self.backends().iter().find(|backend| backend.name() == name);
+        found.ok_or_else(|| {
+            let names: Vec<_> = self.backends().iter().map(|backend| backend.name()).collect();
+            Error::new(Kind::NotAvailable, format!("there is no backend `{}`", name.escape_debug()))
+                .hint(format!("use one of: {}", names.join(", ")))
+                .detail("backends", names)
+        })
+    }
+
+    fn first_available(&self) -> Result<&Arc<dyn Backend>> {
+        // The only one there is needs no probing: if it cannot be used, making the sandbox says why.
+        if let [only] = self.backends() {
+            return Ok(only);
+        }
+        let mut refusals = Vec::new();
+        for backend in self.backends() {
+            let probe = backend.probe();
+            if probe.available {
+                return Ok(backend);
+            }
+            refusals.push(format!(
+                "{}: {}",
+                backend.name(),
+                probe.reason.unwrap_or_else(|| "no reason given".into())
+            ));
+        }
+        Err(Error::new(Kind::NotAvailable, "no backend can be used on this machine")
+            .hint("see why with `doctor`")
+            .detail("refused", refusals))
+    }
+}

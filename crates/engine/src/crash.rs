@@ -1,0 +1,79 @@
+//! Named places where a process may be killed by a test, to show that what is left behind can be cleaned up.
+//!
+//! Each stands between two steps of a verb, as `threats.md` 3.2 lists them. The shipped binary kills itself at the one
+//! the composition root was told; otherwise reaching one costs a null check.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Every point of the engine, in the order a life reaches them.
+pub const CRASH_POINTS: &[&str] = &[
+    CREATE_ROW_BEFORE,
+    CREATE_ROW_AFTER,
+    CREATE_PREPARE_AFTER,
+    CREATE_BACKEND_AFTER,
+    CREATE_READY_AFTER,
+    EXEC_ADMIT_AFTER,
+    EXEC_START_AFTER,
+    EXEC_END_AFTER,
+    TRANSFER_CHECK_AFTER,
+    TRANSFER_ROW_AFTER,
+    TRANSFER_FENCE_AFTER,
+    RELEASE_CHECK_AFTER,
+    RELEASE_ROW_AFTER,
+    RELEASE_FENCE_AFTER,
+    CLAIM_CHECK_AFTER,
+    CLAIM_ROW_AFTER,
+    CLAIM_FENCE_AFTER,
+    DESTROY_ROW_BEFORE,
+    DESTROY_ROW_AFTER,
+    DESTROY_BACKEND_AFTER,
+    DESTROY_END_AFTER,
+];
+
+pub(crate) const CREATE_ROW_BEFORE: &str = "create.row.before";
+pub(crate) const CREATE_ROW_AFTER: &str = "create.row.after";
+pub(crate) const CREATE_PREPARE_AFTER: &str = "create.prepare.after";
+pub(crate) const CREATE_BACKEND_AFTER: &str = "create.backend.after";
+pub(crate) const CREATE_READY_AFTER: &str = "create.ready.after";
+pub(crate) const EXEC_ADMIT_AFTER: &str = "exec.admit.after";
+pub(crate) const EXEC_START_AFTER: &str = "exec.start.after";
+pub(crate) const EXEC_END_AFTER: &str = "exec.end.after";
+pub(crate) const TRANSFER_CHECK_AFTER: &str = "transfer.check.after";
+pub(crate) const TRANSFER_ROW_AFTER: &str = "transfer.row.after";
+pub(crate) const TRANSFER_FENCE_AFTER: &str = "transfer.fence.after";
+pub(crate) const RELEASE_CHECK_AFTER: &str = "release.check.after";
+pub(crate) const RELEASE_ROW_AFTER: &str = "release.row.after";
+pub(crate) const RELEASE_FENCE_AFTER: &str = "release.fence.after";
+pub(crate) const CLAIM_CHECK_AFTER: &str = "claim.check.after";
+pub(crate) const CLAIM_ROW_AFTER: &str = "claim.row.after";
+pub(crate) const CLAIM_FENCE_AFTER: &str = "claim.fence.after";
+pub(crate) const DESTROY_ROW_BEFORE: &str = "destroy.row.before";
+pub(crate) const DESTROY_ROW_AFTER: &str = "destroy.row.after";
+pub(crate) const DESTROY_BACKEND_AFTER: &str = "destroy.backend.after";
+pub(crate) const DESTROY_END_AFTER: &str = "destroy.end.after";
+
+type Hook = Arc<dyn Fn(&'static str) + Send + Sync>;
+
+/// What happens at a point: nothing, unless a hook was given.
+#[derive(Clone, Default)]
+pub struct CrashPoints(Option<Hook>);
+
+impl CrashPoints {
+    /// Calls `hook` with the name of every point that is reached.
+    pub fn calling(hook: impl Fn(&'static str) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(hook)))
+    }
+
+    pub(crate) fn at(&self, point: &'static str) {
+        if let Some(hook) = &self.0 {
+            hook(point);
+        }
+    }
+}
+
+impl fmt::Debug for CrashPoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CrashPoints").field(&self.0.is_some()).finish()
+    }
+}

@@ -1,0 +1,85 @@
+//! Starting a command, and running one to its end.
+
+use std::time::Duration;
+
+use coracle_core::{ExecId, Result, SandboxId};
+use coracle_wire::{Chunk, Stream};
+
+use super::{Captured, ExecRequest, Started, Stdin};
+use crate::gate::Inside;
+use crate::guest::{Launch, WAIT_SLICE};
+use crate::progress::Progress;
+use crate::random::random;
+use crate::{Caller, Engine, crash};
+
+impl Engine {
+    /// Starts a command and returns at once. With `Stdin::Bytes` the input is written before it returns.
+    pub fn exec_start(&self, caller: &Caller, sandbox: &SandboxId, request: &ExecRequest) -> Result<Started> {
+        self.start_in(&mut self.enter(caller, sandbox)?, request)
+    }
+
+    /// Runs a command to its end.
+    pub fn exec(&self, caller: &Caller, sandbox: &SandboxId, request: &ExecRequest) -> Result<Captured> {
+        self.exec_in(&mut self.enter(caller, sandbox)?, request)
+    }
+
+    pub(crate) fn start_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Started> {
+        let command = request.checked(&inside.record.spec, self.policy())?;
+        let exec_id = self.exec_id(request)?;
+        self.crash_at(crash::EXEC_ADMIT_AFTER);
+        let patience = patience(command.deadline_ms, command.grace_ms);
+        let existing = inside.guest.start(exec_id.as_str(), command)?;
+        self.crash_at(crash::EXEC_START_AFTER);
+        match &request.stdin {
+            // Whoever started it first has written, or is writing, the input.
+            Stdin::Bytes(data) if !existing => inside.guest.feed(exec_id.as_str(), data, patience)?,
+            Stdin::Bytes(_) | Stdin::Empty | Stdin::Open => {}
+        }
+        Ok(Started { exec_id, existing })
+    }
+
+    pub(crate) fn exec_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Captured> {
+        let command = request.checked(&inside.record.spec, self.policy())?;
+        let exec_id = self.exec_id(request)?;
+        self.crash_at(crash::EXEC_ADMIT_AFTER);
+        let patience = patience(command.deadline_ms, command.grace_ms);
+        let input = match &request.stdin {
+            Stdin::Bytes(data) => Some(data.as_slice()),
+            Stdin::Empty | Stdin::Open => None,
+        };
+        let launch = Launch { exec: exec_id.as_str(), command, input, repeatable: request.exec_id.is_some() };
+        let sent = || self.crash_at(crash::EXEC_START_AFTER);
+        let capture = inside.guest.capture(launch, patience, &sent)?;
+        self.crash_at(crash::EXEC_END_AFTER);
+
+        let (stdout, stderr) = split(capture.chunks);
+        Ok(Captured { exec_id, progress: Progress::final_of(&capture.state), stdout, stderr })
+    }
+
+    fn exec_id(&self, request: &ExecRequest) -> Result<ExecId> {
+        match &request.exec_id {
+            Some(id) => Ok(id.clone()),
+            None => Ok(ExecId::generate(self.parts.clock.now(), random()?)),
+        }
+    }
+}
+
+/// How long standard input may wait for a command to read it: no longer than the command may live.
+fn patience(deadline_ms: Option<u64>, grace_ms: u64) -> Duration {
+    deadline_ms.map_or(WAIT_SLICE, |deadline| Duration::from_millis(deadline.saturating_add(grace_ms)))
+}
+
+fn split(chunks: Vec<Chunk>) -> (Vec<u8>, Vec<u8>) {
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    for chunk in chunks {
+        let sink = match chunk.stream {
+            Stream::Stdout => &mut stdout,
+            Stream::Stderr => &mut stderr,
+        };
+        match sink.is_empty() {
+            true => *sink = chunk.data,
+            false => sink.extend_from_slice(&chunk.data),
+        }
+    }
+    (stdout, stderr)
+}

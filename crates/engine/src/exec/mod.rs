@@ -1,0 +1,27 @@
+//! Running commands: what a caller asks, checked, and carried out in a sandbox it was let into.
+
+mod capture;
+mod request;
+
+use coracle_core::ExecId;
+pub use coracle_wire::Terminal;
+
+pub use self::request::{ExecRequest, Secrets, Stdin, checked_grace, checked_timeout};
+use crate::progress::Progress;
+
+/// A command that was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    pub exec_id: ExecId,
+    /// It had been started before under the same id.
+    pub existing: bool,
+}
+
+/// A command that ran to its end, with its output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Captured {
+    pub exec_id: ExecId,
+    pub progress: Progress,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+}

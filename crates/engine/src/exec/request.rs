@@ -1,0 +1,181 @@
+//! What a caller asks to be run, and the bounds it has to keep.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use coracle_core::spec::{PATH_MAX, check_env, check_path};
+use coracle_core::{Error, ExecId, Policy, Result, Spec};
+use coracle_wire::{Command, Terminal};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, de};
+
+use crate::guest::GRACE_MAX;
+
+/// What the kernel takes for one argument, its terminator included.
+const ARGUMENT_MAX: usize = 128 << 10;
+/// More than any user name; also keeps messages about it short.
+const USER_MAX: usize = 256;
+
+/// A command to run in a sandbox.
+#[derive(Debug, Clone, Default)]
+pub struct ExecRequest {
+    /// Chosen by the caller, so that asking twice starts one; made up if absent.
+    pub exec_id: Option<ExecId>,
+    pub argv: Vec<Vec<u8>>,
+    pub cwd: Option<String>,
+    pub env: BTreeMap<String, String>,
+    pub secrets: Secrets,
+    pub user: Option<String>,
+    /// Wall time; the policy's if absent.
+    pub timeout: Option<Duration>,
+    /// Between TERM and KILL; the policy's if absent.
+    pub grace: Option<Duration>,
+    pub keep_background: bool,
+    pub stdin: Stdin,
+    pub terminal: Option<Terminal>,
+}
+
+/// Where a command's standard input comes from.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum Stdin {
+    #[default]
+    Empty,
+    /// These bytes, then the end.
+    Bytes(Vec<u8>),
+    /// Whatever is written to it later.
+    Open,
+}
+
+impl fmt::Debug for Stdin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("Empty"),
+            Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+            Self::Open => f.write_str("Open"),
+        }
+    }
+}
+
+/// Environment variables that reach the command and nothing else. Shown nowhere, not even by `Debug`.
+#[derive(Clone, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(transparent)]
+pub struct Secrets(pub BTreeMap<String, String>);
+
+impl<'de> Deserialize<'de> for Secrets {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        // Serde's own complaint would repeat what it could not read.
+        BTreeMap::deserialize(deserializer)
+            .map(Self)
+            .map_err(|_| de::Error::custom("`secrets` must be an object whose values are strings"))
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secrets({})", self.0.len())
+    }
+}
+
+impl ExecRequest {
+    /// Returns the command for the guest, or what is wrong with the request.
+    pub(crate) fn checked(&self, spec: &Spec, policy: &Policy) -> Result<Command> {
+        check_argv(&self.argv)?;
+        check_env("env", &self.env)?;
+        check_env("secrets", &self.secrets.0)?;
+        self.cwd.as_deref().map_or(Ok(()), |cwd| check_path("cwd", cwd))?;
+        self.user.as_deref().map_or(Ok(()), check_user)?;
+
+        Ok(Command {
+            argv: self.argv.clone(),
+            env: pairs(&self.env),
+            secrets: pairs(&self.secrets.0),
+            cwd: self.cwd.as_ref().map(|cwd| cwd.clone().into_bytes()),
+            user: self.user.as_ref().map(|user| user.clone().into_bytes()),
+            deadline_ms: Some(millis(check_timeout(self.timeout, policy)?)),
+            grace_ms: millis(check_grace(self.grace)?.unwrap_or(policy.grace)),
+            keep_background: self.keep_background,
+            stdin: self.stdin != Stdin::Empty,
+            terminal: self.terminal,
+            output_bytes: spec.limits.output_bytes,
+        })
+    }
+}
+
+/// Reads a wall time written in one of two units.
+pub fn checked_timeout(seconds: Option<u64>, ms: Option<u64>, policy: &Policy) -> Result<Option<Duration>> {
+    let timeout = match (seconds, ms) {
+        (Some(_), Some(_)) => {
+            return Err(Error::invalid("timeout_ms", "and `timeout_seconds` exclude each other"));
+        }
+        (Some(seconds), None) => Duration::from_secs(seconds),
+        (None, Some(ms)) => Duration::from_millis(ms),
+        (None, None) => return Ok(None),
+    };
+    check_timeout(Some(timeout), policy).map(Some)
+}
+
+/// Reads a grace.
+pub fn checked_grace(ms: Option<u64>) -> Result<Option<Duration>> {
+    check_grace(ms.map(Duration::from_millis))
+}
+
+fn check_timeout(timeout: Option<Duration>, policy: &Policy) -> Result<Duration> {
+    let timeout = timeout.unwrap_or(policy.exec_timeout);
+    if !timeout.is_zero() && timeout <= policy.exec_timeout_max {
+        return Ok(timeout);
+    }
+    let max = policy.exec_timeout_max;
+    Err(Error::invalid("timeout_seconds", format!("is {timeout:?}, outside 1ms to {max:?}"))
+        .detail("max_ms", millis(max)))
+}
+
+fn check_grace(grace: Option<Duration>) -> Result<Option<Duration>> {
+    match grace {
+        Some(grace) if grace > GRACE_MAX => {
+            Err(Error::invalid("grace_ms", format!("is more than {}", GRACE_MAX.as_millis())))
+        }
+        grace => Ok(grace),
+    }
+}
+
+fn check_argv(argv: &[Vec<u8>]) -> Result<()> {
+    let Some(program) = argv.first() else { return Err(Error::invalid("cmd", "is empty")) };
+    if program.is_empty() {
+        return Err(Error::invalid("cmd", "names no program"));
+    }
+    if program.len() >= PATH_MAX {
+        return Err(Error::invalid(
+            "cmd",
+            format!("names a program with {} bytes, more than {}", program.len(), PATH_MAX - 1),
+        ));
+    }
+    if argv.iter().any(|argument| argument.contains(&0)) {
+        return Err(Error::invalid("cmd", "holds a NUL byte"));
+    }
+    match argv.iter().find(|argument| argument.len() >= ARGUMENT_MAX) {
+        Some(argument) => Err(Error::invalid(
+            "cmd",
+            format!("has an argument of {} bytes, more than {}", argument.len(), ARGUMENT_MAX - 1),
+        )
+        .hint("put it into a file of the sandbox or on standard input")),
+        None => Ok(()),
+    }
+}
+
+fn check_user(user: &str) -> Result<()> {
+    match user.is_empty() || user.len() > USER_MAX || user.chars().any(char::is_control) {
+        true => {
+            Err(Error::invalid("user", format!("must be 1 to {USER_MAX} bytes without control characters")))
+        }
+        false => Ok(()),
+    }
+}
+
+fn pairs(map: &BTreeMap<String, String>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    map.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,156 @@
+//! Files of a sandbox, for a caller that was let in.
+
+use std::io::{self, Read, Write};
+
+use coracle_core::{Error, Result};
+use coracle_wire::{Entry, EntryKind};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::gate::Inside;
+use crate::guest::Writing;
+use crate::text;
+
+/// Carried by one message.
+const PIECE_LEN: usize = 1 << 20;
+/// The most entries one listing returns: a few tens of megabytes of JSON.
+pub const ENTRIES_MAX: usize = 100_000;
+
+/// A file to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewFile {
+    pub path: Vec<u8>,
+    pub mode: u32,
+    /// Replaces what is there; otherwise that is a conflict.
+    pub overwrite: bool,
+}
+
+/// How far down an operation goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    One,
+    Tree,
+}
+
+impl From<bool> for Depth {
+    fn from(recursive: bool) -> Self {
+        if recursive { Self::Tree } else { Self::One }
+    }
+}
+
+/// What a directory holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Entries {
+    pub entries: Vec<FileEntry>,
+    /// There were more than a listing returns.
+    pub truncated: bool,
+}
+
+/// One file, directory or symlink.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FileEntry {
+    /// With replacement characters where the name is not UTF-8.
+    pub path: String,
+    /// The true name, where it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_b64: Option<String>,
+    #[serde(rename = "type")]
+    pub kind: FileKind,
+    pub size: u64,
+    /// Permissions, as in `0644`.
+    pub mode: String,
+    pub mtime_unix: i64,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    File,
+    Dir,
+    Symlink,
+    Other,
+}
+
+impl From<Entry> for FileEntry {
+    fn from(entry: Entry) -> Self {
+        let path = String::from_utf8(entry.path);
+        Self {
+            path_b64: path.as_ref().err().map(|error| text::encode(error.as_bytes())),
+            path: path.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+            kind: match entry.kind {
+                EntryKind::File => FileKind::File,
+                EntryKind::Directory => FileKind::Dir,
+                EntryKind::Symlink => FileKind::Symlink,
+                EntryKind::Other => FileKind::Other,
+            },
+            size: entry.size,
+            mode: format!("{:04o}", entry.mode & 0o7777),
+            mtime_unix: entry.mtime,
+        }
+    }
+}
+
+/// The beginning of a file.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub data: Vec<u8>,
+    pub truncated: bool,
+    pub size: u64,
+}
+
+/// Writes a file whole; returns its absolute path. Until all of it is there the old one stands.
+pub(crate) fn write(inside: &mut Inside, file: &NewFile, source: &mut dyn Read) -> Result<Vec<u8>> {
+    let writing = Writing { path: &file.path, mode: file.mode, overwrite: file.overwrite };
+    Ok(inside.guest.write_file(writing, &mut || piece_of(source))?)
+}
+
+/// Returns the first `max_bytes` of a file.
+pub(crate) fn read_head(inside: &mut Inside, path: &[u8], max_bytes: usize) -> Result<Head> {
+    let (mut data, mut size) = (Vec::new(), 0);
+    // One byte more than wanted tells whether there are more; sizes of files below /proc do not.
+    let wanted = max_bytes.saturating_add(1);
+    while data.len() < wanted {
+        let piece = inside.guest.read_piece(path, data.len() as u64, wanted - data.len())?;
+        size = piece.size;
+        let ended = piece.data.is_empty();
+        data.extend_from_slice(&piece.data);
+        if ended || (size > 0 && data.len() as u64 >= size) {
+            break;
+        }
+    }
+    let truncated = data.len() > max_bytes;
+    data.truncate(max_bytes);
+    let size = size.max(data.len() as u64 + u64::from(truncated));
+    Ok(Head { data, truncated, size })
+}
+
+/// Copies a whole file into a sink; returns how many bytes it had.
+pub(crate) fn copy_out(inside: &mut Inside, path: &[u8], sink: &mut dyn Write) -> Result<u64> {
+    let mut offset = 0;
+    loop {
+        let piece = inside.guest.read_piece(path, offset, PIECE_LEN)?;
+        sink.write_all(&piece.data)
+            .map_err(|error| Error::internal("could not write what was read", error))?;
+        offset += piece.data.len() as u64;
+        if piece.data.is_empty() || (piece.size > 0 && offset >= piece.size) {
+            return Ok(offset);
+        }
+    }
+}
+
+/// Lists a directory.
+pub(crate) fn list(inside: &mut Inside, path: &[u8], depth: Depth) -> Result<Entries> {
+    let listing = inside.guest.list(path, depth == Depth::Tree, ENTRIES_MAX)?;
+    Ok(Entries {
+        entries: listing.entries.into_iter().map(Into::into).collect(),
+        truncated: listing.truncated,
+    })
+}
+
+/// Returns the next piece, full unless it is the last one; sources may hand out less at a time.
+fn piece_of(source: &mut dyn Read) -> io::Result<Vec<u8>> {
+    let mut piece = Vec::new();
+    source.take(PIECE_LEN as u64).read_to_end(&mut piece)?;
+    Ok(piece)
+}

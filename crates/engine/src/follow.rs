@@ -1,0 +1,79 @@
+//! Output as it comes, for doors that stream.
+
+use coracle_core::{ExecId, Result, SandboxId};
+use coracle_wire as wire;
+
+use crate::gate::Inside;
+use crate::guest::{ALL_CHUNKS, Failure, WAIT_SLICE};
+use crate::progress::Progress;
+use crate::{Caller, Engine};
+
+/// A numbered piece of output.
+pub use coracle_wire::{Chunk, Stream};
+
+/// Some output and what is known of the exec.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    pub chunks: Vec<Chunk>,
+    /// Completed in the last batch, and only there.
+    pub progress: Progress,
+}
+
+/// Follows one exec on a connection of its own. Dropping it leaves the exec alone.
+#[derive(Debug)]
+pub struct Follow {
+    inside: Inside,
+    exec: ExecId,
+    since: u64,
+    last: Option<wire::ExecState>,
+    done: bool,
+}
+
+impl Engine {
+    /// Starts reading an exec's output behind chunk `since_seq`.
+    pub fn follow(
+        &self,
+        caller: &Caller,
+        sandbox: &SandboxId,
+        exec: &ExecId,
+        since_seq: u64,
+    ) -> Result<Follow> {
+        let inside = self.enter(caller, sandbox)?;
+        Ok(Follow { inside, exec: exec.clone(), since: since_seq, last: None, done: false })
+    }
+}
+
+impl Follow {
+    /// Returns the next output, waiting for it; `None` behind the last batch.
+    ///
+    /// A batch may be empty: it only says that the exec is still running. A guest that goes away ends the exec as
+    /// `lost`. An error leaves the place as it was: a new `follow` from [`Follow::seq`] goes on.
+    pub fn next_batch(&mut self) -> Result<Option<Batch>> {
+        if self.done {
+            return Ok(None);
+        }
+        let (chunks, state) =
+            match self.inside.guest.read(self.exec.as_str(), self.since, ALL_CHUNKS, WAIT_SLICE) {
+                Ok(output) => output,
+                Err(Failure::Gone) => return Ok(Some(self.lose())),
+                Err(failure) => return Err(failure.into()),
+            };
+        self.since = chunks.last().map_or(self.since, |chunk| chunk.seq);
+        // The end is told with the last chunk, not before it. What was not kept never comes, so nothing left is enough.
+        self.done = state.ending.is_some() && (chunks.is_empty() || self.since >= state.last_seq);
+        let shown = wire::ExecState { ending: state.ending.filter(|_| self.done), ..state.clone() };
+        self.last = Some(state);
+        Ok(Some(Batch { chunks, progress: Progress::of(&shown) }))
+    }
+
+    /// Returns the number of the newest chunk handed out.
+    pub fn seq(&self) -> u64 {
+        self.since
+    }
+
+    fn lose(&mut self) -> Batch {
+        self.done = true;
+        let progress = self.last.as_ref().map_or_else(Progress::lost, Progress::final_of);
+        Batch { chunks: Vec::new(), progress }
+    }
+}

@@ -1,0 +1,87 @@
+//! The ownership gate: the only way to the guest of a sandbox.
+//!
+//! The store is asked first, so that most intruders are turned away with a name to turn to; the guest checks the
+//! epoch again, and its check is the one that counts.
+
+use coracle_core::{Epoch, Error, Kind, Record, Result, SandboxId, State, lifecycle};
+
+use crate::guest::{Failure, Guest};
+use crate::{Caller, Engine, unknown};
+
+/// An admitted caller, connected.
+#[derive(Debug)]
+pub(crate) struct Inside {
+    pub record: Record,
+    pub guest: Guest,
+}
+
+impl Engine {
+    /// Lets the caller in, if the sandbox takes work and is the caller's.
+    pub(crate) fn enter(&self, caller: &Caller, id: &SandboxId) -> Result<Inside> {
+        let (record, epoch) = self.admit(caller, id)?;
+        let guest = self.reach(&record, epoch)?;
+        Ok(Inside { record, guest })
+    }
+
+    /// Returns the record and the epoch to act under.
+    pub(crate) fn admit(&self, caller: &Caller, id: &SandboxId) -> Result<(Record, Epoch)> {
+        let record = self.find(id)?;
+        // Who owned a sandbox that has ended matters to nobody.
+        if record.state.is_ended() {
+            return Err(record.state.refuse(id, "use"));
+        }
+        let epoch = record.lease.admit(&caller.claim).map_err(|denied| denied.into_error(id))?;
+        match record.state {
+            State::Lost => Err(lost(id, record.reason.as_deref())),
+            state if state.accepts_work() => Ok((record, epoch)),
+            state => Err(state.refuse(id, "use")),
+        }
+    }
+
+    /// Connects to the guest under `epoch`. A guest that is gone makes the sandbox `lost`.
+    pub(crate) fn reach(&self, record: &Record, epoch: Epoch) -> Result<Guest> {
+        if record.boot != self.parts.boot {
+            return Err(self.lose(record, "the machine was restarted"));
+        }
+        match self.knock(record, epoch)? {
+            Err(Failure::Gone) => {}
+            answer => return Ok(answer?),
+        }
+        // It hung up on us: dying, most likely. The second attempt tells.
+        Ok(self.knock(record, epoch)??)
+    }
+
+    fn knock(&self, record: &Record, epoch: Epoch) -> Result<Result<Guest, Failure>> {
+        let placement = record.placement.as_ref().ok_or_else(|| unknown(&record.id))?;
+        match self.backend_of(record)?.connect(&record.id, placement) {
+            Ok(stream) => Ok(Guest::connect(stream, &record.secret, epoch)),
+            Err(error) if error.kind == Kind::NotFound => Err(self
+                .lose(record, "its guest is gone: it was idle for too long, or it was killed")
+                .caused_by(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Records that a sandbox vanished and returns what to tell the caller.
+    fn lose(&self, record: &Record, reason: &str) -> Error {
+        match self.note(&record.id, lifecycle::Event::Vanished, reason) {
+            Ok(()) => lost(&record.id, Some(reason)),
+            // Somebody was faster, closing it perhaps; what they made of it is the answer.
+            Err(error) => match self.find(&record.id) {
+                Ok(row) if row.state == State::Lost => lost(&row.id, row.reason.as_deref()),
+                Ok(row) if !row.state.accepts_work() => row.state.refuse(&row.id, "use"),
+                Ok(_) => error,
+                Err(unknown) => unknown,
+            },
+        }
+    }
+}
+
+/// Says that a sandbox is gone without anyone having destroyed it.
+pub(crate) fn lost(id: &SandboxId, reason: Option<&str>) -> Error {
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    Error::new(Kind::NotAvailable, format!("sandbox `{id}` is lost{reason}"))
+        .hint("close it and open a new one; `gc` removes what is left of it")
+        .detail("sandbox_id", id.as_str())
+        .detail("state", State::Lost.as_str())
+}

@@ -1,0 +1,113 @@
+//! The client of the helper inside a sandbox: one connection, blocking.
+//!
+//! A `Guest` stamps every request with the epoch it was given; whether that epoch is still good only the guest
+//! decides. Admission by the store happens before, at the gate.
+
+mod errno;
+mod execs;
+mod failure;
+mod files;
+mod link;
+
+use std::ops::RangeInclusive;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use coracle_core::Epoch;
+use coracle_core::record::Secret;
+use coracle_wire::{
+    Body, Hello, Refusal, Reply, Request, Running, Status, VERSION_MAX, VERSION_MIN, Welcome,
+};
+
+pub use self::execs::{ALL_CHUNKS, Capture, GRACE_MAX, Launch, WAIT_SLICE};
+pub use self::failure::Failure;
+pub use self::files::{Listing, Piece, Writing};
+use self::link::Link;
+pub use self::link::PATIENCE;
+
+/// An open connection to a guest.
+#[derive(Debug)]
+pub struct Guest {
+    link: Link,
+    welcome: Welcome,
+    epoch: Epoch,
+}
+
+impl Guest {
+    /// Introduces itself and acts under `epoch` from then on.
+    pub fn connect(stream: UnixStream, secret: &Secret, epoch: Epoch) -> Result<Self, Failure> {
+        Self::connect_speaking(stream, secret, epoch, VERSION_MIN..=VERSION_MAX)
+    }
+
+    /// Like `connect`, claiming to speak other versions than this build does.
+    pub fn connect_speaking(
+        stream: UnixStream,
+        secret: &Secret,
+        epoch: Epoch,
+        versions: RangeInclusive<u16>,
+    ) -> Result<Self, Failure> {
+        let mut link = Link::new(stream)?;
+        link.queue(&Hello { oldest: *versions.start(), newest: *versions.end(), secret: secret.0.to_vec() })?;
+        link.flush()?;
+        let welcome = link.receive::<Result<Welcome, Refusal>>(Duration::ZERO)?.map_err(Failure::Refused)?;
+        Ok(Self { link, welcome, epoch })
+    }
+
+    /// Returns what the guest said of itself at the start.
+    pub fn welcome(&self) -> &Welcome {
+        &self.welcome
+    }
+
+    /// Returns the epoch requests are stamped with.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Stamps requests with another epoch from now on.
+    pub fn act_under(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
+    }
+
+    /// Tells whether the connection can take another request. After a failure that is no fault it cannot.
+    pub fn is_usable(&self) -> bool {
+        self.link.is_settled()
+    }
+
+    /// Raises the guest's fence to the epoch of this connection.
+    pub fn fence(&mut self, running: Running) -> Result<(), Failure> {
+        match self.ask(Body::Fence { running }, Duration::ZERO)? {
+            Reply::Done {} => Ok(()),
+            _ => Err(Failure::Unexpected),
+        }
+    }
+
+    /// Returns what the guest says of itself.
+    pub fn status(&mut self) -> Result<Status, Failure> {
+        match self.ask(Body::Status {}, Duration::ZERO)? {
+            Reply::Status(status) => Ok(status),
+            _ => Err(Failure::Unexpected),
+        }
+    }
+
+    /// Sends one request and returns its answer, which may take `wait` longer than others.
+    fn ask(&mut self, body: Body, wait: Duration) -> Result<Reply, Failure> {
+        self.queue(body)?;
+        self.flush()?;
+        self.answer(wait)
+    }
+
+    fn queue(&mut self, body: Body) -> Result<(), Failure> {
+        self.link.queue(&Request { epoch: self.epoch.0, body })
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        self.link.flush()
+    }
+
+    fn answer(&mut self, wait: Duration) -> Result<Reply, Failure> {
+        match self.link.receive(wait)? {
+            Reply::Fault(fault) => Err(Failure::Fault(fault)),
+            reply => Ok(reply),
+        }
+    }
+}

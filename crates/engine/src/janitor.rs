@@ -1,0 +1,223 @@
+//! Brings records and reality together: finishes what a dead process left half done, removes what nobody needs.
+//!
+//! Decides by `reconcile::plan`, then takes the right to work on each sandbox and looks at its record once more
+//! before it does anything. Whoever calls it decides when.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use coracle_core::backend::Found;
+use coracle_core::reconcile::{self, Action, Facts};
+use coracle_core::record::Secret;
+use coracle_core::spec::SpecInput;
+use coracle_core::store::Which;
+use coracle_core::{Backend, Lease, Record, Result, SandboxId, Spec, State, lifecycle};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Engine;
+
+/// How long the records of ended sandboxes can be looked at.
+pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What a sweep did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Report {
+    /// Never came to be; what there was of them is removed.
+    pub failed: usize,
+    /// Vanished; what there was of them is removed.
+    pub lost: usize,
+    /// Usable again after saving them had failed.
+    pub revived: usize,
+    /// Removals that somebody else had begun.
+    pub finished: usize,
+    /// Ended long ago, but something had been left.
+    pub swept: usize,
+    /// Found without a record, kept for a person to look at.
+    pub quarantined: usize,
+    /// Looked at by nobody for too long.
+    pub expired: usize,
+    /// Records of ended sandboxes that were dropped.
+    pub forgotten: usize,
+    /// What did not work; the next sweep tries again.
+    pub trouble: Vec<String>,
+}
+
+/// A sandbox that something has to be done about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Orphan {
+    pub sandbox_id: SandboxId,
+    pub backend: String,
+    /// What a sweep would do: `fail`, `lose`, `revive`, `finish`, `sweep`, `quarantine` or `expire`.
+    pub action: &'static str,
+    /// What is there of it.
+    pub objects: Vec<String>,
+}
+
+/// What there is on one backend and what to do about it.
+struct Survey<'a> {
+    backend: &'a Arc<dyn Backend>,
+    records: Vec<Record>,
+    found: Vec<Found>,
+    actions: Vec<Action>,
+}
+
+impl Engine {
+    /// Carries out everything there is to do. One sandbox that resists does not stop the others.
+    pub fn sweep(&self) -> Result<Report> {
+        let mut report = Report::default();
+        for backend in self.backends() {
+            match self.survey(backend) {
+                Ok(survey) => self.carry_out(&survey, &mut report),
+                Err(error) => report.trouble.push(format!("{}: {}", backend.name(), error.chain())),
+            }
+        }
+        report.forgotten = self.store().forget(self.facts(&BTreeSet::new()).forget_before())?;
+        Ok(report)
+    }
+
+    /// Lists what a sweep would do something about, and does nothing.
+    pub fn orphans(&self) -> Result<Vec<Orphan>> {
+        let mut orphans = Vec::new();
+        for backend in self.backends() {
+            let survey = self.survey(backend)?;
+            for action in &survey.actions {
+                if self.store().try_work_on(action.sandbox())?.is_some() {
+                    orphans.push(survey.orphan(action));
+                }
+            }
+        }
+        Ok(orphans)
+    }
+
+    /// Looks at a backend between two readings of its records: what moved in between is left alone.
+    fn survey<'a>(&self, backend: &'a Arc<dyn Backend>) -> Result<Survey<'a>> {
+        let before: BTreeMap<_, _> =
+            self.records_of(backend)?.into_iter().map(|record| (record.id.clone(), record)).collect();
+        let found = backend.survey()?;
+        let records = self.records_of(backend)?;
+        let moved = |record: &&Record| before.get(&record.id) != Some(record);
+        let busy = records.iter().filter(moved).map(|record| record.id.clone()).collect();
+        let actions = reconcile::plan(&records, &found, &self.facts(&busy));
+        Ok(Survey { backend, records, found, actions })
+    }
+
+    fn records_of(&self, backend: &Arc<dyn Backend>) -> Result<Vec<Record>> {
+        let mut records = self.store().list(Which::All)?;
+        records.retain(|record| record.backend == backend.name());
+        Ok(records)
+    }
+
+    fn facts<'a>(&'a self, busy: &'a BTreeSet<SandboxId>) -> Facts<'a> {
+        Facts {
+            now: self.parts.clock.now(),
+            boot: &self.parts.boot,
+            busy,
+            quarantine: reconcile::QUARANTINE,
+            retention: RETENTION,
+        }
+    }
+
+    fn carry_out(&self, survey: &Survey<'_>, report: &mut Report) {
+        for action in &survey.actions {
+            match self.act(survey, action) {
+                Ok(true) => *report.count(action) += 1,
+                Ok(false) => {}
+                Err(error) => report.trouble.push(format!("{}: {}", action.sandbox(), error.chain())),
+            }
+        }
+    }
+
+    /// Does one thing; `false` if somebody works on the sandbox or has changed it since.
+    fn act(&self, survey: &Survey<'_>, action: &Action) -> Result<bool> {
+        let id = action.sandbox();
+        let Some(_work) = self.store().try_work_on(id)? else { return Ok(false) };
+        let record = self.store().find(id)?;
+        if record.as_ref() != survey.record(id) {
+            return Ok(false);
+        }
+        match (action, record) {
+            (Action::Quarantine { .. }, None) => self.quarantine(survey.backend, id)?,
+            (Action::Fail { reason, .. }, Some(record)) => self.fail(&record, &reason.to_string())?,
+            (Action::Lose { reason, .. }, Some(_)) => {
+                self.note(id, lifecycle::Event::Vanished, &reason.to_string())?;
+                survey.backend.destroy(id)?;
+            }
+            (Action::Revive { .. }, Some(_)) => {
+                self.note(
+                    id,
+                    lifecycle::Event::NotSaved,
+                    "whoever was saving it stopped before it was done",
+                )?;
+            }
+            (Action::Finish { .. } | Action::Expire { .. }, Some(_)) => {
+                let record = self.entomb(id, &|_| Ok(()))?;
+                self.remove(&record)?;
+            }
+            (Action::Sweep { .. }, Some(_)) => survey.backend.destroy(id)?,
+            (_, _) => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Makes a record for something of ours that has none, as after restoring an old database.
+    fn quarantine(&self, backend: &Arc<dyn Backend>, id: &SandboxId) -> Result<()> {
+        let now = self.parts.clock.now();
+        let record = Record {
+            id: id.clone(),
+            state: State::Quarantined,
+            key: None,
+            lease: Lease::unowned(),
+            // Nobody knows what it was; the defaults are only there because a record has a spec.
+            spec: Spec::resolve(SpecInput::default(), self.policy())?,
+            backend: backend.name().to_owned(),
+            placement: None,
+            profile: None,
+            secret: Secret([0; 32]),
+            boot: self.parts.boot.clone(),
+            created_at: now,
+            updated_at: now,
+            reason: Some("found without a record".to_owned()),
+        };
+        self.store().open(record).map(drop)
+    }
+}
+
+impl Survey<'_> {
+    fn record(&self, id: &SandboxId) -> Option<&Record> {
+        self.records.iter().find(|record| record.id == *id)
+    }
+
+    fn orphan(&self, action: &Action) -> Orphan {
+        let objects = self.found.iter().filter(|found| found.sandbox == *action.sandbox());
+        Orphan {
+            sandbox_id: action.sandbox().clone(),
+            backend: self.backend.name().to_owned(),
+            action: match action {
+                Action::Fail { .. } => "fail",
+                Action::Lose { .. } => "lose",
+                Action::Revive { .. } => "revive",
+                Action::Finish { .. } => "finish",
+                Action::Sweep { .. } => "sweep",
+                Action::Quarantine { .. } => "quarantine",
+                Action::Expire { .. } => "expire",
+            },
+            objects: objects.flat_map(|found| found.objects.clone()).collect(),
+        }
+    }
+}
+
+impl Report {
+    fn count(&mut self, action: &Action) -> &mut usize {
+        match action {
+            Action::Fail { .. } => &mut self.failed,
+            Action::Lose { .. } => &mut self.lost,
+            Action::Revive { .. } => &mut self.revived,
+            Action::Finish { .. } => &mut self.finished,
+            Action::Sweep { .. } => &mut self.swept,
+            Action::Quarantine { .. } => &mut self.quarantined,
+            Action::Expire { .. } => &mut self.expired,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The service behind every door: operations, sessions, the ownership gate, provisioning and the janitor.
+//!
+//! Everything here blocks: the command line must not pay for a runtime, and a daemon calls it from threads of its
+//! own. Nothing here knows HTTP, a terminal, an environment variable or a home directory.
+
+pub mod attach;
+mod backends;
+pub mod control;
+pub mod crash;
+pub mod exec;
+pub mod files;
+pub mod follow;
+mod gate;
+pub mod guest;
+mod handover;
+pub mod janitor;
+pub mod ops;
+pub mod progress;
+mod provision;
+mod random;
+mod sessions;
+mod teardown;
+pub mod text;
+
+use std::fmt;
+use std::sync::Arc;
+
+use coracle_core::store::Durability;
+use coracle_core::{Backend, Claim, Clock, Error, Kind, Policy, Record, Result, SandboxId, Store, lifecycle};
+
+pub use self::attach::Attached;
+pub use self::control::Control;
+pub use self::crash::{CRASH_POINTS, CrashPoints};
+pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin};
+pub use self::files::{Depth, Entries, FileEntry, NewFile};
+pub use self::follow::{Batch, Follow};
+
+/// What an engine is made of.
+pub struct Parts {
+    pub store: Arc<dyn Store>,
+    /// In the order they are preferred.
+    pub backends: Vec<Arc<dyn Backend>>,
+    pub clock: Arc<dyn Clock>,
+    pub policy: Policy,
+    /// The boot the machine is in; sandboxes of an earlier one are lost.
+    pub boot: String,
+    pub crash: CrashPoints,
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.backends.iter().map(|backend| backend.name()).collect();
+        f.debug_struct("Parts").field("backends", &names).field("boot", &self.boot).finish_non_exhaustive()
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    pub claim: Claim,
+}
+
+/// Carries out operations. Cheap to clone; all clones are the same engine.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    parts: Arc<Parts>,
+}
+
+impl Engine {
+    pub fn new(parts: Parts) -> Self {
+        Self { parts: Arc::new(parts) }
+    }
+
+    /// Returns the operator's rules.
+    pub fn policy(&self) -> &Policy {
+        &self.parts.policy
+    }
+
+    /// Returns the backends, in the order they are preferred.
+    pub fn backends(&self) -> &[Arc<dyn Backend>] {
+        &self.parts.backends
+    }
+
+    fn store(&self) -> &dyn Store {
+        &*self.parts.store
+    }
+
+    fn crash_at(&self, point: &'static str) {
+        self.parts.crash.at(point);
+    }
+
+    fn find(&self, id: &SandboxId) -> Result<Record> {
+        self.store().find(id)?.ok_or_else(|| unknown(id))
+    }
+
+    /// Changes a record and stamps it with the time.
+    fn change(
+        &self,
+        id: &SandboxId,
+        durability: Durability,
+        decide: &mut dyn FnMut(Record) -> Result<Record>,
+    ) -> Result<Record> {
+        let now = self.parts.clock.now();
+        self.store().update(id, durability, &mut |record| {
+            let before = record.clone();
+            let mut after = decide(record)?;
+            // What did not change keeps its time, so that the janitor sees no movement where there is none.
+            if after != before {
+                after.updated_at = now;
+            }
+            Ok(after)
+        })
+    }
+
+    /// Records what happened to a sandbox, and why.
+    fn note(&self, id: &SandboxId, event: lifecycle::Event, reason: &str) -> Result<()> {
+        let noted = self.change(id, Durability::Process, &mut |mut row| {
+            row.state = row.state.step(event).map_err(|refused| refused.into_error(&row.id))?;
+            row.reason = Some(reason.to_owned());
+            Ok(row)
+        });
+        noted.map(drop)
+    }
+}
+
+fn unknown(id: &SandboxId) -> Error {
+    Error::new(Kind::NotFound, format!("there is no sandbox `{id}`"))
+        .hint("list sandboxes to see those there are")
+        .detail("sandbox_id", id.as_str())
+}

@@ -1,0 +1,119 @@
+//! Every operation there is. The doors are made from this list, so no door can do what another cannot.
+
+mod near;
+mod parse;
+pub mod sandbox;
+
+use coracle_core::{Error, Kind, Result};
+use schemars::{JsonSchema, schema_for};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+pub use self::parse::{INPUT_MAX, parse};
+use crate::{Caller, Engine};
+
+/// The most that is repeated of what was wrong.
+const COMPLAINT_MAX: usize = 500;
+
+/// The roll-call: a name, the module with its `Input`, `Output` and `call`, and what it does.
+macro_rules! operations {
+    ($($name:literal => $module:path, $about:literal;)+) => {
+        /// Returns the names of all operations.
+        pub fn names() -> &'static [&'static str] {
+            &[$($name),+]
+        }
+
+        /// Returns one sentence on what an operation does.
+        pub fn about(name: &str) -> Option<&'static str> {
+            match name {
+                $($name => Some($about),)+
+                _ => None,
+            }
+        }
+
+        /// Returns the schemas of an operation's input and output.
+        pub fn schema(name: &str) -> Option<Value> {
+            match name {
+                $($name => {
+                    use $module as operation;
+                    Some(schemas::<operation::Input, operation::Output>())
+                })+
+                _ => None,
+            }
+        }
+
+        impl Engine {
+            /// Carries out an operation by its name.
+            pub fn call(&self, caller: &Caller, name: &str, input: Value) -> Result<Value> {
+                match name {
+                    $($name => {
+                        use $module as operation;
+                        written($name, &operation::call(self, caller, read($name, input)?)?)
+                    })+
+                    _ => Err(unknown(name)),
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    "sandbox_run" => sandbox::run, "Runs a program or a command in a new sandbox that is gone afterwards";
+    "sandbox_open" => sandbox::open, "Returns the sandbox of a session, making it if there is none";
+    "sandbox_exec" => sandbox::exec, "Runs a command in a sandbox, to its end or in the background";
+    "sandbox_exec_read" => sandbox::exec_read, "Returns output of a command, from any place on";
+    "sandbox_exec_wait" => sandbox::exec_wait, "Waits for a command to end";
+    "sandbox_exec_stop" => sandbox::exec_stop, "Ends a command and everything it started";
+    "sandbox_exec_write" => sandbox::exec_write, "Writes to the standard input of a running command";
+    "sandbox_fs_write" => sandbox::fs_write, "Writes a file in a sandbox";
+    "sandbox_fs_read" => sandbox::fs_read, "Returns the contents of a file in a sandbox";
+    "sandbox_fs_list" => sandbox::fs_list, "Lists a directory in a sandbox";
+    "sandbox_fs_delete" => sandbox::fs_delete, "Removes a file or directory in a sandbox";
+    "sandbox_fs_stat" => sandbox::fs_stat, "Tells what a path in a sandbox is";
+    "sandbox_fs_move" => sandbox::fs_move, "Gives a file or directory in a sandbox another name";
+    "sandbox_close" => sandbox::close, "Destroys a sandbox";
+    "sandbox_list" => sandbox::list, "Lists sandboxes";
+    "sandbox_get" => sandbox::get, "Shows a sandbox: its record, and to its owner what goes on in it";
+    "sandbox_claim" => sandbox::claim, "Takes a sandbox that is nobody's";
+    "sandbox_transfer" => sandbox::transfer, "Lends a sandbox to another run";
+    "sandbox_release" => sandbox::release, "Gives a sandbox back to the run it came from";
+}
+
+fn schemas<Input: JsonSchema, Output: JsonSchema>() -> Value {
+    json!({"input": schema_for!(Input), "output": schema_for!(Output)})
+}
+
+/// Turns JSON into an operation's input, or says which field is wrong.
+fn read<Input: DeserializeOwned>(name: &str, input: Value) -> Result<Input> {
+    // Serde would take the fields from an array, too, in an order nobody promised.
+    if !input.is_object() {
+        return Err(Error::new(Kind::Invalid, format!("the input of `{name}` is not a JSON object")));
+    }
+    serde_json::from_value(input).map_err(|error| {
+        // Serde repeats what it could not read, however long that is.
+        let text: String = error.to_string().chars().take(COMPLAINT_MAX).collect();
+        let error = Error::new(Kind::Invalid, format!("the input of `{name}` is not valid: {text}"))
+            .hint(format!("the schema of `{name}` lists its fields"));
+        // The first name in backticks is the field, in serde's messages and in ours.
+        match text.split('`').nth(1) {
+            Some(field) => error.detail("field", field),
+            None => error,
+        }
+    })
+}
+
+fn written<Output: Serialize>(name: &str, output: &Output) -> Result<Value> {
+    serde_json::to_value(output)
+        .map_err(|error| Error::internal(format!("could not write the reply of `{name}`"), error))
+}
+
+fn unknown(name: &str) -> Error {
+    let shown: String = name.escape_debug().take(64).collect();
+    let near = near::names_like(name, names());
+    let hint = match near.is_empty() {
+        true => format!("use one of: {}", names().join(", ")),
+        false => format!("did you mean {}?", near.join(" or ")),
+    };
+    Error::new(Kind::Invalid, format!("there is no operation `{shown}`")).hint(hint)
+}

@@ -1,0 +1,40 @@
+//! `sandbox_claim`: takes a sandbox that is nobody's, or tells its owner the epoch.
+
+use coracle_core::{Epoch, Result, RunId, SandboxId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::handover::HandedOver;
+use crate::{Caller, Engine};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+}
+
+/// Who owns the sandbox now.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub sandbox_id: SandboxId,
+    pub owner: Option<RunId>,
+    pub epoch: Epoch,
+    /// The change stands, but the guest could not be told; this says why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl From<HandedOver> for Output {
+    fn from(HandedOver { record, unfenced }: HandedOver) -> Self {
+        Self {
+            owner: record.lease.owner().cloned(),
+            epoch: record.lease.epoch(),
+            sandbox_id: record.id,
+            note: unfenced.map(|error| format!("the guest was not told: {}", error.chain())),
+        }
+    }
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    Ok(engine.claim(caller, &input.sandbox_id)?.into())
+}

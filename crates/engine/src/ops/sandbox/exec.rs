@@ -1,0 +1,149 @@
+//! `sandbox_exec`: runs a command, to its end or with `stream` in the background.
+
+use std::collections::BTreeMap;
+
+use coracle_core::{Error, ExecId, Result, SandboxId};
+use coracle_wire::Terminal;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::exec::{Captured, ExecRequest, Secrets, Stdin, checked_grace, checked_timeout};
+use crate::progress::Progress;
+use crate::text::{self, TextOrBase64};
+use crate::{Caller, Engine};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+    /// The program and its arguments; no shell reads them.
+    pub cmd: Vec<String>,
+    /// Where it starts; the sandbox's workdir if absent.
+    #[serde(default)]
+    pub cwd: Option<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Like `env`, but kept and shown nowhere.
+    #[serde(default)]
+    pub secrets: Secrets,
+    #[serde(default)]
+    pub timeout_seconds: Option<u64>,
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    /// Returns at once; output and end come by `sandbox_exec_read` and `sandbox_exec_wait`.
+    #[serde(default)]
+    pub stream: bool,
+    /// Chosen by the caller: asking twice with one id starts one command.
+    #[serde(default)]
+    pub exec_id: Option<ExecId>,
+    #[serde(default)]
+    pub stdin: Option<String>,
+    #[serde(default)]
+    pub stdin_b64: Option<String>,
+    /// Standard input stays open for `sandbox_exec_write`. Needs `stream`.
+    #[serde(default)]
+    pub stdin_open: bool,
+    /// A user of the sandbox, by name or number.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Processes that outlive the command stay.
+    #[serde(default)]
+    pub keep_background: bool,
+    /// Between TERM and KILL when the time is up.
+    #[serde(default)]
+    pub grace_ms: Option<u64>,
+    /// Gives the command a terminal of this size.
+    #[serde(default)]
+    pub tty: Option<Tty>,
+}
+
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tty {
+    pub rows: u16,
+    pub columns: u16,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub exec_id: ExecId,
+    #[serde(flatten)]
+    pub progress: Progress,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    /// Instead of `stdout`, where that is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout_b64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// Instead of `stderr`, where that is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr_b64: Option<String>,
+}
+
+impl From<Captured> for Output {
+    fn from(captured: Captured) -> Self {
+        let (stdout, stderr) = (TextOrBase64::from(captured.stdout), TextOrBase64::from(captured.stderr));
+        Self {
+            exec_id: captured.exec_id,
+            progress: captured.progress,
+            stdout: stdout.text,
+            stdout_b64: stdout.base64,
+            stderr: stderr.text,
+            stderr_b64: stderr.base64,
+        }
+    }
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    let (sandbox, stream) = (input.sandbox_id.clone(), input.stream);
+    let request = request(engine, input)?;
+    match stream {
+        false => Ok(engine.exec(caller, &sandbox, &request)?.into()),
+        true => start(engine, caller, &sandbox, &request),
+    }
+}
+
+fn start(engine: &Engine, caller: &Caller, sandbox: &SandboxId, request: &ExecRequest) -> Result<Output> {
+    let mut inside = engine.enter(caller, sandbox)?;
+    let started = engine.start_in(&mut inside, request)?;
+    let state = inside.guest.wait(started.exec_id.as_str(), std::time::Duration::ZERO)?;
+    Ok(Output {
+        exec_id: started.exec_id,
+        progress: Progress::of(&state),
+        stdout: None,
+        stdout_b64: None,
+        stderr: None,
+        stderr_b64: None,
+    })
+}
+
+fn request(engine: &Engine, input: Input) -> Result<ExecRequest> {
+    let bytes = text::decode("stdin", input.stdin, input.stdin_b64)?;
+    Ok(ExecRequest {
+        exec_id: input.exec_id,
+        argv: input.cmd.into_iter().map(String::into_bytes).collect(),
+        cwd: input.cwd,
+        env: input.env,
+        secrets: input.secrets,
+        user: input.user,
+        timeout: checked_timeout(input.timeout_seconds, input.timeout_ms, engine.policy())?,
+        grace: checked_grace(input.grace_ms)?,
+        keep_background: input.keep_background,
+        stdin: stdin(bytes, input.stdin_open, input.stream)?,
+        terminal: input.tty.map(|tty| Terminal { rows: tty.rows, columns: tty.columns }),
+    })
+}
+
+fn stdin(bytes: Option<Vec<u8>>, open: bool, stream: bool) -> Result<Stdin> {
+    match (bytes, open) {
+        (Some(_), true) => Err(Error::invalid("stdin_open", "and `stdin` exclude each other")),
+        (None, true) if !stream => {
+            Err(Error::invalid("stdin_open", "needs `stream`: nobody could write to it"))
+        }
+        (None, true) => Ok(Stdin::Open),
+        (Some(bytes), false) => Ok(Stdin::Bytes(bytes)),
+        (None, false) => Ok(Stdin::Empty),
+    }
+}

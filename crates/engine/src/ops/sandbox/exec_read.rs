@@ -1,0 +1,83 @@
+//! `sandbox_exec_read`: returns output of an exec, from any place on.
+
+use std::time::Duration;
+
+use coracle_core::{Error, ExecId, Result, SandboxId};
+use coracle_wire::Stream;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::progress::Progress;
+use crate::text::TextOrBase64;
+use crate::{Caller, Engine};
+
+/// Chunks are small where output comes slowly; this many fit a reply even where it does not.
+const MAX_CHUNKS: u32 = 1024;
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+    pub exec_id: ExecId,
+    /// Returns the chunks after this one; they count from 1.
+    #[serde(default)]
+    pub since_seq: u64,
+    #[serde(default)]
+    pub max_chunks: Option<u32>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub chunks: Vec<OutputChunk>,
+    /// It has ended and there is no more output behind these chunks.
+    pub done: bool,
+    #[serde(flatten)]
+    pub progress: Progress,
+}
+
+/// A numbered piece of output.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct OutputChunk {
+    pub seq: u64,
+    pub stream: StreamName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Instead of `text`, where the piece by itself is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub b64: Option<String>,
+}
+
+/// Which stream a piece came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamName {
+    Stdout,
+    Stderr,
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    let max_chunks = input.max_chunks.unwrap_or(MAX_CHUNKS);
+    if max_chunks == 0 {
+        return Err(Error::invalid("max_chunks", "must be at least 1"));
+    }
+    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    let (chunks, state) =
+        inside.guest.read(input.exec_id.as_str(), input.since_seq, max_chunks, Duration::ZERO)?;
+    let all = chunks.last().is_none_or(|chunk| chunk.seq >= state.last_seq);
+    Ok(Output {
+        chunks: chunks.into_iter().map(Into::into).collect(),
+        done: state.ending.is_some() && all,
+        progress: Progress::of(&state),
+    })
+}
+
+impl From<coracle_wire::Chunk> for OutputChunk {
+    fn from(chunk: coracle_wire::Chunk) -> Self {
+        let TextOrBase64 { text, base64 } = chunk.data.into();
+        let stream = match chunk.stream {
+            Stream::Stdout => StreamName::Stdout,
+            Stream::Stderr => StreamName::Stderr,
+        };
+        Self { seq: chunk.seq, stream, text, b64: base64 }
+    }
+}

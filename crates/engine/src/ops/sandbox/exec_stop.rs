@@ -1,0 +1,27 @@
+//! `sandbox_exec_stop`: ends an exec and everything it started.
+
+use coracle_core::{ExecId, Result, SandboxId};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub use super::exec_wait::Output;
+use crate::exec::checked_grace;
+use crate::progress::Progress;
+use crate::{Caller, Engine};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+    pub exec_id: ExecId,
+    /// Between TERM and KILL; what it was started with if absent.
+    #[serde(default)]
+    pub grace_ms: Option<u64>,
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    let grace = checked_grace(input.grace_ms)?;
+    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    let state = inside.guest.stop(input.exec_id.as_str(), grace)?;
+    Ok(Progress::of(&state).into())
+}

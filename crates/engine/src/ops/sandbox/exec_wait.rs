@@ -1,0 +1,59 @@
+//! `sandbox_exec_wait`: waits for the end of an exec, or until the time is up.
+
+use std::time::{Duration, Instant};
+
+use coracle_core::{ExecId, Result, SandboxId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::exec::checked_timeout;
+use crate::gate::Inside;
+use crate::guest::{Failure, WAIT_SLICE};
+use crate::progress::Progress;
+use crate::{Caller, Engine};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+    pub exec_id: ExecId,
+    /// How long to wait; to the end if absent.
+    #[serde(default)]
+    pub timeout_seconds: Option<u64>,
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub done: bool,
+    #[serde(flatten)]
+    pub progress: Progress,
+}
+
+impl From<Progress> for Output {
+    fn from(progress: Progress) -> Self {
+        Self { done: progress.is_done(), progress }
+    }
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    let timeout = checked_timeout(input.timeout_seconds, input.timeout_ms, engine.policy())?;
+    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    Ok(wait(&mut inside, &input.exec_id, timeout)?.into())
+}
+
+fn wait(inside: &mut Inside, exec: &ExecId, timeout: Option<Duration>) -> Result<Progress> {
+    // A span, not a date: the clock of the records may be set back while somebody waits.
+    let began = Instant::now();
+    let mut last = None;
+    loop {
+        let left = timeout.map_or(WAIT_SLICE, |timeout| timeout.saturating_sub(began.elapsed()));
+        match inside.guest.wait(exec.as_str(), left) {
+            Ok(state) if state.ending.is_some() || left.is_zero() => return Ok(Progress::of(&state)),
+            Ok(state) => last = Some(state),
+            Err(Failure::Gone) => return Ok(last.as_ref().map_or_else(Progress::lost, Progress::final_of)),
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! `sandbox_fs_delete`: removes a file, or with `recursive` a directory.
+
+use coracle_core::spec::check_path;
+use coracle_core::{Result, SandboxId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Caller, Engine};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+    /// Relative to the workspace, or absolute. A symlink is removed, not followed.
+    pub path: String,
+    /// Required for directories.
+    #[serde(default)]
+    pub recursive: bool,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub ok: bool,
+    /// The path that was removed.
+    pub deleted: String,
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    check_path("path", &input.path)?;
+    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    inside.guest.delete(input.path.as_bytes(), input.recursive)?;
+    Ok(Output { ok: true, deleted: input.path })
+}

@@ -1,0 +1,30 @@
+//! `sandbox_fs_list`: lists a directory.
+
+use coracle_core::spec::check_path;
+use coracle_core::{Result, SandboxId};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub use crate::files::Entries as Output;
+use crate::{Caller, Engine, files};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+    /// Relative to the workspace, or absolute; the workspace itself if absent.
+    #[serde(default = "workspace")]
+    pub path: String,
+    #[serde(default)]
+    pub recursive: bool,
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    check_path("path", &input.path)?;
+    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    files::list(&mut inside, input.path.as_bytes(), input.recursive.into())
+}
+
+fn workspace() -> String {
+    ".".to_owned()
+}

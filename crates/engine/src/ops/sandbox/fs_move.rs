@@ -1,0 +1,34 @@
+//! `sandbox_fs_move`: gives a file or directory another name.
+
+use coracle_core::spec::check_path;
+use coracle_core::{Result, SandboxId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Caller, Engine};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+    pub from: String,
+    pub to: String,
+    /// Replaces what is at `to`; by default that is a conflict, since what is replaced is gone.
+    #[serde(default)]
+    pub overwrite: bool,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub ok: bool,
+    /// Where it is now.
+    pub path: String,
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    check_path("from", &input.from)?;
+    check_path("to", &input.to)?;
+    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    inside.guest.rename(input.from.as_bytes(), input.to.as_bytes(), input.overwrite)?;
+    Ok(Output { ok: true, path: input.to })
+}

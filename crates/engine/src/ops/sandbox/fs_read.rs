@@ -1,0 +1,57 @@
+//! `sandbox_fs_read`: returns the contents of a file, or the beginning of them.
+
+use coracle_core::spec::check_path;
+use coracle_core::{Error, Result, SandboxId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::text::TextOrBase64;
+use crate::{Caller, Engine, files};
+
+const MAX_BYTES: usize = 256 << 10;
+/// What a reply may reasonably hold; larger files are for doors that stream.
+const MAX_BYTES_MAX: usize = 16 << 20;
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+    /// Relative to the workspace, or absolute.
+    pub path: String,
+    /// 256 KiB if absent.
+    #[serde(default)]
+    pub max_bytes: Option<usize>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contents: Option<String>,
+    /// Instead of `contents`, where they are not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contents_b64: Option<String>,
+    pub truncated: bool,
+    pub size_bytes: u64,
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    check_path("path", &input.path)?;
+    let max_bytes = input.max_bytes.unwrap_or(MAX_BYTES);
+    if !(1..=MAX_BYTES_MAX).contains(&max_bytes) {
+        return Err(Error::invalid("max_bytes", format!("is {max_bytes}, outside 1 to {MAX_BYTES_MAX}")));
+    }
+    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    let head = files::read_head(&mut inside, input.path.as_bytes(), max_bytes)?;
+    let TextOrBase64 { text, base64 } = whole_characters(head.data, head.truncated).into();
+    Ok(Output { contents: text, contents_b64: base64, truncated: head.truncated, size_bytes: head.size })
+}
+
+/// Drops a character that the cut went through, so that text stays text.
+fn whole_characters(mut data: Vec<u8>, truncated: bool) -> Vec<u8> {
+    if let (true, Err(error)) = (truncated, std::str::from_utf8(&data))
+        && error.error_len().is_none()
+    {
+        data.truncate(error.valid_up_to());
+    }
+    data
+}

@@ -1,0 +1,65 @@
+//! `sandbox_fs_write`: writes a file, whole or not at all.
+
+use coracle_core::spec::check_path;
+use coracle_core::{Error, Result, SandboxId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::files::{self, NewFile};
+use crate::{Caller, Engine, text};
+
+/// Permissions of a file whose writer names none.
+pub const MODE: u32 = 0o644;
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+    /// Relative to the workspace, or absolute.
+    pub path: String,
+    #[serde(default)]
+    pub contents: Option<String>,
+    /// Instead of `contents`, for what is not text.
+    #[serde(default)]
+    pub contents_b64: Option<String>,
+    /// Permissions in octal, `0644` if absent.
+    #[serde(default)]
+    pub mode: Option<String>,
+    /// Replaces a file that is there, which is the default; with `false` that is a conflict.
+    #[serde(default)]
+    pub overwrite: Option<bool>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub ok: bool,
+    /// The absolute path that was written.
+    pub path: String,
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    check_path("path", &input.path)?;
+    let contents = text::decode("contents", input.contents, input.contents_b64)?
+        .ok_or_else(|| Error::invalid("contents", "is missing; an empty file has empty contents"))?;
+    let file = NewFile {
+        path: input.path.into_bytes(),
+        mode: input.mode.as_deref().map_or(Ok(MODE), parse_mode)?,
+        overwrite: input.overwrite.unwrap_or(true),
+    };
+    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    let path = files::write(&mut inside, &file, &mut contents.as_slice())?;
+    Ok(Output { ok: true, path: String::from_utf8_lossy(&path).into_owned() })
+}
+
+/// Reads permissions in octal; what would make a file run as somebody else is refused.
+pub fn parse_mode(text: &str) -> Result<u32> {
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    let octal =
+        !digits.is_empty() && digits.len() <= 5 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
+    let mode = octal.then(|| u32::from_str_radix(digits, 8).ok()).flatten();
+    match mode {
+        Some(mode) if mode <= 0o777 => Ok(mode),
+        Some(_) => Err(Error::invalid("mode", "may hold no bits but the nine of `0777`")),
+        None => Err(Error::invalid("mode", "must be octal, as in `0644`")),
+    }
+}

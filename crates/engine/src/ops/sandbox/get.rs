@@ -1,0 +1,106 @@
+//! `sandbox_get`: shows a sandbox: its record to anyone, what goes on in it to its owner.
+
+use coracle_core::backend::Profile;
+use coracle_core::{Epoch, Limits, Record, Result, RunId, SandboxId, Spec};
+use coracle_wire::ExecSummary;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::list::Summary;
+use crate::guest::Guest;
+use crate::progress::Progress;
+use crate::{Caller, Engine};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    #[serde(flatten)]
+    pub summary: Summary,
+    pub workdir: String,
+    #[schemars(with = "serde_json::Value")]
+    pub spec: Spec,
+    pub limits: Limits,
+    /// What is enforced and what is not, as it was observed.
+    pub profile: Option<Profile>,
+    /// Everyone the sandbox goes back to, the owner last.
+    pub holders: Vec<RunId>,
+    /// Null unless the caller owns the sandbox and it is ready.
+    pub execs: Option<Vec<ExecView>>,
+    pub guest: Option<GuestView>,
+}
+
+/// One exec, in short.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ExecView {
+    pub exec_id: String,
+    pub cmd: Vec<String>,
+    /// The epoch it was started under.
+    pub epoch: Epoch,
+    #[serde(flatten)]
+    pub progress: Progress,
+}
+
+/// What the guest says of itself.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct GuestView {
+    pub running: u64,
+    pub idle_ms: u64,
+    pub uptime_ms: u64,
+    /// Bytes of output kept.
+    pub spool_bytes: u64,
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    let record = engine.find(&input.sandbox_id)?;
+    let may_look = record.state.accepts_work() && record.lease.admit(&caller.claim).is_ok();
+    if !may_look {
+        return Ok(view(record, None));
+    }
+    match engine.enter(caller, &input.sandbox_id) {
+        Ok(mut inside) => Ok(view(inside.record, Some(look(&mut inside.guest)?))),
+        // Reaching for a guest that is gone changes the record; what it says now is the answer.
+        Err(_) => Ok(view(engine.find(&input.sandbox_id)?, None)),
+    }
+}
+
+fn look(guest: &mut Guest) -> Result<(Vec<ExecView>, GuestView)> {
+    let status = guest.status()?;
+    let execs = guest.execs()?.into_iter().map(Into::into).collect();
+    let view = GuestView {
+        running: status.running,
+        idle_ms: status.idle_ms,
+        uptime_ms: status.uptime_ms,
+        spool_bytes: status.spool_bytes,
+    };
+    Ok((execs, view))
+}
+
+fn view(record: Record, inner: Option<(Vec<ExecView>, GuestView)>) -> Output {
+    let (execs, guest) = inner.unzip();
+    Output {
+        summary: (&record).into(),
+        workdir: record.spec.workdir.clone(),
+        limits: record.spec.limits.clone(),
+        profile: record.profile,
+        holders: record.lease.holders().to_vec(),
+        spec: record.spec,
+        execs,
+        guest,
+    }
+}
+
+impl From<ExecSummary> for ExecView {
+    fn from(summary: ExecSummary) -> Self {
+        Self {
+            exec_id: summary.exec,
+            cmd: summary.argv.iter().map(|argument| String::from_utf8_lossy(argument).into_owned()).collect(),
+            epoch: Epoch(summary.epoch),
+            progress: Progress::of(&summary.state),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `sandbox_list`: lists sandboxes, whoever owns them.
+
+use std::collections::BTreeMap;
+
+use coracle_core::store::Which;
+use coracle_core::{Epoch, Record, Result, RunId, SandboxId, SessionKey, State, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Caller, Engine};
+
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Those that have ended, too.
+    #[serde(default)]
+    pub all: bool,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub sandboxes: Vec<Summary>,
+}
+
+/// A sandbox from outside.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Summary {
+    pub sandbox_id: SandboxId,
+    pub state: State,
+    pub owner: Option<RunId>,
+    pub epoch: Epoch,
+    pub backend: String,
+    pub image: String,
+    pub session_key: Option<SessionKey>,
+    /// Milliseconds since 1970.
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub labels: BTreeMap<String, String>,
+    /// Why it is in the state it is in.
+    pub reason: Option<String>,
+}
+
+impl From<&Record> for Summary {
+    fn from(record: &Record) -> Self {
+        Self {
+            sandbox_id: record.id.clone(),
+            state: record.state,
+            owner: record.lease.owner().cloned(),
+            epoch: record.lease.epoch(),
+            backend: record.backend.clone(),
+            image: record.spec.image.clone(),
+            session_key: record.key.clone(),
+            created_at: record.created_at,
+            updated_at: record.updated_at,
+            labels: record.spec.labels.clone(),
+            reason: record.reason.clone(),
+        }
+    }
+}
+
+pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
+    let which = if input.all { Which::All } else { Which::Live };
+    let records = engine.store().list(which)?;
+    Ok(Output { sandboxes: records.iter().map(Into::into).collect() })
+}

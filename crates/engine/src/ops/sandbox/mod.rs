@@ -1,0 +1,21 @@
+//! Operations on sandboxes: one file per verb, each with its `Input`, its `Output` and `call`.
+
+pub mod claim;
+pub mod close;
+pub mod exec;
+pub mod exec_read;
+pub mod exec_stop;
+pub mod exec_wait;
+pub mod exec_write;
+pub mod fs_delete;
+pub mod fs_list;
+pub mod fs_move;
+pub mod fs_read;
+pub mod fs_stat;
+pub mod fs_write;
+pub mod get;
+pub mod list;
+pub mod open;
+pub mod release;
+pub mod run;
+pub mod transfer;

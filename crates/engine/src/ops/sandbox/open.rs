@@ -1,0 +1,57 @@
+//! `sandbox_open`: returns the sandbox of a session, making it if there is none.
+
+use coracle_core::spec::SpecInput;
+use coracle_core::{Epoch, Result, RunId, SandboxId, SessionKey, Spec, State};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Caller, Engine};
+
+// Serde documents that an outer `deny_unknown_fields` does not go with `flatten`; what does not work is a flattened
+// map or a second flattened struct. For one struct it does, and a test holds it to that.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The name the sandbox is found again by. Without it every call makes a new one.
+    #[serde(default)]
+    pub session_key: Option<SessionKey>,
+    /// Used when the sandbox is made; one that exists is returned as it is.
+    #[serde(flatten)]
+    pub spec: SpecInput,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub sandbox_id: SandboxId,
+    pub image: String,
+    pub workdir: String,
+    /// False if it was there already.
+    pub created: bool,
+    pub owner: Option<RunId>,
+    pub epoch: Epoch,
+    pub backend: String,
+    pub state: State,
+    /// Limits and walls that are not enforced, with the reason.
+    pub missing: Vec<String>,
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    let spec = Spec::resolve(input.spec, engine.policy())?;
+    let session = engine.open_session(caller, input.session_key.as_ref(), &spec)?;
+    let record = session.record;
+    let walls = record.profile.iter().flat_map(|profile| &profile.walls);
+    Ok(Output {
+        missing: walls
+            .filter(|wall| !wall.enforced)
+            .map(|wall| format!("{}: {}", wall.name, wall.how))
+            .collect(),
+        sandbox_id: record.id,
+        image: record.spec.image,
+        workdir: record.spec.workdir,
+        created: session.created,
+        owner: record.lease.owner().cloned(),
+        epoch: record.lease.epoch(),
+        backend: record.backend,
+        state: record.state,
+    })
+}

@@ -1,0 +1,190 @@
+//! `sandbox_run`: one command in a sandbox of its own, which is gone afterwards.
+
+use std::collections::BTreeMap;
+
+use coracle_core::exec::Outcome;
+use coracle_core::spec::{Runtime, SpecInput, check_path};
+use coracle_core::{Error, Record, Result, Spec};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::exec;
+use super::fs_write::MODE;
+use crate::exec::{Captured, ExecRequest, Secrets, Stdin, checked_grace, checked_timeout};
+use crate::files::{self, NewFile};
+use crate::gate::Inside;
+use crate::{Caller, Engine, text};
+
+// About `flatten` with `deny_unknown_fields`, see `sandbox_open`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// A program in the language of `runtime`, which is `python` if absent.
+    #[serde(default)]
+    pub code: Option<String>,
+    /// Arguments of `code`.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// A program and its arguments, instead of `code`.
+    #[serde(default)]
+    pub cmd: Option<Vec<String>>,
+    /// Files to write before it starts: path and contents.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// The same, with contents in base64.
+    #[serde(default)]
+    pub files_b64: BTreeMap<String, String>,
+    #[serde(default)]
+    pub timeout_seconds: Option<u64>,
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    #[serde(default)]
+    pub grace_ms: Option<u64>,
+    #[serde(default)]
+    pub stdin: Option<String>,
+    #[serde(default)]
+    pub stdin_b64: Option<String>,
+    #[serde(default)]
+    pub cwd: Option<String>,
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Environment variables that are kept and shown nowhere.
+    #[serde(default)]
+    pub secrets: Secrets,
+    /// The sandbox to run it in; `runtime` and `env` among it.
+    #[serde(flatten)]
+    pub spec: SpecInput,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    /// It exited with 0.
+    pub ok: bool,
+    /// Null where `cmd` was given.
+    pub runtime: Option<Runtime>,
+    /// Why it did not exit by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(flatten)]
+    pub exec: exec::Output,
+}
+
+/// What is to be done in the sandbox, checked before there is one.
+struct Plan {
+    runtime: Option<Runtime>,
+    files: Vec<(NewFile, Vec<u8>)>,
+    request: ExecRequest,
+}
+
+pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output> {
+    let spec = Spec::resolve(std::mem::take(&mut input.spec), engine.policy())?;
+    let plan = plan(engine, &spec, input)?;
+    plan.request.checked(&spec, engine.policy())?;
+
+    let record = engine.open_session(caller, None, &spec)?.record;
+    let captured = work(engine, &record, &plan);
+    let removed = engine.teardown(&record.id, &|_| Ok(()));
+    // What the command did is worth more than a complaint about cleaning up, which `gc` will repeat.
+    match (captured, removed) {
+        (Ok(captured), _) => Ok(output(plan.runtime, captured)),
+        (Err(error), Ok(())) => Err(error),
+        (Err(error), Err(leftover)) => Err(error.detail("not_removed", leftover.chain())),
+    }
+}
+
+fn work(engine: &Engine, record: &Record, plan: &Plan) -> Result<Captured> {
+    let guest = engine.reach(record, record.lease.epoch())?;
+    let mut inside = Inside { record: record.clone(), guest };
+    for (file, contents) in &plan.files {
+        files::write(&mut inside, file, &mut contents.as_slice())?;
+    }
+    engine.exec_in(&mut inside, &plan.request)
+}
+
+fn plan(engine: &Engine, spec: &Spec, input: Input) -> Result<Plan> {
+    let mut files = all_files(input.files, input.files_b64)?;
+    let (runtime, cmd) = match (input.cmd, input.code) {
+        (Some(_), Some(_)) => return Err(Error::invalid("cmd", "and `code` exclude each other")),
+        (None, None) => return Err(Error::invalid("code", "is missing, and so is `cmd`")),
+        (Some(_), None) if !input.args.is_empty() => return Err(Error::invalid("args", "belong into `cmd`")),
+        (Some(cmd), None) => (None, cmd),
+        (None, Some(code)) => {
+            let runtime = spec.runtime.unwrap_or(Runtime::Python);
+            let (interpreter, script) = interpreter(runtime);
+            if files.insert(script.to_owned(), code.into_bytes()).is_some() {
+                return Err(Error::invalid("files", format!("holds `{script}`, which is where `code` goes")));
+            }
+            let cmd = [interpreter, script].map(String::from).into_iter().chain(input.args).collect();
+            (Some(runtime), cmd)
+        }
+    };
+    Ok(Plan {
+        runtime,
+        files: files.into_iter().map(|(path, contents)| (new_file(path), contents)).collect(),
+        request: ExecRequest {
+            argv: cmd.into_iter().map(String::into_bytes).collect(),
+            cwd: input.cwd,
+            secrets: input.secrets,
+            user: input.user,
+            timeout: checked_timeout(input.timeout_seconds, input.timeout_ms, engine.policy())?,
+            grace: checked_grace(input.grace_ms)?,
+            stdin: text::decode("stdin", input.stdin, input.stdin_b64)?.map_or(Stdin::Empty, Stdin::Bytes),
+            ..ExecRequest::default()
+        },
+    })
+}
+
+fn all_files(
+    texts: BTreeMap<String, String>,
+    binaries: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut all = BTreeMap::new();
+    let texts = texts.into_iter().map(|(path, text)| (path, Some(text), None));
+    let binaries = binaries.into_iter().map(|(path, base64)| (path, None, Some(base64)));
+    for (path, text, base64) in texts.chain(binaries) {
+        check_path("files", &path)?;
+        let contents = text::decode("files", text, base64)?.unwrap_or_default();
+        if all.insert(path.clone(), contents).is_some() {
+            return Err(Error::invalid(
+                "files_b64",
+                format!("holds `{}`, as does `files`", path.escape_debug()),
+            ));
+        }
+    }
+    Ok(all)
+}
+
+fn new_file(path: String) -> NewFile {
+    NewFile { path: path.into_bytes(), mode: MODE, overwrite: true }
+}
+
+/// Returns the program for a language and the name its code gets in the workspace, beside the other files so that
+/// they can be imported.
+fn interpreter(runtime: Runtime) -> (&'static str, &'static str) {
+    match runtime {
+        Runtime::Python => ("python3", "main.py"),
+        Runtime::Node => ("node", "main.js"),
+        Runtime::Bash => ("bash", "main.sh"),
+    }
+}
+
+fn output(runtime: Option<Runtime>, captured: Captured) -> Output {
+    let outcome = captured.progress.outcome;
+    Output {
+        ok: captured.progress.exit_code == Some(0),
+        runtime,
+        error: outcome.and_then(|outcome| complaint(outcome, captured.progress.duration_ms)),
+        exec: captured.into(),
+    }
+}
+
+fn complaint(outcome: Outcome, duration_ms: u64) -> Option<String> {
+    match outcome {
+        Outcome::Exited { .. } => None,
+        Outcome::Signalled { signal } => Some(format!("killed by signal {signal}")),
+        Outcome::OomKilled => Some("killed because it ran out of memory".to_owned()),
+        Outcome::TimedOut => Some(format!("timed out after {duration_ms} ms")),
+        Outcome::Stopped => Some("stopped".to_owned()),
+        Outcome::Lost => Some("the sandbox went away before it ended".to_owned()),
+    }
+}

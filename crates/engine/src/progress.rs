@@ -1,0 +1,97 @@
+//! How far an exec has come, in the words of the doors.
+
+use coracle_core::exec::{LimitHit, Outcome, Truncation};
+use coracle_wire as wire;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Whether an exec has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Running,
+    Completed,
+}
+
+/// What is known of an exec now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Progress {
+    pub status: Status,
+    /// Null unless it exited by itself.
+    pub exit_code: Option<i32>,
+    /// Null while it runs.
+    pub outcome: Option<Outcome>,
+    pub duration_ms: u64,
+    /// Some of the output was not kept.
+    pub truncated: bool,
+    pub truncation: Option<Truncation>,
+    /// All that was written, kept or not.
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+    pub limits_hit: Vec<LimitHit>,
+}
+
+impl Progress {
+    /// Puts the guest's words into ours.
+    pub fn of(state: &wire::ExecState) -> Self {
+        Self::with(state, state.ending.map(outcome))
+    }
+
+    /// Like `of`, for an exec whose end nobody will see any more if it was not seen yet.
+    pub fn final_of(state: &wire::ExecState) -> Self {
+        Self::with(state, Some(state.ending.map_or(Outcome::Lost, outcome)))
+    }
+
+    /// Returns what is known of an exec whose guest is gone.
+    pub fn lost() -> Self {
+        Self {
+            status: Status::Completed,
+            exit_code: None,
+            outcome: Some(Outcome::Lost),
+            duration_ms: 0,
+            truncated: false,
+            truncation: None,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            limits_hit: Vec::new(),
+        }
+    }
+
+    /// Tells whether it has ended.
+    pub fn is_done(&self) -> bool {
+        self.status == Status::Completed
+    }
+
+    fn with(state: &wire::ExecState, outcome: Option<Outcome>) -> Self {
+        Self {
+            status: if outcome.is_some() { Status::Completed } else { Status::Running },
+            exit_code: outcome.and_then(Outcome::exit_code),
+            outcome,
+            duration_ms: state.duration_ms,
+            truncated: state.truncation.is_some(),
+            truncation: state.truncation.map(|gap| Truncation { from: gap.from, bytes: gap.bytes }),
+            stdout_bytes: state.stdout_bytes,
+            stderr_bytes: state.stderr_bytes,
+            limits_hit: state.limits.iter().map(limit_hit).collect(),
+        }
+    }
+}
+
+fn outcome(ending: wire::Ending) -> Outcome {
+    match ending {
+        wire::Ending::Exited(code) => Outcome::Exited { code },
+        wire::Ending::Signalled(signal) => Outcome::Signalled { signal },
+        wire::Ending::OomKilled => Outcome::OomKilled,
+        wire::Ending::TimedOut => Outcome::TimedOut,
+        wire::Ending::Stopped => Outcome::Stopped,
+    }
+}
+
+fn limit_hit(hit: &wire::LimitHit) -> LimitHit {
+    match hit {
+        wire::LimitHit::Memory => LimitHit::Memory,
+        wire::LimitHit::Pids => LimitHit::Pids,
+        wire::LimitHit::WallTime => LimitHit::WallTime,
+        wire::LimitHit::Output => LimitHit::Output,
+    }
+}

@@ -1,0 +1,87 @@
+//! Making a sandbox whose record is there already: prepare, create, ready. What fails is removed before the error
+//! is returned.
+
+use coracle_core::backend::{Created, Order};
+use coracle_core::store::Durability;
+use coracle_core::{Error, Kind, Record, Result, lifecycle};
+
+use crate::{Engine, crash};
+
+impl Engine {
+    /// Takes a sandbox from `creating` to `ready`, or to `failed`. The caller holds the right to work on it.
+    pub(crate) fn provision(&self, record: &Record) -> Result<Record> {
+        self.crash_at(crash::CREATE_ROW_AFTER);
+        match self.start(record) {
+            Ok(ready) => {
+                self.crash_at(crash::CREATE_READY_AFTER);
+                Ok(ready)
+            }
+            Err(error) => Err(self.abandon(record, error)),
+        }
+    }
+
+    fn start(&self, record: &Record) -> Result<Record> {
+        let backend = self.backend_of(record)?;
+        backend.prepare(&record.spec)?;
+        self.crash_at(crash::CREATE_PREPARE_AFTER);
+
+        let order = Order {
+            sandbox: &record.id,
+            instance: &self.store().instance()?,
+            spec: &record.spec,
+            secret: &record.secret,
+            epoch: record.lease.epoch(),
+        };
+        let created = backend.create(&order)?;
+        self.crash_at(crash::CREATE_BACKEND_AFTER);
+        self.mark_ready(record, &created)
+    }
+
+    fn mark_ready(&self, record: &Record, created: &Created) -> Result<Record> {
+        self.change(&record.id, Durability::Process, &mut |mut row| {
+            row.state =
+                row.state.step(lifecycle::Event::Started).map_err(|refused| refused.into_error(&row.id))?;
+            row.placement = Some(created.placement.clone());
+            row.profile = Some(created.profile.clone());
+            Ok(row)
+        })
+    }
+
+    fn abandon(&self, record: &Record, error: Error) -> Error {
+        let reason = error.chain();
+        match self.fail(record, &reason) {
+            Ok(()) => started_not(record, error),
+            // The row stays for the janitor; the first error is the one that matters.
+            Err(leftover) => started_not(record, error).detail("not_removed", leftover.chain()),
+        }
+    }
+
+    /// Removes what there is of a sandbox that did not come to be, then records that.
+    ///
+    /// In this order: a row that says `failed` promises that nothing is left.
+    pub(crate) fn fail(&self, record: &Record, reason: &str) -> Result<()> {
+        match self.backend_of(record).and_then(|backend| backend.destroy(&record.id)) {
+            Ok(()) => self.note(&record.id, lifecycle::Event::NotStarted, reason),
+            Err(error) => {
+                self.note(&record.id, lifecycle::Event::Destroy, reason)?;
+                self.note(&record.id, lifecycle::Event::NotRemoved, reason)?;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Faults of the machine become `start_failed`; what the backend could name (an image, a limit) keeps its name.
+fn started_not(record: &Record, error: Error) -> Error {
+    match error.kind {
+        Kind::Internal | Kind::StartFailed => Error::new(
+            Kind::StartFailed,
+            format!("could not start sandbox `{}` on `{}`", record.id, record.backend),
+        )
+        .hint("`doctor` shows what this machine lacks")
+        .detail("sandbox_id", record.id.as_str())
+        .detail("backend", record.backend.as_str())
+        .caused_by(error),
+        _ => error.detail("sandbox_id", record.id.as_str()),
+    }
+}

@@ -1,0 +1,138 @@
+//! From a session key to a sandbox: atomic, idempotent, and made once however many ask at the same time.
+//!
+//! Whoever inserts the record holds the right to work on it until the sandbox is ready or failed. Others wait for
+//! that right, and so learn that the maker is done, or dead.
+
+use coracle_core::record::Secret;
+use coracle_core::store::{Durability, Opened};
+use coracle_core::{Error, Kind, Lease, Record, Result, SandboxId, SessionKey, Spec, State, lease};
+
+use crate::random::random;
+use crate::{Caller, Engine, crash};
+
+/// How often a key is looked up again after what it named went away. Each round means that somebody else made and
+/// lost a sandbox in the meantime.
+const ROUNDS: usize = 16;
+
+/// A sandbox, and whether it was made for this call.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub record: Record,
+    pub created: bool,
+}
+
+impl Engine {
+    /// Returns the sandbox with this key, or a new one. Without a key it is always a new one.
+    pub(crate) fn open_session(
+        &self,
+        caller: &Caller,
+        key: Option<&SessionKey>,
+        spec: &Spec,
+    ) -> Result<Session> {
+        let Some(key) = key else { return self.open_new(caller, None, spec)?.ok_or_else(contended) };
+        for _ in 0..ROUNDS {
+            let settled = match self.store().find_key(key)? {
+                Some(record) => self.settle(caller, record)?,
+                None => self.open_new(caller, Some(key), spec)?,
+            };
+            if let Some(session) = settled {
+                return Ok(session);
+            }
+        }
+        Err(contended().detail("session_key", key.as_str()))
+    }
+
+    /// Makes a sandbox; `None` if somebody else took the key first.
+    fn open_new(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Option<Session>> {
+        let draft = self.draft(caller, key, spec)?;
+        // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.
+        let work = self.store().work_on(&draft.id)?;
+        self.crash_at(crash::CREATE_ROW_BEFORE);
+        match self.store().open(draft)? {
+            Opened::Created(record) => {
+                let made = self.provision(&record);
+                drop(work);
+                Ok(Some(Session { record: made?, created: true }))
+            }
+            Opened::Existing(_) => Ok(None),
+        }
+    }
+
+    fn draft(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Record> {
+        let now = self.parts.clock.now();
+        Ok(Record {
+            id: SandboxId::generate(now, random()?),
+            state: State::Creating,
+            key: key.cloned(),
+            lease: Lease::new(caller.claim.run.clone()),
+            spec: spec.clone(),
+            backend: self.choose_backend(spec.backend.as_deref())?.name().to_owned(),
+            placement: None,
+            profile: None,
+            secret: Secret(random()?),
+            boot: self.parts.boot.clone(),
+            created_at: now,
+            updated_at: now,
+            reason: None,
+        })
+    }
+
+    /// Decides what an existing record means for the caller; `None` if its key is free again.
+    fn settle(&self, caller: &Caller, record: Record) -> Result<Option<Session>> {
+        let record = self.own(caller, record)?;
+        match record.state {
+            State::Creating | State::Destroying => self.await_worker(&record).map(|()| None),
+            State::Ready => self.revisit(caller, record),
+            State::Lost | State::DestroyFailed => self.clear(caller, &record).map(|()| None),
+            State::Destroyed | State::Failed => Ok(None),
+            State::Paused | State::Hibernating | State::Hibernated | State::Resuming | State::Quarantined => {
+                Err(record.state.refuse(&record.id, "open"))
+            }
+        }
+    }
+
+    /// Checks that the sandbox is the caller's, taking it if it is nobody's.
+    fn own(&self, caller: &Caller, record: Record) -> Result<Record> {
+        let deny = |denied: lease::Denied| denied.into_error(&record.id);
+        if record.lease.owner().is_some() {
+            return record.lease.admit(&caller.claim).map_err(deny).map(|_| record.clone());
+        }
+        self.change(&record.id, Durability::Power, &mut |mut row| {
+            row.lease = row.lease.step(&caller.claim, &lease::Event::Claim).map_err(deny)?;
+            Ok(row)
+        })
+    }
+
+    /// Waits until nobody works on the sandbox, and cleans up after one who died at it.
+    fn await_worker(&self, record: &Record) -> Result<()> {
+        let _work = self.store().work_on(&record.id)?;
+        let row = self.find(&record.id)?;
+        match row.state {
+            State::Creating => self.fail(&row, "whoever was making it stopped before it was done"),
+            State::Destroying => self.remove(&row),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns a sandbox that says it is ready, if its guest still answers.
+    fn revisit(&self, caller: &Caller, record: Record) -> Result<Option<Session>> {
+        match self.enter(caller, &record.id) {
+            Ok(inside) => Ok(Some(Session { record: inside.record, created: false })),
+            Err(error) => match self.find(&record.id)?.state {
+                State::Lost => self.clear(caller, &record).map(|()| None),
+                State::Ready => Err(error),
+                _ => Ok(None),
+            },
+        }
+    }
+
+    /// Ends a sandbox that cannot be used any more, so that its key is free.
+    fn clear(&self, caller: &Caller, record: &Record) -> Result<()> {
+        self.close(caller, &record.id)
+    }
+}
+
+fn contended() -> Error {
+    Error::new(Kind::Conflict, "could not open the sandbox: others keep closing it")
+        .hint("try again, or use another session key")
+}

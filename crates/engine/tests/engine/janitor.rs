@@ -1,0 +1,157 @@
+//! Sweeping: what is left after deaths, reboots and restored databases.
+
+use std::time::Duration;
+
+use coracle_core::testing::backend::crashes;
+use coracle_core::testing::{Fault, Step, sample};
+use coracle_core::{Backend, State, Store};
+use coracle_engine::janitor::{RETENTION, Report};
+use serde_json::json;
+
+use crate::world::World;
+
+#[test]
+fn an_orderly_home_needs_nothing() {
+    let world = World::new();
+    world.open("run_a");
+
+    assert_eq!(world.engine.sweep().expect("a sweep"), Report::default());
+    assert!(world.engine.orphans().expect("a look").is_empty());
+}
+
+#[test]
+fn deaths_at_every_step_end_with_nothing_left() {
+    let steps = [Step::Prepare, Step::Create, Step::DirectoryMade, Step::GuestStarted];
+    for step in steps {
+        let world = World::new();
+        world.backend.fail_at(step, Fault::Crash);
+        assert!(crashes(|| drop(world.call("run_a", "sandbox_open", json!({})))));
+
+        assert_eq!(world.engine.orphans().expect("a look").len(), 1, "{step:?}");
+        assert_eq!(
+            world.engine.sweep().expect("a sweep"),
+            Report { failed: 1, ..Report::default() },
+            "{step:?}"
+        );
+        assert!(world.engine.orphans().expect("a look").is_empty(), "{step:?}");
+        assert!(world.backend.survey().expect("a survey").is_empty(), "{step:?}");
+    }
+}
+
+#[test]
+fn a_removal_that_was_interrupted_is_finished() {
+    for step in [Step::Destroy, Step::GuestKilled] {
+        let world = World::new();
+        let id = world.open("run_a");
+        world.backend.fail_at(step, Fault::Crash);
+        assert!(crashes(|| drop(world.call("run_a", "sandbox_close", json!({"sandbox_id": id})))));
+
+        assert_eq!(
+            world.engine.sweep().expect("a sweep"),
+            Report { finished: 1, ..Report::default() },
+            "{step:?}"
+        );
+        assert_eq!(world.record(&id).state, State::Destroyed);
+        assert!(world.backend.survey().expect("a survey").is_empty());
+    }
+}
+
+#[test]
+fn a_removal_that_failed_is_tried_again() {
+    let world = World::new();
+    let id = world.open("run_a");
+    world.backend.fail_at(Step::GuestKilled, Fault::Fail);
+
+    world.refused("run_a", "sandbox_close", json!({"sandbox_id": id}));
+    let between = world.record(&id);
+    let report = world.engine.sweep().expect("a sweep");
+
+    assert_eq!(between.state, State::DestroyFailed);
+    assert!(between.reason.is_some());
+    assert_eq!(report.finished, 1);
+    assert_eq!(world.record(&id).state, State::Destroyed);
+}
+
+#[test]
+fn what_did_not_survive_a_reboot_is_lost_and_swept() {
+    let world = World::new();
+    let id = world.open("run_a");
+    let engine = world.after_reboot();
+
+    let report = engine.sweep().expect("a sweep");
+
+    assert_eq!(report, Report { lost: 1, ..Report::default() });
+    assert_eq!(world.record(&id).state, State::Lost);
+    assert!(world.backend.survey().expect("a survey").is_empty());
+}
+
+#[test]
+fn the_sandbox_of_another_instance_is_left_alone() {
+    let world = World::new();
+    let neighbour = world.backend.beside(sample::instance());
+    neighbour.plant(&sample::sandbox());
+
+    assert_eq!(world.engine.sweep().expect("a sweep"), Report::default());
+    assert_eq!(neighbour.survey().expect("a survey").len(), 1);
+}
+
+#[test]
+fn an_object_without_a_record_is_quarantined_then_expires() {
+    let world = World::new();
+    let id = sample::sandbox();
+    world.backend.plant(&id);
+
+    let found = world.engine.sweep().expect("a sweep");
+    let kept = world.engine.sweep().expect("a sweep");
+    world.clock.advance(Duration::from_secs(25 * 3600));
+    let expired = world.engine.sweep().expect("a sweep");
+
+    assert_eq!(found, Report { quarantined: 1, ..Report::default() });
+    assert_eq!(kept, Report::default());
+    assert_eq!(expired, Report { expired: 1, ..Report::default() });
+    assert_eq!(world.record(&id).state, State::Destroyed);
+}
+
+#[test]
+fn whoever_is_at_work_is_left_alone() {
+    let world = World::new();
+    let record = sample::record();
+    world.store.plant(record.clone());
+    let at_work = world.store.work_on(&record.id).expect("nobody works on it");
+
+    let orphans = world.engine.orphans().expect("a look");
+    let busy = world.engine.sweep().expect("a sweep");
+    drop(at_work);
+    let free = world.engine.sweep().expect("a sweep");
+
+    assert!(orphans.is_empty());
+    assert_eq!(busy, Report::default());
+    assert_eq!(free.failed, 1);
+}
+
+#[test]
+fn a_silent_backend_is_no_reason_to_give_up_sandboxes() {
+    let world = World::new();
+    let id = world.open("run_a");
+    world.backend.fail_at(Step::Survey, Fault::Fail);
+
+    let report = world.engine.sweep().expect("a sweep");
+
+    assert_eq!(report.lost, 0);
+    assert_eq!(report.trouble.len(), 1);
+    assert_eq!(world.record(&id).state, State::Ready);
+}
+
+#[test]
+fn ended_records_are_forgotten_after_a_while() {
+    let world = World::new();
+    let id = world.open("run_a");
+    world.ok("run_a", "sandbox_close", json!({"sandbox_id": id}));
+
+    let early = world.engine.sweep().expect("a sweep");
+    world.clock.advance(RETENTION + Duration::from_secs(1));
+    let late = world.engine.sweep().expect("a sweep");
+
+    assert_eq!((early.forgotten, late.forgotten), (0, 1));
+    assert_eq!(world.store.find(&id).expect("the store answers"), None);
+}

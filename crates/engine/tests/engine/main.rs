@@ -1,0 +1,14 @@
+//! The engine against strict fakes of store and backend: what the operations promise.
+
+mod attach;
+mod crash;
+mod exec;
+mod files;
+mod follow;
+mod guest;
+mod input;
+mod janitor;
+mod open;
+mod ownership;
+mod run;
+mod world;

@@ -1,0 +1,104 @@
+//! One home in memory: a store, a backend, a clock and an engine over them.
+
+use std::sync::Arc;
+
+use coracle_core::store::Store;
+use coracle_core::testing::{FakeBackend, FakeStore, ManualClock, sample};
+use coracle_core::{Claim, Epoch, Error, ExecId, Policy, Record, SandboxId};
+use coracle_engine::{Caller, CrashPoints, Engine, ExecRequest, Parts};
+use serde_json::{Value, json};
+
+pub struct World {
+    pub store: FakeStore,
+    pub backend: FakeBackend,
+    pub clock: ManualClock,
+    pub engine: Engine,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::crashing(CrashPoints::default())
+    }
+
+    pub fn crashing(crash: CrashPoints) -> Self {
+        let store = FakeStore::new();
+        let backend = FakeBackend::new(store.instance().expect("a store has an instance"));
+        let clock = ManualClock::default();
+        let engine = engine(&store, &backend, &clock, sample::BOOT, crash);
+        Self { store, backend, clock, engine }
+    }
+
+    /// Returns another process on the same home, after the machine was restarted.
+    pub fn after_reboot(&self) -> Engine {
+        self.backend.reboot();
+        engine(&self.store, &self.backend, &self.clock, "another-boot", CrashPoints::default())
+    }
+
+    pub fn call(&self, run: &str, name: &str, input: Value) -> Result<Value, Error> {
+        self.engine.call(&caller(run), name, input)
+    }
+
+    pub fn ok(&self, run: &str, name: &str, input: Value) -> Value {
+        self.call(run, name, input).unwrap_or_else(|error| panic!("`{name}` failed: {}", error.to_json()))
+    }
+
+    pub fn refused(&self, run: &str, name: &str, input: Value) -> Error {
+        match self.call(run, name, input) {
+            Ok(reply) => panic!("`{name}` was not refused: {reply}"),
+            Err(error) => error,
+        }
+    }
+
+    pub fn open(&self, run: &str) -> SandboxId {
+        self.open_key(run, None)
+    }
+
+    pub fn open_key(&self, run: &str, key: Option<&str>) -> SandboxId {
+        let reply = self.ok(run, "sandbox_open", json!({ "session_key": key }));
+        reply["sandbox_id"].as_str().expect("an id is text").parse().expect("an id of ours is valid")
+    }
+
+    pub fn record(&self, id: &SandboxId) -> Record {
+        self.store.find(id).expect("the store answers").expect("the record is there")
+    }
+
+    /// Runs a command to its end.
+    pub fn exec(&self, run: &str, id: &SandboxId, cmd: &[&str]) -> Value {
+        self.ok(run, "sandbox_exec", json!({ "sandbox_id": id, "cmd": cmd }))
+    }
+
+    /// Starts a command that runs until it is stopped.
+    pub fn start_sleeper(&self, run: &str, id: &SandboxId) -> ExecId {
+        let request = ExecRequest { argv: argv(&["sleep", "60"]), ..ExecRequest::default() };
+        self.engine.exec_start(&caller(run), id, &request).expect("a sleeper starts").exec_id
+    }
+}
+
+pub fn caller(run: &str) -> Caller {
+    Caller { claim: Claim { run: sample::run(run), epoch: None } }
+}
+
+pub fn caller_at(run: &str, epoch: u64) -> Caller {
+    Caller { claim: Claim { run: sample::run(run), epoch: Some(Epoch(epoch)) } }
+}
+
+pub fn argv(words: &[&str]) -> Vec<Vec<u8>> {
+    words.iter().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+fn engine(
+    store: &FakeStore,
+    backend: &FakeBackend,
+    clock: &ManualClock,
+    boot: &str,
+    crash: CrashPoints,
+) -> Engine {
+    Engine::new(Parts {
+        store: Arc::new(store.clone()),
+        backends: vec![Arc::new(backend.clone())],
+        clock: Arc::new(clock.clone()),
+        policy: Policy::default(),
+        boot: boot.to_owned(),
+        crash,
+    })
+}

@@ -1,0 +1,55 @@
+//! What of `/proc` a sandbox does not get: nothing that speaks of the host, nothing that can be written.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use coracle_sys::mount::{self, Attributes};
+use coracle_sys::rustix::fs::{CWD, Mode, OFlags, openat};
+use coracle_sys::rustix::io::Errno;
+
+use super::Failure;
+
+/// Files that read as empty.
+const EMPTY_FILES: [&str; 7] = ["interrupts", "kcore", "keys", "latency_stats", "sched_debug", "timer_list", "kmsg"];
+/// Directories that are empty.
+const EMPTY_DIRECTORIES: [&str; 3] = ["acpi", "asound", "scsi"];
+/// What may be read but not written.
+const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
+
+/// Covers them. `/proc` is freshly mounted by us, so its names are the kernel's.
+pub fn apply() -> Result<(), Failure> {
+    // A command that could make user namespaces would hold every capability there. Belt to the filter's braces.
+    std::fs::write("/proc/sys/user/max_user_namespaces", "0").map_err(Failure::at("forbid user namespaces"))?;
+    let empty = mount::make("tmpfs", &[("mode", Some("0555")), ("size", Some("4k"))], mount::plain() | Attributes::MOUNT_ATTR_RDONLY)
+        .map_err(Failure::at("make an empty directory"))?;
+    for name in EMPTY_FILES {
+        let copy = || {
+            let device = openat(CWD, "/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+            mount::copy_from(device.as_fd())
+        };
+        cover(name, copy)?;
+    }
+    for name in EMPTY_DIRECTORIES {
+        cover(name, || mount::copy_from(empty.as_fd()))?;
+    }
+    for name in READ_ONLY {
+        cover(name, || {
+            let copy = mount::copy(format!("/proc/{name}").as_ref())?;
+            mount::set(copy.as_fd(), mount::plain() | Attributes::MOUNT_ATTR_RDONLY | Attributes::MOUNT_ATTR_NOEXEC, None)?;
+            Ok(copy)
+        })?;
+    }
+    Ok(())
+}
+
+/// Mounts what `make` makes over `/proc/<name>`, if this kernel has that name.
+fn cover(name: &str, make: impl FnOnce() -> io::Result<std::os::fd::OwnedFd>) -> Result<(), Failure> {
+    let path = format!("/proc/{name}");
+    match openat(CWD, &path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(()),
+        Err(error) => return Err(Failure::at(&format!("find {path}"))(error)),
+        Ok(_) => {}
+    }
+    let layer = make().map_err(Failure::at(&format!("make a cover for {path}")))?;
+    mount::attach(layer.as_fd(), &path).map_err(Failure::at(&format!("cover {path}")))
+}

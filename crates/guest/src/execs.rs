@@ -1,0 +1,13 @@
+//! The execs of this sandbox: starting them, keeping their output, ending them, remembering how they ended.
+
+mod cgroup;
+mod counters;
+mod exec;
+mod input;
+mod spool;
+mod start;
+mod table;
+
+pub use counters::Counters;
+pub use start::Setting;
+pub use table::Execs;

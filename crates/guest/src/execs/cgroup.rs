@@ -1,0 +1,70 @@
+//! The leaf cgroup of one exec: where its processes are born, counted and killed, whatever they do to get away.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use coracle_sys::rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+use coracle_sys::rustix::io::{read, write};
+use coracle_sys::signal;
+
+/// One exec's leaf. Dropping it removes the leaf, if it is empty.
+#[derive(Debug)]
+pub struct Leaf {
+    parent: OwnedFd,
+    name: String,
+    directory: OwnedFd,
+}
+
+impl Leaf {
+    pub fn new(commands: BorrowedFd<'_>, serial: u64) -> io::Result<Self> {
+        let name = format!("exec-{serial}");
+        mkdirat(commands, &name, Mode::from_raw_mode(0o755))?;
+        let directory = openat(commands, &name, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { parent: commands.try_clone_to_owned()?, name, directory })
+    }
+
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// Tells whether a process is left. When in doubt there is.
+    pub fn is_populated(&self) -> bool {
+        self.contents("cgroup.events").is_none_or(|events| !events.lines().any(|line| line == "populated 0"))
+    }
+
+    /// Kills every process in it at once.
+    pub fn kill(&self) {
+        let killed = openat(&self.directory, "cgroup.kill", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).and_then(|file| write(&file, b"1"));
+        if killed.is_err() {
+            // A kernel before 5.14: processes are killed one by one, and again at the next look.
+            self.signal(coracle_sys::rustix::process::Signal::KILL.as_raw());
+        }
+    }
+
+    /// Sends a signal to every process in it now.
+    pub fn signal(&self, number: i32) {
+        for pid in self.contents("cgroup.procs").iter().flat_map(|text| text.lines()).filter_map(|line| line.parse().ok()) {
+            // It may have ended meanwhile; its number cannot have been given away, since only we reap.
+            let _ = signal::send(pid, number);
+        }
+    }
+
+    fn contents(&self, name: &str) -> Option<String> {
+        let file = openat(&self.directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let mut text = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            match read(&file, &mut buffer).ok()? {
+                0 => return String::from_utf8(text).ok(),
+                length => text.extend_from_slice(&buffer[..length]),
+            }
+        }
+    }
+}
+
+impl Drop for Leaf {
+    fn drop(&mut self) {
+        // With processes kept in the background it is not empty and stays; the host removes it with the sandbox.
+        let _ = unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR);
+    }
+}

@@ -1,0 +1,141 @@
+//! One exec, from its start to its end.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use coracle_wire::{Ending, ExecState, LimitHit};
+
+use super::cgroup::Leaf;
+use super::counters::Reading;
+use super::spool::Spool;
+
+/// Why we ended an exec ourselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    Deadline,
+    Asked,
+}
+
+/// How far an exec is.
+#[derive(Debug)]
+pub enum Phase {
+    /// Being forked; it has no pid yet.
+    Starting,
+    Running,
+    /// The leader has ended; what it left behind is dying.
+    Clearing { exit: Result<i32, i32> },
+    Ended { ending: Ending, duration: Duration },
+}
+
+/// One exec.
+#[derive(Debug)]
+pub struct Exec {
+    pub argv: Vec<Vec<u8>>,
+    pub epoch: u64,
+    /// Tells the same command from another under the same id.
+    pub fingerprint: u64,
+    pub phase: Phase,
+    pub pid: i32,
+    pub leaf: Option<Leaf>,
+    pub spool: Spool,
+    pub output_bytes: usize,
+    /// Where input goes: a pipe, or the terminal's controller.
+    pub stdin: Option<Arc<OwnedFd>>,
+    pub terminal: Option<Arc<OwnedFd>>,
+    pub started: Instant,
+    pub deadline: Option<Instant>,
+    pub grace: Duration,
+    pub keep_background: bool,
+    pub cause: Option<Cause>,
+    /// When the grace after TERM is over.
+    pub kill_at: Option<Instant>,
+    pub before: Reading,
+    pub limits: Vec<LimitHit>,
+}
+
+impl Exec {
+    /// Begins to end it: TERM to all of it now, KILL when the grace is over.
+    pub fn stop(&mut self, cause: Cause, grace: Duration, now: Instant) {
+        self.cause.get_or_insert(cause);
+        let Some(leaf) = &self.leaf else { return };
+        if grace.is_zero() {
+            leaf.kill();
+            // Looked at again shortly, in case one was missed.
+            self.kill_at = Some(now + Duration::from_millis(5));
+        } else {
+            leaf.signal(coracle_sys::rustix::process::Signal::TERM.as_raw());
+            self.kill_at = Some(now + grace);
+        }
+    }
+
+    /// Acts on what is due by `now`; returns when to look again.
+    pub fn tick(&mut self, now: Instant) -> Option<Instant> {
+        if !matches!(self.phase, Phase::Running | Phase::Clearing { .. }) {
+            return None;
+        }
+        if self.kill_at.is_some_and(|at| at <= now) {
+            if let Some(leaf) = &self.leaf {
+                leaf.kill();
+            }
+            self.kill_at = Some(now + Duration::from_millis(5));
+        }
+        if self.cause.is_none() && self.deadline.is_some_and(|at| at <= now) && matches!(self.phase, Phase::Running) {
+            self.stop(Cause::Deadline, self.grace, now);
+        }
+        let deadline = self.deadline.filter(|_| self.cause.is_none());
+        [self.kill_at, deadline].into_iter().flatten().min()
+    }
+
+    /// Says how it ended, from how its leader did and what was done to it.
+    pub fn conclude(&mut self, exit: Result<i32, i32>, after: Reading) {
+        const KILLED: i32 = 9;
+        if after.memory > self.before.memory {
+            self.limits.push(LimitHit::Memory);
+        }
+        if after.pids > self.before.pids {
+            self.limits.push(LimitHit::Pids);
+        }
+        if self.spool.truncation().is_some() {
+            self.limits.push(LimitHit::Output);
+        }
+        let killed = matches!(exit, Err(KILLED)) || exit == Ok(128 + KILLED);
+        let ending = match (self.cause, exit) {
+            (Some(Cause::Deadline), _) => {
+                self.limits.push(LimitHit::WallTime);
+                Ending::TimedOut
+            }
+            (Some(Cause::Asked), _) => Ending::Stopped,
+            // A shell reports a killed child as 137; with the counter risen that is what happened.
+            (None, _) if killed && after.memory > self.before.memory => Ending::OomKilled,
+            (None, Ok(code)) => Ending::Exited(code),
+            (None, Err(signal)) => Ending::Signalled(signal),
+        };
+        self.phase = Phase::Ended { ending, duration: self.started.elapsed() };
+        self.leaf = None;
+        self.stdin = None;
+        self.terminal = None;
+    }
+
+    pub fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended { .. })
+    }
+
+    /// Returns what a caller may know of it now.
+    pub fn state(&self) -> ExecState {
+        let (ending, duration) = match self.phase {
+            Phase::Ended { ending, duration } => (Some(ending), duration),
+            _ => (None, self.started.elapsed()),
+        };
+        let (stdout_bytes, stderr_bytes) = self.spool.bytes();
+        ExecState {
+            ending,
+            limits: self.limits.clone(),
+            stdout_bytes,
+            stderr_bytes,
+            truncation: self.spool.truncation(),
+            duration_ms: duration.as_millis() as u64,
+            last_seq: self.spool.last_seq(),
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Starting a command: once per id, with its streams, its cgroup and its environment.
+
+use std::hash::{BuildHasher, RandomState};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use coracle_sys::rustix::fs::{Mode, OFlags};
+use coracle_sys::rustix::io::Errno;
+use coracle_sys::rustix::pipe::{PipeFlags, pipe_with};
+use coracle_sys::{rustix, terminal};
+use coracle_wire::{Command, Fault, FaultCode, Stage, Stream};
+
+use super::cgroup::Leaf;
+use super::counters::Counters;
+use super::exec::{Exec, Phase};
+use super::spool::Spool;
+use super::table::{Execs, Pipe, RUNNING_MAX};
+use crate::forker::{NotStarted, Order, Streams};
+use crate::users::{self, User};
+
+const ID_MAX: usize = 128;
+/// What the kernel takes for one string of arguments or environment.
+const STRING_MAX: usize = 128 << 10;
+const PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What every command of this sandbox has in common.
+#[derive(Debug)]
+pub struct Setting {
+    pub commands: OwnedFd,
+    pub devpts: OwnedFd,
+    pub counters: Counters,
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    pub workdir: Vec<u8>,
+    pub hasher: RandomState,
+}
+
+/// The ends of a command's streams that stay here, and those that go to it.
+struct Ends {
+    stdin: Option<Arc<OwnedFd>>,
+    terminal: Option<Arc<OwnedFd>>,
+    outputs: Vec<(Stream, OwnedFd)>,
+    theirs: [OwnedFd; 3],
+}
+
+impl Execs {
+    /// Starts the command, unless an exec of this id was started before. Returns whether it was. `watch` is called
+    /// with each new pipe, to have it drained.
+    pub fn start(&self, epoch: u64, id: &str, command: &Command, watch: impl Fn(u64, &OwnedFd)) -> Result<bool, Fault> {
+        check(id, command)?;
+        let fingerprint = self.setting.hasher.hash_one(command);
+        let serial = match self.reserve(epoch, id, command, fingerprint)? {
+            Some(serial) => serial,
+            None => return Ok(true),
+        };
+        match self.launch(id, command, serial) {
+            Ok((pid, leaf, ends)) => {
+                self.register(id, pid, leaf, ends, watch);
+                Ok(false)
+            }
+            Err(fault) => {
+                let mut table = self.lock();
+                table.execs.remove(id);
+                table.finish_starting();
+                self.notify();
+                Err(fault)
+            }
+        }
+    }
+
+    /// Takes the id. Returns `None` if the same command has it already, once that one is started.
+    fn reserve(&self, epoch: u64, id: &str, command: &Command, fingerprint: u64) -> Result<Option<u64>, Fault> {
+        let taken = self.wait_until(Duration::from_secs(30), |table, _| match table.execs.get(id) {
+            Some(exec) if exec.fingerprint != fingerprint => Some(Err(fault(FaultCode::Conflict, format!("exec `{id}` is another command")))),
+            // Someone is starting it right now; whether that succeeds decides what we are to do.
+            Some(Exec { phase: Phase::Starting, .. }) => None,
+            Some(_) => Some(Ok(None)),
+            None if table.running() >= RUNNING_MAX => Some(Err(fault(FaultCode::Limit, format!("{RUNNING_MAX} execs are running")))),
+            None => {
+                table.serial += 1;
+                table.starting += 1;
+                table.execs.insert(id.to_owned(), self.new_exec(epoch, command, fingerprint));
+                Some(Ok(Some(table.serial)))
+            }
+        });
+        taken.unwrap_or_else(|| Err(fault(FaultCode::Internal, format!("exec `{id}` is still being started"))))
+    }
+
+    fn new_exec(&self, epoch: u64, command: &Command, fingerprint: u64) -> Exec {
+        let now = Instant::now();
+        Exec {
+            argv: command.argv.clone(),
+            epoch,
+            fingerprint,
+            phase: Phase::Starting,
+            pid: 0,
+            leaf: None,
+            spool: Spool::new(),
+            output_bytes: usize::try_from(command.output_bytes).unwrap_or(usize::MAX),
+            stdin: None,
+            terminal: None,
+            started: now,
+            deadline: command.deadline_ms.and_then(|millis| now.checked_add(Duration::from_millis(millis))),
+            grace: Duration::from_millis(command.grace_ms),
+            keep_background: command.keep_background,
+            cause: None,
+            kill_at: None,
+            before: self.setting.counters.read(),
+            limits: Vec::new(),
+        }
+    }
+
+    fn launch(&self, id: &str, command: &Command, serial: u64) -> Result<(i32, Leaf, Ends), Fault> {
+        let prepare = |what: &str| {
+            let message = format!("could not {what} for exec `{id}`");
+            move |error: std::io::Error| started_fault(Stage::Prepare, error.raw_os_error().unwrap_or(5), message)
+        };
+        let user = users::find(command.user.as_deref()).ok_or_else(|| {
+            let name = command.user.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+            fault(FaultCode::Invalid, format!("there is no user `{name}` in the sandbox"))
+        })?;
+        let ends = self.open_streams(command).map_err(prepare("open the streams"))?;
+        let leaf = Leaf::new(self.setting.commands.as_fd(), serial).map_err(prepare("make a cgroup"))?;
+        let order = self.order(command, &user);
+        let [stdin, stdout, stderr] = &ends.theirs;
+        let streams = Streams { stdin: stdin.as_fd(), stdout: stdout.as_fd(), stderr: stderr.as_fd(), cgroup: leaf.directory() };
+        let pid = self.forker.start(&order, &streams).map_err(|failed| describe(failed, command, &order))?;
+        Ok((pid, leaf, ends))
+    }
+
+    fn register(&self, id: &str, pid: i32, leaf: Leaf, ends: Ends, watch: impl Fn(u64, &OwnedFd)) {
+        let mut table = self.lock();
+        for (stream, descriptor) in ends.outputs {
+            table.serial += 1;
+            let token = table.serial;
+            watch(token, &descriptor);
+            table.pipes.insert(token, Pipe { exec: id.to_owned(), stream, descriptor });
+        }
+        let early = table.unclaimed.remove(&pid);
+        if let Some(exec) = table.execs.get_mut(id) {
+            exec.pid = pid;
+            exec.leaf = Some(leaf);
+            exec.stdin = ends.stdin;
+            exec.terminal = ends.terminal;
+            exec.phase = match early {
+                Some(exit) => Phase::Clearing { exit },
+                None => Phase::Running,
+            };
+        }
+        table.finish_starting();
+        self.settle(&mut table);
+        self.notify();
+    }
+
+    fn open_streams(&self, command: &Command) -> std::io::Result<Ends> {
+        if let Some(size) = command.terminal {
+            return self.open_terminal(size);
+        }
+        let (stdin, their_stdin) = match command.stdin {
+            true => {
+                let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+                rustix::io::ioctl_fionbio(&write, true)?;
+                (Some(Arc::new(write)), read)
+            }
+            false => (None, rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?),
+        };
+        let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+        for end in [&stdout, &stderr] {
+            rustix::io::ioctl_fionbio(end, true)?;
+        }
+        Ok(Ends {
+            stdin,
+            terminal: None,
+            outputs: vec![(Stream::Stdout, stdout), (Stream::Stderr, stderr)],
+            theirs: [their_stdin, their_stdout, their_stderr],
+        })
+    }
+
+    fn open_terminal(&self, size: coracle_wire::Terminal) -> std::io::Result<Ends> {
+        let pair = terminal::open(self.setting.devpts.as_fd())?;
+        terminal::resize(pair.controller.as_fd(), size.rows, size.columns)?;
+        rustix::io::ioctl_fionbio(&pair.controller, true)?;
+        let output = pair.controller.try_clone()?;
+        let controller = Arc::new(pair.controller);
+        let theirs = [pair.user.try_clone()?, pair.user.try_clone()?, pair.user];
+        Ok(Ends { stdin: Some(controller.clone()), terminal: Some(controller), outputs: vec![(Stream::Stdout, output)], theirs })
+    }
+
+    fn order(&self, command: &Command, user: &User) -> Order {
+        let env = self.environment(command, user);
+        let path = env.iter().rev().find(|(name, _)| name == b"PATH").map_or(PATH.to_vec(), |(_, value)| value.clone());
+        Order {
+            candidates: candidates(&command.argv[0], &path),
+            argv: command.argv.clone(),
+            env: env.into_iter().map(|(name, value)| [name.as_slice(), b"=", value.as_slice()].concat()).collect(),
+            cwd: command.cwd.clone().unwrap_or_else(|| self.setting.workdir.clone()),
+            uid: user.uid,
+            gid: user.gid,
+            groups: user.groups.clone(),
+            terminal: command.terminal.is_some(),
+        }
+    }
+
+    /// Returns defaults, then the sandbox's, the command's and the secret variables; a later one replaces an earlier.
+    fn environment(&self, command: &Command, user: &User) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let text = |value: &str| value.as_bytes().to_vec();
+        let mut env = vec![
+            (text("PATH"), PATH.to_vec()),
+            (text("HOME"), text(user.home.as_deref().unwrap_or("/"))),
+            (text("LANG"), text("C.UTF-8")),
+        ];
+        env.extend(user.name.as_deref().map(|name| (text("USER"), text(name))));
+        if command.terminal.is_some() {
+            env.push((text("TERM"), text("xterm-256color")));
+        }
+        for (name, value) in self.setting.env.iter().chain(&command.env).chain(&command.secrets) {
+            match env.iter_mut().find(|(known, _)| known == name) {
+                Some((_, known)) => known.clone_from(value),
+                None => env.push((name.clone(), value.clone())),
+            }
+        }
+        env
+    }
+}
+
+impl super::table::Table {
+    fn finish_starting(&mut self) {
+        self.starting -= 1;
+        if self.starting == 0 {
+            self.unclaimed.clear();
+        }
+    }
+}
+
+fn check(id: &str, command: &Command) -> Result<(), Fault> {
+    let invalid = |what: &str| Err(fault(FaultCode::Invalid, what.to_owned()));
+    if id.is_empty() || id.len() > ID_MAX {
+        return invalid("an exec id has 1 to 128 bytes");
+    }
+    if command.argv.first().is_none_or(Vec::is_empty) {
+        return invalid("the command is empty");
+    }
+    let pairs = command.env.iter().chain(&command.secrets);
+    let strings = command.argv.iter().chain(&command.cwd).chain(pairs.flat_map(|(name, value)| [name, value]));
+    if strings.into_iter().any(|string| string.contains(&0) || string.len() >= STRING_MAX) {
+        return invalid("a string of the command holds a NUL byte or is too long");
+    }
+    Ok(())
+}
+
+/// Returns where the program may be: where it says, or in each directory of the path.
+fn candidates(program: &[u8], path: &[u8]) -> Vec<Vec<u8>> {
+    if program.contains(&b'/') {
+        return vec![program.to_vec()];
+    }
+    let join = |directory: &[u8]| match directory {
+        b"" => [b"./", program].concat(),
+        _ => [directory, b"/", program].concat(),
+    };
+    path.split(|byte| *byte == b':').map(join).collect()
+}
+
+fn describe(failed: NotStarted, command: &Command, order: &Order) -> Fault {
+    let program = String::from_utf8_lossy(&command.argv[0]).into_owned();
+    let error = Errno::from_raw_os_error(failed.errno);
+    let message = match failed.stage {
+        Stage::Directory => format!("could not enter `{}`", String::from_utf8_lossy(&order.cwd)),
+        Stage::User => format!("could not become user {}:{}", order.uid, order.gid),
+        Stage::Fork => format!("could not fork for `{program}`"),
+        Stage::Execute if error == Errno::NOENT => format!("`{program}` is not in the sandbox"),
+        Stage::Execute => format!("could not execute `{program}`"),
+        Stage::Prepare | Stage::Confine => format!("could not prepare `{program}`"),
+    };
+    started_fault(failed.stage, failed.errno, message)
+}
+
+fn started_fault(stage: Stage, errno: i32, message: String) -> Fault {
+    Fault { code: FaultCode::NotStarted { stage }, message, errno: Some(errno) }
+}
+
+fn fault(code: FaultCode, message: String) -> Fault {
+    Fault { code, message, errno: None }
+}

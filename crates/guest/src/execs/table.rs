@@ -1,0 +1,291 @@
+//! All execs of the sandbox, shared between the reactor and the connections.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use coracle_sys::rustix;
+use coracle_sys::rustix::io::Errno;
+use coracle_sys::signal::Ended;
+use coracle_wire::{Chunk, ExecState, ExecSummary, Fault, FaultCode, Stream};
+
+use super::exec::{Cause, Exec, Phase};
+use super::start::Setting;
+use crate::forker::Forker;
+
+/// Execs at once; past that a caller is told to wait.
+pub(super) const RUNNING_MAX: usize = 256;
+/// Ended execs remembered; the oldest are forgotten first, their ids with them.
+const ENDED_MAX: usize = 1000;
+/// Output kept in all. The guest lives outside the sandbox's memory limit, so it bounds itself.
+const BUDGET: usize = 64 << 20;
+/// What one look at a pipe reads, so that one loud exec cannot keep the others waiting.
+const READ_MAX: usize = 256 << 10;
+
+/// The reading end of an exec's output.
+#[derive(Debug)]
+pub struct Pipe {
+    pub exec: String,
+    pub stream: Stream,
+    pub descriptor: OwnedFd,
+}
+
+/// What the lock guards.
+#[derive(Debug, Default)]
+pub struct Table {
+    pub(super) execs: HashMap<String, Exec>,
+    ended: VecDeque<String>,
+    pub(super) pipes: HashMap<u64, Pipe>,
+    pub(super) serial: u64,
+    pub(super) starting: usize,
+    /// Leaders that ended before their start was written down.
+    pub(super) unclaimed: HashMap<i32, Result<i32, i32>>,
+}
+
+/// The execs and what starting one takes.
+#[derive(Debug)]
+pub struct Execs {
+    table: Mutex<Table>,
+    changed: Condvar,
+    pub(super) forker: Forker,
+    pub(super) setting: Setting,
+}
+
+impl Execs {
+    pub fn new(forker: Forker, setting: Setting) -> Self {
+        Self { table: Mutex::default(), changed: Condvar::new(), forker, setting }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
+        // A panic ends the guest, so a poisoned lock is never seen.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn notify(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Waits until `ready` gives a value, at most until `wait` is over; then takes what `late` gives.
+    pub(super) fn wait_until<T>(&self, wait: Duration, mut ready: impl FnMut(&mut Table, bool) -> Option<T>) -> Option<T> {
+        let deadline = Instant::now().checked_add(wait);
+        let mut table = self.lock();
+        loop {
+            let left = deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
+            if let Some(value) = ready(&mut table, left.is_zero()) {
+                return Some(value);
+            }
+            if left.is_zero() {
+                return None;
+            }
+            table = self.changed.wait_timeout(table, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Returns chunks after `since`, waiting for one or for the end.
+    pub fn read(&self, exec: &str, since: u64, max_chunks: usize, wait: Duration) -> Result<(Vec<Chunk>, ExecState), Fault> {
+        let read = self.wait_until(wait, |table, late| {
+            let Some(found) = table.execs.get_mut(exec) else { return Some(Err(unknown(exec))) };
+            let ready = late || found.is_ended() || found.spool.has_after(since);
+            ready.then(|| {
+                let chunks = found.spool.read(since, max_chunks);
+                let mut state = found.state();
+                // The end is told with the last chunk, not before it.
+                if found.spool.has_after(chunks.last().map_or(since, |chunk| chunk.seq)) {
+                    state.ending = None;
+                }
+                Ok((chunks, state))
+            })
+        });
+        read.unwrap_or_else(|| Err(unknown(exec)))
+    }
+
+    /// Waits for the end; returns the state either way.
+    pub fn wait(&self, exec: &str, wait: Duration) -> Result<ExecState, Fault> {
+        let state = self.wait_until(wait, |table, late| match table.execs.get(exec) {
+            None => Some(Err(unknown(exec))),
+            Some(found) => (late || found.is_ended()).then(|| Ok(found.state())),
+        });
+        state.unwrap_or_else(|| Err(unknown(exec)))
+    }
+
+    /// Ends an exec and returns how it ended.
+    pub fn stop(&self, exec: &str, grace: Option<Duration>, wake: impl FnOnce()) -> Result<ExecState, Fault> {
+        let grace = {
+            let mut table = self.lock();
+            let found = table.execs.get_mut(exec).ok_or_else(|| unknown(exec))?;
+            let grace = grace.unwrap_or(found.grace);
+            if !found.is_ended() {
+                found.stop(Cause::Asked, grace, Instant::now());
+            }
+            grace
+        };
+        wake();
+        self.wait(exec, grace + Duration::from_secs(10))
+    }
+
+    /// Ends everything that runs under an epoch before `epoch`, at once.
+    pub fn stop_before(&self, epoch: u64, wake: impl FnOnce()) {
+        let now = Instant::now();
+        let mut table = self.lock();
+        for exec in table.execs.values_mut().filter(|exec| exec.epoch < epoch && !exec.is_ended()) {
+            exec.stop(Cause::Asked, Duration::ZERO, now);
+        }
+        drop(table);
+        wake();
+        self.wait_until(Duration::from_secs(10), |table, _| {
+            let left = table.execs.values().any(|exec| exec.epoch < epoch && !exec.is_ended());
+            (!left).then_some(())
+        });
+    }
+
+    pub fn list(&self) -> Vec<ExecSummary> {
+        let table = self.lock();
+        let mut list: Vec<_> = table
+            .execs
+            .iter()
+            .map(|(id, exec)| ExecSummary { exec: id.clone(), argv: shown(&exec.argv), epoch: exec.epoch, state: exec.state() })
+            .collect();
+        list.sort_by(|one, other| one.exec.cmp(&other.exec));
+        list.truncate(ENDED_MAX);
+        list
+    }
+
+    /// Returns how many run, and how much output is kept.
+    pub fn load(&self) -> (usize, usize) {
+        let table = self.lock();
+        (table.running(), table.execs.values().map(|exec| exec.spool.cost()).sum())
+    }
+
+    /// Takes what is waiting in a pipe. Returns the pipe if that was the last of it.
+    pub fn drain(&self, token: u64) -> Option<Pipe> {
+        let mut table = self.lock();
+        let open = table.drain(token, READ_MAX);
+        let closed = if open { None } else { table.pipes.remove(&token) };
+        drop(table);
+        self.notify();
+        closed
+    }
+
+    /// Takes note of processes that have ended.
+    pub fn reaped(&self, ended: &[Ended]) {
+        let mut guard = self.lock();
+        let table = &mut *guard;
+        for ended in ended {
+            let leader = table.execs.iter_mut().find(|(_, exec)| exec.pid == ended.pid && matches!(exec.phase, Phase::Running));
+            match leader {
+                Some((_, exec)) => exec.phase = Phase::Clearing { exit: ended.exit },
+                None if table.starting > 0 => drop(table.unclaimed.insert(ended.pid, ended.exit)),
+                None => {}
+            }
+        }
+        self.settle(table);
+    }
+
+    /// Ends those whose leader has ended and whose processes are gone. Called whenever either may have changed.
+    pub(super) fn settle(&self, table: &mut Table) {
+        let clearing: Vec<_> = table.execs.iter().filter(|(_, exec)| matches!(exec.phase, Phase::Clearing { .. })).map(|(id, _)| id.clone()).collect();
+        for id in clearing {
+            if table.conclude(&id, || self.setting.counters.read()) {
+                self.notify();
+            }
+        }
+    }
+
+    /// Acts on deadlines; returns when to look again.
+    pub fn tick(&self, now: Instant) -> Option<Instant> {
+        let mut table = self.lock();
+        self.settle(&mut table);
+        table.execs.values_mut().filter_map(|exec| exec.tick(now)).min()
+    }
+}
+
+impl Table {
+    pub(super) fn running(&self) -> usize {
+        self.execs.values().filter(|exec| !exec.is_ended()).count()
+    }
+
+    /// Reads up to `most` bytes from a pipe into its exec's spool. Returns false at its end.
+    fn drain(&mut self, token: u64, most: usize) -> bool {
+        let share = BUDGET / self.running().max(1);
+        let Some(pipe) = self.pipes.get(&token) else { return false };
+        let mut exec = self.execs.get_mut(&pipe.exec).filter(|exec| !exec.is_ended());
+        let mut buffer = [0; 64 << 10];
+        let mut taken = 0;
+        while taken < most {
+            match rustix::io::read(&pipe.descriptor, &mut buffer) {
+                Ok(0) => return false,
+                Ok(length) => {
+                    taken += length;
+                    if let Some(exec) = &mut exec {
+                        exec.spool.push(pipe.stream, &buffer[..length], exec.output_bytes.min(share));
+                    }
+                }
+                Err(Errno::AGAIN) => return true,
+                Err(Errno::INTR) => {}
+                // A terminal whose last user has gone.
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Ends one exec if nothing of it is left to wait for. Never waits for the end of a pipe: someone outside the
+    /// exec may hold it open.
+    fn conclude(&mut self, id: &str, counters: impl FnOnce() -> super::counters::Reading) -> bool {
+        let Some(exec) = self.execs.get_mut(id) else { return false };
+        let Phase::Clearing { exit } = exec.phase else { return false };
+        let left = exec.leaf.as_ref().is_some_and(|leaf| !exec.keep_background && leaf.is_populated());
+        if left {
+            if let Some(leaf) = &exec.leaf {
+                leaf.kill();
+            }
+            exec.kill_at = Some(Instant::now() + Duration::from_millis(5));
+            return false;
+        }
+        let tokens: Vec<_> = self.pipes.iter().filter(|(_, pipe)| pipe.exec == id).map(|(token, _)| *token).collect();
+        for token in tokens {
+            // What is in the pipe now is the exec's; a pipe holds at most 1 MiB.
+            if !self.drain(token, 1 << 20) {
+                self.pipes.remove(&token);
+            }
+        }
+        if let Some(exec) = self.execs.get_mut(id) {
+            exec.conclude(exit, counters());
+            if !exec.keep_background {
+                self.pipes.retain(|_, pipe| pipe.exec != id);
+            }
+        }
+        self.remember(id);
+        true
+    }
+
+    /// Files an ended exec, and lets go of the oldest ones past the bounds.
+    fn remember(&mut self, id: &str) {
+        self.ended.push_back(id.to_owned());
+        while self.ended.len() > ENDED_MAX {
+            if let Some(oldest) = self.ended.pop_front() {
+                self.execs.remove(&oldest);
+            }
+        }
+        let mut kept: usize = self.execs.values().map(|exec| exec.spool.cost()).sum();
+        for oldest in &self.ended {
+            if kept <= BUDGET {
+                break;
+            }
+            if let Some(exec) = self.execs.get_mut(oldest) {
+                kept -= exec.spool.cost();
+                exec.spool.clear();
+            }
+        }
+    }
+}
+
+pub(super) fn unknown(exec: &str) -> Fault {
+    Fault { code: FaultCode::NotFound, message: format!("there is no exec `{exec}`"), errno: None }
+}
+
+/// Returns a command line short enough to list.
+fn shown(argv: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    argv.iter().take(16).map(|argument| argument.iter().copied().take(128).collect()).collect()
+}

@@ -1,0 +1,139 @@
+//! From a path to a descriptor.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
+
+use coracle_sys::path::{self, Within};
+use coracle_sys::rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs, mkdirat, open};
+use coracle_sys::rustix::io::Errno;
+use coracle_wire::{Fault, FaultCode};
+
+use super::refused;
+
+/// Filesystems on which files are not files: proc, sysfs, cgroup, cgroup2, devpts, mqueue.
+const MAGIC: [i64; 6] = [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x1980_0202];
+/// Longest path the kernel takes.
+const PATH_MAX: usize = 4096;
+const WORKSPACE: &str = "/workspace";
+
+struct Roots {
+    root: OwnedFd,
+    workspace: OwnedFd,
+}
+
+static ROOTS: OnceLock<Roots> = OnceLock::new();
+
+/// Opens the places paths start from, once the sandbox's root is the root.
+pub fn open_roots() -> io::Result<()> {
+    let directory = |path: &str| open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let roots = Roots { root: directory("/")?, workspace: directory(WORKSPACE)? };
+    // Boot comes this way only once.
+    let _ = ROOTS.set(roots);
+    Ok(())
+}
+
+/// A name in a directory.
+#[derive(Debug)]
+pub struct Entry {
+    pub parent: OwnedFd,
+    pub name: CString,
+    /// The whole path, absolute.
+    pub path: Vec<u8>,
+}
+
+/// What to do about directories on the way that are not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parents {
+    Expect,
+    Make,
+}
+
+/// Finds what a path names, without opening it. Links are followed within bounds, the last one only by `follow`.
+pub fn find(path: &[u8], flags: OFlags) -> Result<OwnedFd, Fault> {
+    let (start, relative, within) = start(path)?;
+    let found = path::open(start, relative, within, flags | OFlags::PATH).map_err(refused("open", path))?;
+    check_filesystem(found.as_fd(), path)?;
+    Ok(found)
+}
+
+/// Opens a plain file for reading, for the guest's own use.
+pub fn open_plain(path: &[u8]) -> Result<File, Fault> {
+    let found = find(path, OFlags::empty())?;
+    let kind = FileType::from_raw_mode(fstat(&found).map_err(refused("stat", path))?.st_mode);
+    match kind {
+        FileType::RegularFile => {}
+        FileType::Directory => return Err(refused("read", path)(Errno::ISDIR)),
+        // A pipe or a device could keep the guest waiting, or do something.
+        _ => return Err(refused("read", path)(Errno::INVAL)),
+    }
+    path::reopen(found.as_fd(), OFlags::RDONLY | OFlags::NONBLOCK).map(File::from).map_err(refused("open", path))
+}
+
+/// Finds the directory a path's last name is in.
+pub fn entry(path: &[u8], parents: Parents) -> Result<Entry, Fault> {
+    let invalid = || Fault { code: FaultCode::Invalid, message: format!("`{}` does not name a file", String::from_utf8_lossy(path)), errno: None };
+    let trimmed = path.strip_suffix(b"/").unwrap_or(path);
+    let (directory, name) = match trimmed.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&trimmed[..=slash], &trimmed[slash + 1..]),
+        None => (b".".as_slice(), trimmed),
+    };
+    if matches!(name, b"" | b"." | b"..") {
+        return Err(invalid());
+    }
+    let parent = match find(directory, OFlags::DIRECTORY) {
+        Err(fault) if parents == Parents::Make && fault.errno == Some(Errno::NOENT.raw_os_error()) => make_parents(directory)?,
+        found => found?,
+    };
+    let name = CString::new(name).map_err(|_| invalid())?;
+    Ok(Entry { parent, name, path: absolute(trimmed) })
+}
+
+/// Makes the directories of a path one by one, each found from the last.
+fn make_parents(directory: &[u8]) -> Result<OwnedFd, Fault> {
+    let mut sofar: Vec<u8> = if directory.starts_with(b"/") { b"/".to_vec() } else { b".".to_vec() };
+    let mut current = find(&sofar, OFlags::DIRECTORY)?;
+    for name in directory.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")) {
+        sofar.push(b'/');
+        sofar.extend_from_slice(name);
+        if name != b".." {
+            match mkdirat(&current, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(refused("make", &sofar)(error)),
+            }
+        }
+        current = find(&sofar, OFlags::DIRECTORY)?;
+    }
+    Ok(current)
+}
+
+fn start(path: &[u8]) -> Result<(BorrowedFd<'static>, &[u8], Within), Fault> {
+    if path.is_empty() || path.len() >= PATH_MAX || path.contains(&0) {
+        let message = format!("a path has 1 to {} bytes and no NUL", PATH_MAX - 1);
+        return Err(Fault { code: FaultCode::Invalid, message, errno: None });
+    }
+    let Some(roots) = ROOTS.get() else { return Err(refused("open", path)(Errno::NODEV)) };
+    Ok(match path.starts_with(b"/") {
+        true => (roots.root.as_fd(), path, Within::Root),
+        false => (roots.workspace.as_fd(), path, Within::Beneath),
+    })
+}
+
+fn check_filesystem(found: BorrowedFd<'_>, path: &[u8]) -> Result<(), Fault> {
+    let kind = fstatfs(found).map_err(refused("look at", path))?.f_type as i64;
+    match MAGIC.contains(&kind) {
+        true => Err(refused("open", path)(Errno::ACCESS)),
+        false => Ok(()),
+    }
+}
+
+/// Returns the path as seen from the root.
+pub fn absolute(path: &[u8]) -> Vec<u8> {
+    if path.starts_with(b"/") {
+        return path.to_vec();
+    }
+    let names = path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
+    names.fold(WORKSPACE.as_bytes().to_vec(), |sofar, name| [sofar.as_slice(), b"/", name].concat())
+}

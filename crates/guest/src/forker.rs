@@ -1,0 +1,189 @@
+//! The forker: a small, single-threaded process that commands are forked from.
+//!
+//! It is born in the commands' cgroups and stands under their filter, so that a command costs one fork and one exec
+//! and inherits both. The guest asks for commands over a socket; their processes become the guest's own children.
+
+use std::ffi::{CStr, CString};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
+
+use coracle_sys::spawn::{self, Failed, Parent, Slate};
+use coracle_sys::{capability, descriptors, identity, rustix, seccomp, signal, terminal};
+use coracle_wire::Stage;
+use minicbor::{Decode, Encode};
+
+/// An environment of 512 KiB, arguments of as much, and room for the rest.
+const ORDER_MAX: usize = 2 << 20;
+
+/// One command to fork, with everything decided.
+#[derive(Debug, Encode, Decode)]
+pub struct Order {
+    #[n(0)]
+    pub argv: Vec<Vec<u8>>,
+    /// Where the program may be, in the order to try.
+    #[n(1)]
+    pub candidates: Vec<Vec<u8>>,
+    #[n(2)]
+    pub env: Vec<Vec<u8>>,
+    #[n(3)]
+    pub cwd: Vec<u8>,
+    #[n(4)]
+    pub uid: u32,
+    #[n(5)]
+    pub gid: u32,
+    #[n(6)]
+    pub groups: Vec<u32>,
+    #[n(7)]
+    pub terminal: bool,
+}
+
+/// The descriptors that go with an order.
+#[derive(Debug)]
+pub struct Streams<'a> {
+    pub stdin: BorrowedFd<'a>,
+    pub stdout: BorrowedFd<'a>,
+    pub stderr: BorrowedFd<'a>,
+    /// The cgroup the command is born in.
+    pub cgroup: BorrowedFd<'a>,
+}
+
+/// Why a command was not started.
+#[derive(Debug, Clone, Copy)]
+pub struct NotStarted {
+    pub stage: Stage,
+    pub errno: i32,
+}
+
+/// The guest's end.
+#[derive(Debug)]
+pub struct Forker {
+    socket: Mutex<UnixStream>,
+}
+
+impl Forker {
+    /// Waits until the forker has confined itself.
+    pub fn new(socket: UnixStream) -> io::Result<Self> {
+        let mut errno = [0; 4];
+        (&socket).read_exact(&mut errno)?;
+        match i32::from_le_bytes(errno) {
+            0 => Ok(Self { socket: Mutex::new(socket) }),
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+
+    /// Starts a command and returns its pid once it runs its program.
+    pub fn start(&self, order: &Order, streams: &Streams<'_>) -> Result<i32, NotStarted> {
+        self.ask(order, streams).map_err(|error| NotStarted { stage: Stage::Fork, errno: error.raw_os_error().unwrap_or(5) })?
+    }
+
+    fn ask(&self, order: &Order, streams: &Streams<'_>) -> io::Result<Result<i32, NotStarted>> {
+        let payload = minicbor::to_vec(order).map_err(io::Error::other)?;
+        let socket = self.socket.lock().map_err(|_| io::Error::other("the forker's socket is poisoned"))?;
+        descriptors::send(&socket, &payload, &[streams.stdin, streams.stdout, streams.stderr, streams.cgroup])?;
+        let mut reply = [0; 9];
+        (&*socket).read_exact(&mut reply)?;
+        let [a, b, c, d, stage, e, f, g, h] = reply;
+        let (pid, errno) = (i32::from_le_bytes([a, b, c, d]), i32::from_le_bytes([e, f, g, h]));
+        Ok(if pid > 0 { Ok(pid) } else { Err(NotStarted { stage: to_stage(stage), errno }) })
+    }
+}
+
+/// Serves orders until the guest is gone.
+pub fn run(socket: &UnixStream, confined: io::Result<()>, last_filter: &[u8], capabilities: u64) {
+    let errno = confined.err().map_or(0, |error| error.raw_os_error().unwrap_or(5));
+    if (&*socket).write_all(&errno.to_le_bytes()).is_err() || errno != 0 {
+        return;
+    }
+    let Ok(slate) = Slate::new() else { return };
+    while let Ok((payload, received)) = descriptors::receive(socket, ORDER_MAX) {
+        let reply = match minicbor::decode::<Order>(&payload) {
+            Ok(order) => fork(&slate, &order, &received, last_filter, capabilities),
+            Err(_) => Err(Failed { stage: Stage::Prepare as u8, errno: rustix::io::Errno::INVAL.raw_os_error() }),
+        };
+        let mut bytes = [0; 9];
+        match reply {
+            Ok(pid) => bytes[..4].copy_from_slice(&pid.to_le_bytes()),
+            Err(failed) => {
+                bytes[4] = failed.stage;
+                bytes[5..].copy_from_slice(&failed.errno.to_le_bytes());
+            }
+        }
+        if (&*socket).write_all(&bytes).is_err() {
+            return;
+        }
+    }
+}
+
+fn fork(slate: &Slate, order: &Order, received: &[OwnedFd], last_filter: &[u8], capabilities: u64) -> Result<i32, Failed> {
+    let prepare = |errno: rustix::io::Errno| Failed { stage: Stage::Prepare as u8, errno: errno.raw_os_error() };
+    let [stdin, stdout, stderr, cgroup] = received else { return Err(prepare(rustix::io::Errno::BADF)) };
+    let program = Program::new(order).ok_or(prepare(rustix::io::Errno::INVAL))?;
+    let result = spawn::spawn(slate, Some(cgroup.as_fd()), Parent::Callers, || {
+        let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        become_command(order, &streams, last_filter, capabilities).err().unwrap_or_else(|| program.execute())
+    });
+    // Nothing but the kernel's clone fails without naming a stage.
+    result.map_err(|failed| if failed.stage == 0 { Failed { stage: Stage::Fork as u8, ..failed } } else { failed })
+}
+
+/// Turns the fork into a command: its own session, its streams, its user, no rights.
+fn become_command(order: &Order, streams: &[BorrowedFd<'_>; 3], last_filter: &[u8], capabilities: u64) -> Result<(), Failed> {
+    let at = |stage: Stage| move |error: io::Error| Failed { stage: stage as u8, errno: error.raw_os_error().unwrap_or(5) };
+    signal::reset();
+    rustix::process::setsid().map_err(io::Error::from).map_err(at(Stage::Confine))?;
+    for (number, stream) in streams.iter().enumerate() {
+        spawn::place(*stream, number as i32).map_err(at(Stage::Confine))?;
+    }
+    if order.terminal {
+        terminal::control(streams[0]).map_err(at(Stage::Confine))?;
+    }
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    capability::keep_across_setuid().map_err(at(Stage::Confine))?;
+    identity::become_user(order.uid, order.gid, &order.groups).map_err(at(Stage::User))?;
+    capability::keep(capabilities).map_err(at(Stage::Confine))?;
+    seccomp::install(last_filter).map_err(at(Stage::Confine))?;
+    rustix::process::chdir(&*order.cwd).map_err(io::Error::from).map_err(at(Stage::Directory))?;
+    spawn::close_from(3).map_err(at(Stage::Confine))
+}
+
+/// A program with its arguments in the form the kernel takes.
+struct Program {
+    candidates: Vec<CString>,
+    argv: Vec<CString>,
+    env: Vec<CString>,
+}
+
+impl Program {
+    /// Returns `None` if a string holds a NUL byte.
+    fn new(order: &Order) -> Option<Self> {
+        let strings = |list: &[Vec<u8>]| list.iter().map(|text| CString::new(text.clone()).ok()).collect::<Option<Vec<_>>>();
+        Some(Self { candidates: strings(&order.candidates)?, argv: strings(&order.argv)?, env: strings(&order.env)? })
+    }
+
+    /// Tries the candidates in turn. Returns only if none could be executed.
+    fn execute(&self) -> Failed {
+        let (argv, env) = (spawn::pointers(&self.argv), spawn::pointers(&self.env));
+        let mut errno = rustix::io::Errno::NOENT.raw_os_error();
+        for candidate in &self.candidates {
+            let candidate: &CStr = candidate;
+            let error = spawn::execute(candidate, &argv, &env);
+            let tried = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+            match tried {
+                // Not there: the next directory of the path may have it. What one may not execute is remembered.
+                Some(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {}
+                Some(rustix::io::Errno::ACCESS) => errno = rustix::io::Errno::ACCESS.raw_os_error(),
+                _ => return Failed { stage: Stage::Execute as u8, errno: error.raw_os_error().unwrap_or(5) },
+            }
+        }
+        Failed { stage: Stage::Execute as u8, errno }
+    }
+}
+
+fn to_stage(number: u8) -> Stage {
+    [Stage::Fork, Stage::Directory, Stage::User, Stage::Confine, Stage::Execute]
+        .into_iter()
+        .find(|stage| *stage as u8 == number)
+        .unwrap_or(Stage::Prepare)
+}

@@ -1,0 +1,36 @@
+//! The guest: PID 1 of a sandbox. It builds the sandbox from the inside, then starts commands and touches files for
+//! whoever the host lets talk to it.
+//!
+//! It trusts nothing in the image: no program, no library, no file of it is needed, and none is run with more rights
+//! than a command has.
+
+mod boot;
+mod execs;
+mod files;
+mod forker;
+mod reactor;
+mod serve;
+mod users;
+
+use std::os::fd::OwnedFd;
+
+/// The user the guest and its forker run as. No command can be this user, so none can signal them.
+const GUEST_ID: u32 = 65_535;
+
+fn main() {
+    let socket = boot::socket();
+    match start(&socket) {
+        Ok(reactor) => reactor.run(),
+        Err(error) => boot::report_failure(&socket, &error),
+    }
+}
+
+fn start(socket: &std::os::unix::net::UnixStream) -> Result<reactor::Reactor, boot::Failure> {
+    let plan = boot::receive(socket)?;
+    let devpts: OwnedFd = boot::build(&plan)?;
+    let forker = boot::start_forker(&plan)?;
+    boot::drop_privileges()?;
+    let reactor = reactor::Reactor::new(plan, devpts, forker).map_err(boot::Failure::at("start serving"))?;
+    boot::report_ready(socket)?;
+    Ok(reactor)
+}

@@ -1,0 +1,170 @@
+//! The guest's main thread: output, ended processes, deadlines, new connections, and the end of it all.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use coracle_sys::rustix::event::epoll;
+use coracle_sys::rustix::event::{EventfdFlags, Timespec, eventfd};
+use coracle_sys::{rustix, signal, spawn};
+
+use crate::boot::Plan;
+use crate::execs::{Execs, Setting};
+use crate::forker::Forker;
+use crate::serve::{self, Fence};
+
+const LISTENER: u64 = 0;
+const CHILDREN: u64 = 1;
+const WAKE: u64 = 2;
+/// Tokens of pipes start here.
+const FIRST_PIPE: u64 = 16;
+
+/// What the connections and the main thread share.
+#[derive(Debug)]
+pub struct Shared {
+    pub execs: Execs,
+    pub fence: Fence,
+    pub secret: Vec<u8>,
+    /// Drawn at boot, to tell one guest from another.
+    pub boot: u64,
+    started: Instant,
+    ttl: Duration,
+    /// When something was last asked for or ran, in milliseconds since the start.
+    last_used: AtomicU64,
+    events: OwnedFd,
+    wake: OwnedFd,
+}
+
+impl Shared {
+    /// Notes that the sandbox is in use.
+    pub fn touch(&self) {
+        self.last_used.store(self.uptime().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Returns how long nothing was asked and nothing ran.
+    pub fn idle(&self) -> Duration {
+        self.uptime().saturating_sub(Duration::from_millis(self.last_used.load(Ordering::Relaxed)))
+    }
+
+    /// Has a pipe drained from now on.
+    pub fn watch(&self, token: u64, pipe: &OwnedFd) {
+        let _ = epoll::add(&self.events, pipe, epoll::EventData::new_u64(token + FIRST_PIPE), epoll::EventFlags::IN);
+        self.wake();
+    }
+
+    /// Makes the main thread look at its deadlines again.
+    pub fn wake(&self) {
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+/// The main thread's own things.
+#[derive(Debug)]
+pub struct Reactor {
+    shared: Arc<Shared>,
+    listener: std::os::unix::net::UnixListener,
+    children: OwnedFd,
+}
+
+impl Reactor {
+    pub fn new(plan: Plan, devpts: OwnedFd, forker: Forker) -> std::io::Result<Self> {
+        crate::files::open_roots()?;
+        let children = signal::child_descriptor()?;
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        plan.listener.set_nonblocking(true)?;
+        let watched = [(plan.listener.as_fd(), LISTENER), (children.as_fd(), CHILDREN), (wake.as_fd(), WAKE)];
+        for (descriptor, token) in watched {
+            epoll::add(&events, descriptor, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?;
+        }
+        let hasher = std::hash::RandomState::new();
+        let boot = std::hash::BuildHasher::hash_one(&hasher, &plan.boot.secret);
+        let setting = Setting {
+            commands: plan.commands,
+            devpts,
+            counters: crate::execs::Counters { memory: plan.memory_counter, pids: plan.pids_counter },
+            env: plan.boot.env,
+            workdir: plan.boot.workdir,
+            hasher,
+        };
+        let shared = Shared {
+            execs: Execs::new(forker, setting),
+            fence: Fence::new(plan.boot.epoch),
+            secret: plan.boot.secret,
+            boot,
+            started: Instant::now(),
+            ttl: Duration::from_millis(plan.boot.ttl_ms),
+            last_used: AtomicU64::new(0),
+            events,
+            wake,
+        };
+        Ok(Self { shared: Arc::new(shared), listener: plan.listener, children })
+    }
+
+    /// Serves until the sandbox has been idle for too long.
+    pub fn run(&self) {
+        let mut events = Vec::with_capacity(64);
+        loop {
+            let now = Instant::now();
+            let due = self.shared.execs.tick(now);
+            let Some(idle_left) = self.idle_left() else { break };
+            let left = due.map_or(idle_left, |at| at.saturating_duration_since(now).min(idle_left));
+            events.clear();
+            match epoll::wait(&self.shared.events, rustix::buffer::spare_capacity(&mut events), Some(&to_timespec(left))) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => break,
+            }
+            for event in &events {
+                self.handle(event.data.u64());
+            }
+        }
+        spawn::exit(0);
+    }
+
+    /// Returns the time left before the dead-man's switch, `None` when it is over.
+    fn idle_left(&self) -> Option<Duration> {
+        if self.shared.execs.load().0 > 0 {
+            self.shared.touch();
+            return Some(self.shared.ttl);
+        }
+        self.shared.ttl.checked_sub(self.shared.idle()).filter(|left| !left.is_zero())
+    }
+
+    fn handle(&self, token: u64) {
+        match token {
+            LISTENER => self.accept(),
+            CHILDREN => self.reap(),
+            WAKE => drop(rustix::io::read(&self.shared.wake, &mut [0; 8])),
+            pipe => {
+                if let Some(closed) = self.shared.execs.drain(pipe - FIRST_PIPE) {
+                    // A terminal is open elsewhere too and would go on reporting its end.
+                    let _ = epoll::delete(&self.shared.events, &closed.descriptor);
+                }
+            }
+        }
+    }
+
+    fn accept(&self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            serve::spawn(stream, self.shared.clone());
+        }
+    }
+
+    fn reap(&self) {
+        // One read takes many signals of the same kind; the processes are asked for one by one.
+        let _ = rustix::io::read(&self.children, &mut [0; 128]);
+        let ended: Vec<_> = std::iter::from_fn(signal::reap).collect();
+        self.shared.execs.reaped(&ended);
+    }
+}
+
+fn to_timespec(left: Duration) -> Timespec {
+    // A little late rather than a little early, or the loop would spin until the moment has come.
+    let left = left + Duration::from_micros(100);
+    Timespec { tv_sec: left.as_secs().min(3600) as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+}

@@ -1,0 +1,102 @@
+//! Connections from the host: a greeting, then requests and their answers, each connection on a thread of its own.
+
+mod fence;
+mod request;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use coracle_wire::{Answer, Decoder, Fault, FaultCode, Hello, Refusal, Reply, Request, VERSION_MAX, VERSION_MIN, Welcome};
+
+use crate::reactor::Shared;
+
+pub use fence::Fence;
+
+/// Connections at once; each costs a thread.
+const CONNECTIONS_MAX: usize = 256;
+const STACK: usize = 256 << 10;
+/// A caller that does not greet is not the host.
+const GREETING_TIME: Duration = Duration::from_secs(5);
+
+static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// Serves one connection in the background.
+pub fn spawn(stream: UnixStream, shared: Arc<Shared>) {
+    let crowded = CONNECTIONS.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX;
+    let serve = move || {
+        let _ = stream.set_nonblocking(false);
+        serve(&stream, &shared, crowded);
+        CONNECTIONS.fetch_sub(1, Ordering::Relaxed);
+    };
+    if std::thread::Builder::new().stack_size(STACK).spawn(serve).is_err() {
+        CONNECTIONS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns when the caller has gone or broken the rules. Either way the connection ends, and what was begun on it and
+/// not completed is undone.
+fn serve(stream: &UnixStream, shared: &Shared, crowded: bool) -> Option<()> {
+    let mut connection = Connection { stream, decoder: Decoder::default() };
+    stream.set_read_timeout(Some(GREETING_TIME)).ok()?;
+    let hello: Hello = coracle_wire::decode(&connection.receive()?).ok()?;
+    let answer = greet(&hello, shared, crowded);
+    connection.send(&answer)?;
+    answer.ok()?;
+    stream.set_read_timeout(None).ok()?;
+
+    let mut begun = request::Begun::default();
+    loop {
+        let payload = connection.receive()?;
+        shared.touch();
+        let reply = match coracle_wire::decode::<Request>(&payload) {
+            Ok(request) => request::handle(shared, &mut begun, request).unwrap_or_else(Reply::Fault),
+            Err(error) => Reply::Fault(Fault { code: FaultCode::Unknown, message: error.to_string(), errno: None }),
+        };
+        shared.touch();
+        connection.send(&reply)?;
+    }
+}
+
+fn greet(hello: &Hello, shared: &Shared, crowded: bool) -> Answer {
+    if !same(&hello.secret, &shared.secret) {
+        return Err(Refusal::WrongSecret);
+    }
+    if crowded {
+        return Err(Refusal::TooManyConnections);
+    }
+    let version = coracle_wire::negotiate(hello, VERSION_MIN, VERSION_MAX).ok_or(Refusal::NoCommonVersion)?;
+    Ok(Welcome { version, epoch: shared.fence.epoch(), boot: shared.boot })
+}
+
+/// Compares without telling by the time taken how much was right.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+}
+
+struct Connection<'a> {
+    stream: &'a UnixStream,
+    decoder: Decoder,
+}
+
+impl Connection<'_> {
+    fn receive(&mut self) -> Option<Vec<u8>> {
+        let mut buffer = [0; 16 << 10];
+        loop {
+            if let Some(payload) = self.decoder.next_payload().ok()? {
+                return Some(payload.to_vec());
+            }
+            match self.stream.read(&mut buffer).ok()? {
+                0 => return None,
+                length => self.decoder.push(&buffer[..length]),
+            }
+        }
+    }
+
+    fn send<M: minicbor::Encode<()>>(&mut self, message: &M) -> Option<()> {
+        let frame = coracle_wire::encode(message).ok()?;
+        self.stream.write_all(&frame).ok()
+    }
+}

@@ -1,0 +1,132 @@
+//! What each request does.
+
+use std::time::Duration;
+
+use coracle_wire::{Body, Fault, Reply, Request, Running, Status};
+
+use crate::files::{self, Upload, Walk};
+use crate::reactor::Shared;
+
+/// No wait is longer than this at a time; the host asks again.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
+
+/// What was begun on a connection by one request and goes on with the next.
+#[derive(Debug, Default)]
+pub struct Begun {
+    upload: Option<Upload>,
+    walk: Option<Walk>,
+}
+
+/// Does what is asked, if the fence admits it.
+pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Reply, Fault> {
+    let Request { epoch, body } = request;
+    let execs = &shared.execs;
+    let admitted = shared.fence.admit(epoch)?;
+    match body {
+        Body::Fence { running } => {
+            drop(admitted);
+            if running == Running::Kill {
+                execs.stop_before(epoch, || shared.wake());
+            }
+            Ok(Reply::Done {})
+        }
+        Body::Status {} => Ok(Reply::Status(status(shared))),
+        Body::Start { exec, command } => {
+            let existing = execs.start(epoch, &exec, &command, |token, pipe| shared.watch(token, pipe))?;
+            Ok(Reply::Started { existing })
+        }
+        // Waiting must not keep the fence from being raised; it is checked again when there is something to tell.
+        Body::Read { exec, since, max_chunks, wait_ms } => {
+            drop(admitted);
+            let (chunks, state) = execs.read(&exec, since, max_chunks as usize, wait(wait_ms))?;
+            drop(shared.fence.admit(epoch)?);
+            Ok(Reply::Output { chunks, state })
+        }
+        Body::Wait { exec, wait_ms } => {
+            drop(admitted);
+            let state = execs.wait(&exec, wait(wait_ms))?;
+            drop(shared.fence.admit(epoch)?);
+            Ok(Reply::State(state))
+        }
+        Body::Input { exec, data, eof } => {
+            drop(admitted);
+            write_input(shared, epoch, &exec, &data, eof)
+        }
+        Body::Signal { exec, signal } => execs.signal(&exec, signal).map(|()| Reply::Done {}),
+        Body::Stop { exec, grace_ms } => {
+            drop(admitted);
+            execs.stop(&exec, grace_ms.map(Duration::from_millis), || shared.wake()).map(Reply::State)
+        }
+        Body::Resize { exec, size } => execs.resize(&exec, size).map(|()| Reply::Done {}),
+        Body::Execs {} => Ok(Reply::Execs(execs.list())),
+        Body::FileRead { path, offset, max_bytes } => files::read(&path, offset, max_bytes),
+        Body::FileWrite { path, mode, overwrite, data, last } => {
+            begun.upload = None;
+            let upload = Upload::begin(&path, mode, overwrite)?;
+            proceed(begun, upload, &data, last)
+        }
+        Body::FileMore { data, last } => {
+            let upload = begun.upload.take().ok_or_else(|| files::out_of_turn("no file was begun"))?;
+            proceed(begun, upload, &data, last)
+        }
+        Body::FileList { path, recursive } => {
+            begun.walk = Some(Walk::begin(&path, recursive)?);
+            list(begun)
+        }
+        Body::FileListMore {} => list(begun),
+        Body::FileStat { path } => files::stat(&path),
+        Body::FileMove { from, to, overwrite } => files::rename(&from, &to, overwrite),
+        Body::FileDelete { path, recursive } => files::delete(&path, recursive),
+    }
+}
+
+fn status(shared: &Shared) -> Status {
+    let (running, spool) = shared.execs.load();
+    Status {
+        epoch: shared.fence.epoch(),
+        running: running as u64,
+        idle_ms: if running > 0 { 0 } else { shared.idle().as_millis() as u64 },
+        uptime_ms: shared.uptime().as_millis() as u64,
+        spool_bytes: spool as u64,
+    }
+}
+
+/// Writes bit by bit, each bit under the fence: a pipe may stay full for ever, and a new owner must not wait for it.
+fn write_input(shared: &Shared, epoch: u64, exec: &str, data: &[u8], eof: bool) -> Result<Reply, Fault> {
+    let mut rest = data;
+    while !rest.is_empty() {
+        let admitted = shared.fence.admit(epoch)?;
+        let written = shared.execs.write_some(exec, rest)?;
+        drop(admitted);
+        rest = &rest[written..];
+    }
+    if eof {
+        let _admitted = shared.fence.admit(epoch)?;
+        shared.execs.close_input(exec)?;
+    }
+    Ok(Reply::Done {})
+}
+
+fn proceed(begun: &mut Begun, mut upload: Upload, data: &[u8], last: bool) -> Result<Reply, Fault> {
+    upload.write(data)?;
+    let path = upload.path().to_vec();
+    if last {
+        upload.commit()?;
+    } else {
+        begun.upload = Some(upload);
+    }
+    Ok(Reply::Written { path })
+}
+
+fn list(begun: &mut Begun) -> Result<Reply, Fault> {
+    let walk = begun.walk.as_mut().ok_or_else(|| files::out_of_turn("no listing was begun"))?;
+    let (entries, more) = walk.page()?;
+    if !more {
+        begun.walk = None;
+    }
+    Ok(Reply::Entries { entries, more })
+}
+
+fn wait(millis: u64) -> Duration {
+    Duration::from_millis(millis).min(WAIT_MAX)
+}

@@ -1,0 +1,40 @@
+//! The `host` image: the machine's own programs, with nothing of the machine in it.
+//!
+//! `/usr` (and `/bin`, `/lib*` where they are directories of their own) are used as they are, read-only. The rest is a
+//! small generated tree: a `passwd` of our own, and from `/etc` only what programs need to run. No home directory, no
+//! key, no configuration of any service gets in.
+
+mod etc;
+mod skeleton;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use skeleton::Skeleton;
+
+/// The name users choose it by.
+pub const NAME: &str = "host";
+
+/// Directories of programs at the top of a tree.
+const PROGRAM_DIRECTORIES: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+
+/// The layers of the image on this machine.
+#[derive(Debug)]
+pub struct Host {
+    /// The generated tree.
+    pub skeleton: PathBuf,
+    /// Directories that are the machine's own, by their name at the top.
+    pub shared: Vec<&'static str>,
+}
+
+/// Finds the image, generating its tree under `store` if what it is made from has changed.
+pub fn prepare(store: &Path) -> io::Result<Host> {
+    let shared: Vec<_> = PROGRAM_DIRECTORIES.into_iter().filter(|name| is_directory(name)).collect();
+    let links = PROGRAM_DIRECTORIES.into_iter().filter_map(|name| Some((name, std::fs::read_link(Path::new("/").join(name)).ok()?)));
+    let skeleton = Skeleton { store, shared: &shared, links: links.collect() }.ensure()?;
+    Ok(Host { skeleton, shared })
+}
+
+fn is_directory(name: &str) -> bool {
+    std::fs::symlink_metadata(Path::new("/").join(name)).is_ok_and(|metadata| metadata.is_dir())
+}

@@ -1,0 +1,90 @@
+//! The generated part of the image, made once and shared read-only by every sandbox.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use super::etc;
+
+/// Raised when the tree is built differently.
+const LAYOUT: u32 = 1;
+
+/// The id of `agent` in our `passwd`.
+const AGENT: u32 = 1000;
+
+/// Directories of the tree and their modes.
+const DIRECTORIES: [(&str, u32); 15] = [
+    ("dev", 0o755),
+    ("etc", 0o755),
+    ("home", 0o755),
+    ("home/agent", 0o755),
+    ("mnt", 0o755),
+    ("opt", 0o755),
+    ("proc", 0o555),
+    ("root", 0o700),
+    ("run", 0o755),
+    ("srv", 0o755),
+    ("sys", 0o555),
+    ("tmp", 0o1777),
+    ("var", 0o755),
+    ("var/tmp", 0o1777),
+    ("workspace", 0o755),
+];
+
+/// What the tree is made from.
+#[derive(Debug)]
+pub struct Skeleton<'a> {
+    pub store: &'a Path,
+    /// Empty directories that the machine's own are put on.
+    pub shared: &'a [&'a str],
+    /// Links at the top, as the machine has them.
+    pub links: Vec<(&'static str, PathBuf)>,
+}
+
+impl Skeleton<'_> {
+    /// Returns the tree, building it if it is not there. It appears under its name whole or not at all.
+    pub fn ensure(&self) -> io::Result<PathBuf> {
+        let finished = self.store.join(self.name());
+        if finished.is_dir() {
+            return Ok(finished);
+        }
+        fs::create_dir_all(self.store)?;
+        let draft = self.store.join(format!(".draft-{}-{}", std::process::id(), self.name()));
+        let _ = fs::remove_dir_all(&draft);
+        self.build(&draft)?;
+        match fs::rename(&draft, &finished) {
+            Ok(()) => Ok(finished),
+            // Someone else was faster; theirs is the same.
+            Err(_) if finished.is_dir() => fs::remove_dir_all(&draft).map(|()| finished),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Names the tree after everything it is made from, so that a change makes a new one.
+    fn name(&self) -> String {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        (LAYOUT, etc::fingerprint(), self.shared, &self.links).hash(&mut hasher);
+        format!("host-{:016x}", hasher.finish())
+    }
+
+    fn build(&self, root: &Path) -> io::Result<()> {
+        fs::create_dir_all(root)?;
+        fs::set_permissions(root, fs::Permissions::from_mode(0o755))?;
+        for (name, mode) in DIRECTORIES {
+            fs::create_dir(root.join(name))?;
+            fs::set_permissions(root.join(name), fs::Permissions::from_mode(mode))?;
+        }
+        // The one user besides root. Without the right to give files away it stays root's, and nobody is it then.
+        let _ = std::os::unix::fs::chown(root.join("home/agent"), Some(AGENT), Some(AGENT));
+        symlink("/run", root.join("var/run"))?;
+        for name in self.shared {
+            fs::create_dir(root.join(name))?;
+        }
+        for (name, target) in &self.links {
+            symlink(target, root.join(name))?;
+        }
+        etc::build(&root.join("etc"))
+    }
+}

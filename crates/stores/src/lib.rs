@@ -1,0 +1,5 @@
+//! The stores there are. Each is one module that implements [`coracle_core::Store`].
+
+pub mod sqlite;
+
+pub use sqlite::SqliteStore;

@@ -1,0 +1,53 @@
+//! What a failing database means for a user.
+
+use std::path::Path;
+
+use coracle_core::error::{Error, Kind};
+use coracle_core::ids::SandboxId;
+use rusqlite::ErrorCode;
+
+/// Tells whether another process was in the way, so that trying again can help.
+pub fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// Returns the error doors show for a database that could not do what was attempted.
+pub fn from_sqlite(error: rusqlite::Error, attempt: &str, path: &Path) -> Error {
+    let shown = path.display();
+    let (kind, hint) = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (
+            Kind::NotAvailable,
+            "another coracle holds the database; look for one that hangs, then try again".to_owned(),
+        ),
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => (
+            Kind::NotAvailable,
+            "check that you own the home directory and may write to it, or choose another with `--home`"
+                .to_owned(),
+        ),
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => (
+            Kind::Internal,
+            format!(
+                "move `{shown}` and its `-wal` and `-shm` files away, then run `coracle gc`: what still runs is set aside, not deleted"
+            ),
+        ),
+        Some(ErrorCode::DiskFull) => {
+            (Kind::NotAvailable, "free some space on the disk of the home directory".to_owned())
+        }
+        Some(ErrorCode::SystemIoFailure) => (
+            Kind::Internal,
+            "check the disk of the home directory and that it is a local file system".to_owned(),
+        ),
+        Some(ErrorCode::ConstraintViolation) => {
+            (Kind::Conflict, "choose another session key, or close the sandbox that has it".to_owned())
+        }
+        _ => (Kind::Internal, "run `coracle doctor`".to_owned()),
+    };
+    Error::new(kind, format!("could not {attempt} in `{shown}`")).hint(hint).caused_by(error)
+}
+
+/// Refuses an id no record has.
+pub fn unknown(id: &SandboxId) -> Error {
+    Error::new(Kind::NotFound, format!("there is no sandbox `{id}`"))
+        .hint("see `coracle ps` for those there are")
+        .detail("sandbox_id", id.as_str())
+}

@@ -1,0 +1,70 @@
+//! The directory the database is in. It holds boot secrets, so nobody but its owner may look into it.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use coracle_core::error::{Error, Kind, Result};
+
+const PRIVATE_DIRECTORY: u32 = 0o700;
+const PRIVATE_FILE: u32 = 0o600;
+const STICKY: u32 = 0o1000;
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Makes the home and an empty database in it, where they are missing.
+pub fn prepare(home: &Path, database: &Path) -> Result<()> {
+    make_private(home)?;
+    create_private(database)?;
+    // The database's name has to survive power loss as well as what will be in it.
+    File::open(home).and_then(|directory| directory.sync_all()).map_err(|error| unusable(home, "sync", error))
+}
+
+/// Makes a directory nobody else may enter, its parents included.
+pub fn make_private(directory: &Path) -> Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(PRIVATE_DIRECTORY)
+        .create(directory)
+        .map_err(|error| unusable(directory, "make directory", error))?;
+    keep_private(directory)
+}
+
+/// Closes a directory that was there before, if it is plainly meant for us; refuses one others may write to.
+fn keep_private(directory: &Path) -> Result<()> {
+    let inspect = |error| unusable(directory, "inspect", error);
+    let mode = directory.metadata().map_err(inspect)?.permissions().mode();
+    let empty = directory.read_dir().map_err(inspect)?.next().is_none();
+    // An empty `mkdir home` is ours to close; a full or sticky one may be `/tmp`.
+    if empty && mode & STICKY == 0 && mode & 0o777 != PRIVATE_DIRECTORY {
+        return std::fs::set_permissions(directory, Permissions::from_mode(PRIVATE_DIRECTORY))
+            .map_err(|error| unusable(directory, "close to others", error));
+    }
+    if mode & WRITABLE_BY_OTHERS == 0 {
+        return Ok(());
+    }
+    let shown = directory.display();
+    Err(Error::new(Kind::Invalid, format!("home directory `{shown}` can be written to by others"))
+        .hint(format!("run `chmod 700 {shown}`, or choose another with `--home`")))
+}
+
+/// Makes an empty file only its owner may read. SQLite gives the files beside it the same mode.
+fn create_private(path: &Path) -> Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(PRIVATE_FILE).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(unusable(path, "make", error)),
+    }
+}
+
+/// Opens a file to take locks on, making it if it is missing.
+pub fn open_lock(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(PRIVATE_FILE).open(path)
+}
+
+/// Reports a home that cannot be used.
+pub fn unusable(path: &Path, attempt: &str, error: io::Error) -> Error {
+    Error::new(Kind::NotAvailable, format!("could not {attempt} `{}`", path.display()))
+        .hint("check that you own the home directory and may write to it, or choose another with `--home`")
+        .caused_by(error)
+}

@@ -1,0 +1,88 @@
+//! The schema and how older ones become it. The number of migrations done is SQLite's `user_version`.
+
+use std::path::Path;
+
+use coracle_core::clock::Timestamp;
+use coracle_core::error::{Error, Kind, Result};
+use coracle_core::ids::InstanceId;
+use coracle_core::store::Durability;
+use rusqlite::Transaction;
+
+use super::connection::{Answer, Connection};
+use super::home;
+
+/// Each step brings the schema from its index to the next number. Never change one that was released.
+const STEPS: [&str; 1] = [
+    // What is looked for has a column; the whole record is the document. `records` keeps the two in step.
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+     CREATE TABLE sandboxes (
+         id TEXT PRIMARY KEY,
+         state TEXT NOT NULL,
+         key TEXT,
+         epoch INTEGER NOT NULL,
+         created_at INTEGER NOT NULL,
+         updated_at INTEGER NOT NULL,
+         document TEXT NOT NULL
+     );
+     CREATE UNIQUE INDEX live_keys ON sandboxes (key)
+         WHERE key IS NOT NULL AND state NOT IN ('destroyed', 'failed');
+     CREATE INDEX live_sandboxes ON sandboxes (created_at) WHERE state NOT IN ('destroyed', 'failed');
+     CREATE INDEX ended_sandboxes ON sandboxes (updated_at) WHERE state IN ('destroyed', 'failed');",
+];
+
+/// The version this build writes.
+const VERSION: usize = STEPS.len();
+
+/// Does nothing if the schema is this build's, and refuses one that is newer.
+pub fn bring_up_to_date(home: &Path, connection: &mut Connection) -> Result<()> {
+    if check(connection)? == VERSION {
+        return Ok(());
+    }
+    // Two processes that find an old schema must not both change it.
+    let path = home.join("migrate.lock");
+    let lock = home::open_lock(&path).map_err(|error| home::unusable(&path, "open", error))?;
+    lock.lock().map_err(|error| home::unusable(&path, "lock", error))?;
+    let done = check(connection)?;
+    if done == VERSION {
+        return Ok(());
+    }
+    connection.read("turn on the write-ahead log", |sqlite| {
+        Ok(sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0))?)
+    })?;
+    connection.write(Durability::Power, "migrate", |transaction| migrate(transaction, done))
+}
+
+fn check(connection: &Connection) -> Result<usize> {
+    let found = connection.read("read the schema version", |sqlite| {
+        Ok(sqlite.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?)
+    })?;
+    usize::try_from(found).ok().filter(|found| *found <= VERSION).ok_or_else(|| {
+        Error::new(
+            Kind::Unsupported,
+            format!("the home has schema {found}, this coracle knows up to {VERSION}"),
+        )
+        .hint("a newer coracle has used this home: use that one, or choose another home with `--home`")
+        .detail("schema", found)
+        .detail("supported", VERSION)
+    })
+}
+
+fn migrate(transaction: &Transaction<'_>, done: usize) -> Answer<()> {
+    for step in &STEPS[done..] {
+        transaction.execute_batch(step)?;
+    }
+    if done == 0 {
+        let instance = draw_instance(transaction)?;
+        transaction.execute("INSERT INTO facts VALUES ('instance', ?1)", [instance.as_str()])?;
+    }
+    transaction.pragma_update(None, "user_version", VERSION as i64)?;
+    Ok(())
+}
+
+fn draw_instance(transaction: &Transaction<'_>) -> Answer<InstanceId> {
+    let mut random = [0; 10];
+    getrandom::fill(&mut random).map_err(|error| Error::internal("could not draw an instance id", error))?;
+    let now: i64 =
+        transaction.query_row("SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)", [], |row| row.get(0))?;
+    Ok(InstanceId::generate(Timestamp::from_millis(now.max(0) as u64), random))
+}

@@ -1,0 +1,108 @@
+//! Records in one SQLite database in the home, shared by every process that works there.
+//!
+//! Opening is on the path of every CLI call, so it does nothing but open the file and read its version; whatever only
+//! a new home or a writer needs waits until then.
+
+mod connection;
+mod error;
+mod home;
+mod migrations;
+mod records;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use coracle_core::clock::Timestamp;
+use coracle_core::error::Result;
+use coracle_core::ids::{InstanceId, SandboxId, SessionKey};
+use coracle_core::record::Record;
+use coracle_core::store::{Durability, Opened, Store, Which, Work};
+
+use connection::Connection;
+
+/// The default store.
+#[derive(Debug)]
+pub struct SqliteStore {
+    home: PathBuf,
+    connection: Mutex<Connection>,
+    instance: OnceLock<InstanceId>,
+}
+
+impl SqliteStore {
+    /// Opens the store of a home, making both if they are not there.
+    ///
+    /// A database that a newer coracle has migrated is refused with `unsupported`.
+    pub fn open(home: &Path) -> Result<Self> {
+        let connection = Connection::open(home)?;
+        Ok(Self { home: home.to_owned(), connection: Mutex::new(connection), instance: OnceLock::new() })
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        // A panic in `decide` has rolled its transaction back; the connection is as good as before.
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for SqliteStore {
+    fn instance(&self) -> Result<InstanceId> {
+        if let Some(instance) = self.instance.get() {
+            return Ok(instance.clone());
+        }
+        let instance = self.connection().read("read the instance id", records::instance)?;
+        Ok(self.instance.get_or_init(|| instance).clone())
+    }
+
+    fn open(&self, record: Record) -> Result<Opened> {
+        let mut connection = self.connection();
+        connection.write(Durability::Process, "open a sandbox", |transaction| {
+            if let Some(key) = &record.key
+                && let Some(existing) = records::find_key(transaction, key)?
+            {
+                return Ok(Opened::Existing(existing));
+            }
+            records::insert(transaction, &record)?;
+            Ok(Opened::Created(record))
+        })
+    }
+
+    fn find(&self, id: &SandboxId) -> Result<Option<Record>> {
+        self.connection().read("read a sandbox", |connection| records::find(connection, id))
+    }
+
+    fn find_key(&self, key: &SessionKey) -> Result<Option<Record>> {
+        self.connection().read("look for a session key", |connection| records::find_key(connection, key))
+    }
+
+    fn list(&self, which: Which) -> Result<Vec<Record>> {
+        self.connection().read("list sandboxes", |connection| records::list(connection, which))
+    }
+
+    fn update(
+        &self,
+        id: &SandboxId,
+        durability: Durability,
+        decide: &mut dyn FnMut(Record) -> Result<Record>,
+    ) -> Result<Record> {
+        self.connection().write(durability, "change a sandbox", |transaction| {
+            let before = records::find(transaction, id)?.ok_or_else(|| error::unknown(id))?;
+            let after = decide(before)?;
+            records::replace(transaction, id, &after)?;
+            Ok(after)
+        })
+    }
+
+    fn forget(&self, before: Timestamp) -> Result<usize> {
+        self.connection().write(Durability::Process, "forget sandboxes", |transaction| {
+            records::forget(transaction, before)
+        })
+    }
+
+    fn work_on(&self, id: &SandboxId) -> Result<Box<dyn Work>> {
+        Ok(Box::new(work::Lock::wait(&self.home, id)?))
+    }
+
+    fn try_work_on(&self, id: &SandboxId) -> Result<Option<Box<dyn Work>>> {
+        Ok(work::Lock::attempt(&self.home, id)?.map(|lock| Box::new(lock) as Box<dyn Work>))
+    }
+}

@@ -1,0 +1,109 @@
+//! Records as rows: what is looked for in columns, the whole as one JSON document.
+
+use coracle_core::clock::Timestamp;
+use coracle_core::error::{Error, Kind};
+use coracle_core::ids::{InstanceId, SandboxId, SessionKey};
+use coracle_core::record::Record;
+use coracle_core::store::Which;
+use rusqlite::{Connection, OptionalExtension, Params, params};
+
+use super::connection::Answer;
+
+pub fn instance(connection: &Connection) -> Answer<InstanceId> {
+    let text: String =
+        connection.query_row("SELECT value FROM facts WHERE name = 'instance'", [], |row| row.get(0))?;
+    Ok(text.parse()?)
+}
+
+pub fn find(connection: &Connection, id: &SandboxId) -> Answer<Option<Record>> {
+    one(connection, "SELECT document FROM sandboxes WHERE id = ?1", [id.as_str()])
+}
+
+pub fn find_key(connection: &Connection, key: &SessionKey) -> Answer<Option<Record>> {
+    let sql = "SELECT document FROM sandboxes WHERE key = ?1 AND state NOT IN ('destroyed', 'failed')";
+    one(connection, sql, [key.as_str()])
+}
+
+pub fn list(connection: &Connection, which: Which) -> Answer<Vec<Record>> {
+    let sql = match which {
+        Which::Live => {
+            "SELECT document FROM sandboxes WHERE state NOT IN ('destroyed', 'failed') ORDER BY created_at, id"
+        }
+        Which::All => "SELECT document FROM sandboxes ORDER BY created_at, id",
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    let mut records = Vec::new();
+    while let Some(row) = rows.next()? {
+        records.push(decode(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?);
+    }
+    Ok(records)
+}
+
+pub fn insert(connection: &Connection, record: &Record) -> Answer<()> {
+    if find(connection, &record.id)?.is_some() {
+        return Err(Error::new(Kind::Conflict, format!("there is a sandbox `{}` already", record.id)).into());
+    }
+    let sql = "INSERT INTO sandboxes (id, state, key, epoch, created_at, updated_at, document)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    write(connection, sql, record)
+}
+
+pub fn replace(connection: &Connection, id: &SandboxId, record: &Record) -> Answer<()> {
+    if record.id != *id {
+        return Err(
+            Error::new(Kind::Internal, format!("sandbox `{id}` was to become `{}`", record.id)).into()
+        );
+    }
+    if let (Some(key), true) = (&record.key, record.state.is_live())
+        && let Some(other) = find_key(connection, key)?
+        && other.id != *id
+    {
+        return Err(Error::new(
+            Kind::Conflict,
+            format!("session key `{key}` is taken by sandbox `{}`", other.id),
+        )
+        .into());
+    }
+    let sql = "UPDATE sandboxes SET state = ?2, key = ?3, epoch = ?4, created_at = ?5, updated_at = ?6, document = ?7
+               WHERE id = ?1";
+    write(connection, sql, record)
+}
+
+pub fn forget(connection: &Connection, before: Timestamp) -> Answer<usize> {
+    let sql = "DELETE FROM sandboxes WHERE state IN ('destroyed', 'failed') AND updated_at < ?1";
+    Ok(connection.prepare_cached(sql)?.execute([column(before.as_millis())])?)
+}
+
+fn write(connection: &Connection, sql: &str, record: &Record) -> Answer<()> {
+    let document = serde_json::to_string(record)
+        .map_err(|error| Error::internal(format!("could not write down sandbox `{}`", record.id), error))?;
+    connection.prepare_cached(sql)?.execute(params![
+        record.id.as_str(),
+        record.state.as_str(),
+        record.key.as_ref().map(SessionKey::as_str),
+        column(record.lease.epoch().0),
+        column(record.created_at.as_millis()),
+        column(record.updated_at.as_millis()),
+        document,
+    ])?;
+    Ok(())
+}
+
+fn one(connection: &Connection, sql: &str, params: impl Params) -> Answer<Option<Record>> {
+    let document: Option<String> =
+        connection.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?;
+    document.map(|document| decode(&document)).transpose()
+}
+
+fn decode(document: &str) -> Answer<Record> {
+    Ok(serde_json::from_str(document).map_err(|error| {
+        Error::internal("could not read a sandbox's record", error)
+            .hint("the database was changed by something else; move it away and run `coracle gc`")
+    })?)
+}
+
+/// SQLite's integers are signed. What lies beyond only sorts last; the document has the exact value.
+fn column(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,91 @@
+//! The right to make or destroy one sandbox: a lock on a file named after it.
+//!
+//! The kernel lets go of it when its holder dies, however it dies. The file is removed by each holder, so a home
+//! collects none; whoever waited on a removed file finds that out and starts over.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use coracle_core::error::Result;
+use coracle_core::ids::SandboxId;
+use coracle_core::store::Work;
+
+use super::home;
+
+/// A lock that is held.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+    /// Closed on exec, so that no command inherits the lock.
+    _file: File,
+}
+
+impl Work for Lock {}
+
+impl Lock {
+    /// Takes the lock, waiting for whoever has it.
+    pub fn wait(home: &Path, id: &SandboxId) -> Result<Self> {
+        let path = path(home, id);
+        loop {
+            let file = open(home, &path)?;
+            file.lock().map_err(|error| home::unusable(&path, "lock", error))?;
+            if let Some(lock) = Self::confirm(file, &path)? {
+                return Ok(lock);
+            }
+        }
+    }
+
+    /// Takes the lock if nobody has it.
+    pub fn attempt(home: &Path, id: &SandboxId) -> Result<Option<Self>> {
+        let path = path(home, id);
+        loop {
+            let file = open(home, &path)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(home::unusable(&path, "lock", error)),
+            }
+            if let Some(lock) = Self::confirm(file, &path)? {
+                return Ok(Some(lock));
+            }
+        }
+    }
+
+    /// The holder before may have removed the file between our open and our lock. Then others lock a new one.
+    fn confirm(file: File, path: &Path) -> Result<Option<Self>> {
+        let inspect = |error| home::unusable(path, "inspect", error);
+        let ours = file.metadata().map_err(inspect)?;
+        match fs::symlink_metadata(path) {
+            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => {
+                Ok(Some(Self { path: path.to_owned(), _file: file }))
+            }
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(inspect(error)),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // While still locked, so it can only be our own. If it fails, the next holder tries again.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn path(home: &Path, id: &SandboxId) -> PathBuf {
+    home.join("locks").join(id.as_str())
+}
+
+fn open(home: &Path, path: &Path) -> Result<File> {
+    let failed = |error| home::unusable(path, "open", error);
+    match home::open_lock(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            home::make_private(&home.join("locks"))?;
+            home::open_lock(path).map_err(failed)
+        }
+        other => other.map_err(failed),
+    }
+}

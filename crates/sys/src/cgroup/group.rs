@@ -1,0 +1,235 @@
+//! The group of one sandbox, in every tree that has a part of it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::layout::{Controller, Layout};
+
+/// Limits as the kernel takes them; `None` leaves one unlimited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Values {
+    pub cpu_millicores: Option<u64>,
+    pub memory_bytes: Option<u64>,
+    pub pids: Option<u64>,
+}
+
+/// One sandbox's group. Making the value makes nothing on the machine.
+#[derive(Debug)]
+pub struct Group<'a> {
+    layout: &'a Layout,
+    /// Below the root of each tree.
+    name: PathBuf,
+}
+
+const GUEST: &str = "guest";
+const COMMANDS: &str = "commands";
+/// The period a CPU quota counts in, in microseconds; the kernel's default.
+const PERIOD: u64 = 100_000;
+
+impl<'a> Group<'a> {
+    /// Names the group `name` under `parent` (both relative, chosen by us).
+    pub fn new(layout: &'a Layout, parent: &Path, name: &str) -> Self {
+        Self { layout, name: parent.join(name) }
+    }
+
+    /// Makes the group in every tree and sets its limits. The group of commands in the v2 tree belongs to `owner`
+    /// then, who may make leaves in it and move its own processes there.
+    pub fn create(&self, values: &Values, owner: u32) -> io::Result<()> {
+        for (controller, _) in self.layout.legacies() {
+            fs::create_dir_all(self.legacy(*controller))?;
+        }
+        let unified = self.unified();
+        fs::create_dir_all(&unified)?;
+        self.delegate_controllers(&unified)?;
+        fs::create_dir_all(unified.join(GUEST))?;
+        let commands = unified.join(COMMANDS);
+        fs::create_dir_all(&commands)?;
+        self.limit(values)?;
+
+        for path in [unified.join("cgroup.procs"), commands.clone(), commands.join("cgroup.procs")] {
+            std::os::unix::fs::chown(path, Some(owner), Some(owner))?;
+        }
+        Ok(())
+    }
+
+    /// Turns the v2 controllers on from the root down to the group, so that `commands` can be limited.
+    fn delegate_controllers(&self, group: &Path) -> io::Result<()> {
+        let wanted: String =
+            self.layout.unified_controllers().iter().map(|controller| format!("+{} ", controller.name())).collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let mut directory = self.layout.unified().to_path_buf();
+        let below: Vec<_> = group.strip_prefix(&directory).map_err(io::Error::other)?.components().collect();
+        for component in std::iter::once(None).chain(below.into_iter().map(Some)) {
+            if let Some(component) = component {
+                directory.push(component);
+            }
+            fs::write(directory.join("cgroup.subtree_control"), &wanted)?;
+        }
+        Ok(())
+    }
+
+    fn limit(&self, values: &Values) -> io::Result<()> {
+        let commands = self.unified().join(COMMANDS);
+        let writes = [
+            (Controller::Memory, values.memory_bytes, "memory.limit_in_bytes", "memory.max"),
+            // The forker is one of them.
+            (Controller::Pids, values.pids.map(|pids| pids + 1), "pids.max", "pids.max"),
+        ];
+        for (controller, value, legacy_file, unified_file) in writes {
+            let Some(value) = value else { continue };
+            if self.layout.legacy(controller).is_some() {
+                fs::write(self.legacy(controller).join(legacy_file), value.to_string())?;
+            } else if self.layout.is_unified(controller) {
+                fs::write(commands.join(unified_file), value.to_string())?;
+            }
+        }
+        self.limit_swap(values.memory_bytes, &commands)?;
+        self.limit_cpu(values.cpu_millicores, &commands)
+    }
+
+    /// Swap would make a memory limit meaningless. Not every kernel counts it; then there is nothing to set.
+    fn limit_swap(&self, memory: Option<u64>, commands: &Path) -> io::Result<()> {
+        let Some(memory) = memory else { return Ok(()) };
+        let (path, value) = match self.layout.legacy(Controller::Memory) {
+            Some(_) => (self.legacy(Controller::Memory).join("memory.memsw.limit_in_bytes"), memory),
+            None => (commands.join("memory.swap.max"), 0),
+        };
+        match fs::metadata(&path) {
+            Ok(_) => fs::write(path, value.to_string()),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn limit_cpu(&self, millicores: Option<u64>, commands: &Path) -> io::Result<()> {
+        let Some(millicores) = millicores else { return Ok(()) };
+        let quota = millicores.saturating_mul(PERIOD / 1000);
+        if self.layout.legacy(Controller::Cpu).is_some() {
+            let directory = self.legacy(Controller::Cpu);
+            fs::write(directory.join("cpu.cfs_period_us"), PERIOD.to_string())?;
+            fs::write(directory.join("cpu.cfs_quota_us"), quota.to_string())
+        } else if self.layout.is_unified(Controller::Cpu) {
+            fs::write(commands.join("cpu.max"), format!("{quota} {PERIOD}"))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Opens the v2 groups to be born into: the guest's and the commands'.
+    pub fn directories(&self) -> io::Result<(OwnedFd, OwnedFd)> {
+        let open = |name: &str| File::open(self.unified().join(name)).map(OwnedFd::from);
+        Ok((open(GUEST)?, open(COMMANDS)?))
+    }
+
+    /// Opens the `tasks` files by which a process joins the v1 groups.
+    pub fn joins(&self) -> io::Result<Vec<OwnedFd>> {
+        let open = |path: PathBuf| File::options().write(true).open(path).map(OwnedFd::from);
+        self.layout.legacies().iter().map(|(controller, _)| open(self.legacy(*controller).join("tasks"))).collect()
+    }
+
+    /// Opens the `tasks` files by which a guest leaves the v1 groups of whoever started it, for the one all guests of
+    /// this instance share. Guests are limited by their own bounds.
+    pub fn guest_joins(&self) -> io::Result<Vec<OwnedFd>> {
+        let open = |path: PathBuf| File::options().write(true).open(path).map(OwnedFd::from);
+        let parent = self.name.parent().unwrap_or(Path::new(""));
+        self.layout.legacies().iter().map(|(_, root)| open(root.join(parent).join("tasks"))).collect()
+    }
+
+    /// Opens the file that counts kills for want of memory.
+    pub fn memory_counter(&self) -> Option<OwnedFd> {
+        let path = match self.layout.legacy(Controller::Memory) {
+            Some(_) => self.legacy(Controller::Memory).join("memory.oom_control"),
+            None => self.unified().join(COMMANDS).join("memory.events"),
+        };
+        File::open(path).ok().map(OwnedFd::from)
+    }
+
+    /// Opens the file that counts refused forks.
+    pub fn pids_counter(&self) -> Option<OwnedFd> {
+        let path = match self.layout.legacy(Controller::Pids) {
+            Some(_) => self.legacy(Controller::Pids).join("pids.events"),
+            None => self.unified().join(COMMANDS).join("pids.events"),
+        };
+        File::open(path).ok().map(OwnedFd::from)
+    }
+
+    /// Tells whether a process is left in it.
+    pub fn is_populated(&self) -> io::Result<bool> {
+        match fs::read_to_string(self.unified().join("cgroup.events")) {
+            Ok(events) => Ok(events.lines().any(|line| line == "populated 1")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Kills every process in it, whatever it forks meanwhile, and waits until they are gone.
+    pub fn kill(&self, patience: Duration) -> io::Result<()> {
+        match fs::write(self.unified().join("cgroup.kill"), "1") {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            result => result?,
+        }
+        let deadline = Instant::now() + patience;
+        let mut pause = Duration::from_micros(50);
+        while self.is_populated()? {
+            if Instant::now() > deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Removes the group from every tree. Succeeds if it is not there.
+    pub fn remove(&self) -> io::Result<()> {
+        remove_tree(&self.unified())?;
+        for (controller, _) in self.layout.legacies() {
+            remove_tree(&self.legacy(*controller))?;
+        }
+        Ok(())
+    }
+
+    /// Returns in how many trees it is.
+    pub fn count(&self) -> usize {
+        let legacies = self.layout.legacies().iter().map(|(controller, _)| self.legacy(*controller));
+        legacies.chain([self.unified()]).filter(|path| path.exists()).count()
+    }
+
+    fn unified(&self) -> PathBuf {
+        self.layout.unified().join(&self.name)
+    }
+
+    /// The v1 group is the commands' alone.
+    fn legacy(&self, controller: Controller) -> PathBuf {
+        let root = self.layout.legacy(controller).unwrap_or(Path::new("/nonexistent"));
+        root.join(&self.name)
+    }
+}
+
+/// Removes a group and those below it. A group whose last process is still on its way out is busy for a moment.
+fn remove_tree(path: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove_tree(&entry.path())?;
+        }
+    }
+    let deadline = Instant::now() + Duration::from_secs(2);
+    loop {
+        match fs::remove_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Starting the guest from the host: new namespaces, the right cgroups, an unprivileged identity, then the program.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::spawn::{CLONE_INTO_CGROUP, clone3, exit, zeroed_arguments};
+
+/// The descriptor the guest finds its boot socket at.
+pub const BOOT_DESCRIPTOR: i32 = 3;
+
+/// What a guest is started with.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    /// The guest's program, executed by descriptor.
+    pub program: BorrowedFd<'a>,
+    /// Its end of the boot socket. One byte on the other end lets it go on once its ids are mapped.
+    pub boot: BorrowedFd<'a>,
+    /// `/dev/null`, for its standard streams.
+    pub null: BorrowedFd<'a>,
+    /// The directory of the v2 cgroup it is born in.
+    pub cgroup: BorrowedFd<'a>,
+    /// `tasks` files of v1 cgroups it joins before it runs.
+    pub joins: &'a [BorrowedFd<'a>],
+}
+
+/// A guest that was launched.
+#[derive(Debug)]
+pub struct Launched {
+    pub pid: i32,
+    pub pidfd: OwnedFd,
+}
+
+/// Launches the guest in namespaces of its own. It waits for a byte on its boot socket.
+pub fn launch(launch: &Launch<'_>) -> io::Result<Launched> {
+    let mut pidfd: i32 = -1;
+    let namespaces = libc::CLONE_NEWUSER
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWNET
+        | libc::CLONE_NEWCGROUP;
+    let arguments = libc::clone_args {
+        flags: namespaces as u64 | libc::CLONE_PIDFD as u64 | CLONE_INTO_CGROUP,
+        exit_signal: libc::SIGCHLD as u64,
+        pidfd: std::ptr::from_mut(&mut pidfd) as u64,
+        cgroup: launch.cgroup.as_raw_fd() as u64,
+        ..zeroed_arguments()
+    };
+    match clone3(&arguments)? {
+        0 => child(launch),
+        // SAFETY: with CLONE_PIDFD the kernel stored a new descriptor there that nobody else owns.
+        pid => Ok(Launched { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }),
+    }
+}
+
+/// Runs in the new process. The host may have had other threads when it was copied, so nothing here allocates, locks
+/// or panics; every failure leaves by `exit`, which the host sees as the boot socket closing.
+fn child(launch: &Launch<'_>) -> ! {
+    let boot = launch.boot.as_raw_fd();
+    let mut go = 0u8;
+    // SAFETY: `go` is a live byte the kernel writes to.
+    if unsafe { libc::read(boot, (&raw mut go).cast(), 1) } != 1 {
+        exit(1);
+    }
+    for join in launch.joins {
+        // Joining by "0", and only through `tasks`, spares the kernel a system-wide lock that costs 10 ms.
+        // SAFETY: the buffer is a literal of the stated length.
+        if unsafe { libc::write(join.as_raw_fd(), b"0".as_ptr().cast(), 1) } != 1 {
+            exit(2);
+        }
+    }
+    if crate::identity::become_user(0, 0, &[]).is_err() {
+        exit(3);
+    }
+    // SAFETY: takes nothing. The terminal of whoever created the sandbox must not reach it.
+    unsafe { libc::setsid() };
+    // SAFETY: takes numbers.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    // SAFETY: takes numbers. The program moves out of the way of the number the boot socket is about to get.
+    let program = unsafe { libc::fcntl(launch.program.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 100) };
+    // SAFETY: as above.
+    let boot = unsafe { libc::fcntl(boot, libc::F_DUPFD_CLOEXEC, 100) };
+    for (source, number) in [(launch.null.as_raw_fd(), 0), (launch.null.as_raw_fd(), 1), (launch.null.as_raw_fd(), 2), (boot, BOOT_DESCRIPTOR)] {
+        // SAFETY: takes numbers. `null` is 3 or above or one of 0 to 2 itself; placing it on itself is harmless.
+        if unsafe { libc::dup2(source, number) } < 0 {
+            exit(4);
+        }
+    }
+    let argv = [c"guest".as_ptr(), std::ptr::null()];
+    let envp = [std::ptr::null::<libc::c_char>()];
+    // SAFETY: the path is a terminated empty string, both arrays end in a null pointer, all of it outlives the call.
+    unsafe { libc::syscall(libc::SYS_execveat, program, c"".as_ptr(), argv.as_ptr(), envp.as_ptr(), libc::AT_EMPTY_PATH) };
+    exit(5)
+}
+
+/// Returns the boot socket this process was launched with. Called once, first thing in the guest.
+pub fn boot_socket() -> std::os::unix::net::UnixStream {
+    // SAFETY: the launcher placed the socket at this number and nothing in this process has claimed it yet.
+    let socket = unsafe { OwnedFd::from_raw_fd(BOOT_DESCRIPTOR) };
+    // It must not survive into a command, whatever happens on the way there.
+    let _ = rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC);
+    socket.into()
+}

@@ -1,0 +1,18 @@
+//! Every unsafe block and every raw system call of coracle. One kernel idea per file; owned descriptors in,
+//! `io::Result` out; no policy, no logging.
+
+pub mod capability;
+pub mod cgroup;
+pub mod descriptors;
+pub mod identity;
+pub mod launch;
+pub mod loopback;
+pub mod mount;
+pub mod path;
+pub mod seccomp;
+pub mod signal;
+pub mod spawn;
+pub mod terminal;
+pub mod tree;
+
+pub use rustix;

@@ -1,0 +1,85 @@
+//! Signals as descriptors, and signals to processes.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+fn child_set() -> libc::sigset_t {
+    // SAFETY: a zeroed `sigset_t` is a valid place for `sigemptyset` to write to.
+    let mut set = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is a live, exclusive `sigset_t`.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    // SAFETY: `set` was initialised above, and the signal number is valid.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
+    set
+}
+
+/// Blocks SIGCHLD in this thread and those it starts, and returns a descriptor that becomes readable instead.
+pub fn child_descriptor() -> io::Result<OwnedFd> {
+    let set = child_set();
+    // SAFETY: `set` is initialised; the old mask is not asked for.
+    if unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `set` is initialised; -1 asks for a new descriptor.
+    let descriptor = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Unblocks every signal and gives each its default, as a command expects to find them.
+pub fn reset() {
+    for signal in 1..=64 {
+        // SAFETY: sets a disposition to the default; invalid numbers and the two that cannot be set just fail.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: a zeroed `sigset_t` is a valid place for `sigemptyset` to write to.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is live and exclusive.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    // SAFETY: `set` is initialised; the old mask is not asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) };
+}
+
+/// Sends a signal to one process.
+pub fn send(pid: i32, signal: i32) -> io::Result<()> {
+    kill(pid, signal)
+}
+
+/// Sends a signal to a process group.
+pub fn send_to_group(group: i32, signal: i32) -> io::Result<()> {
+    kill(-group, signal)
+}
+
+fn kill(target: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: takes two numbers.
+    if unsafe { libc::kill(target, signal) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A child that has ended: its pid, and its exit code or the signal that ended it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    pub pid: i32,
+    pub exit: Result<i32, i32>,
+}
+
+/// Reaps one ended child, if there is one.
+pub fn reap() -> Option<Ended> {
+    let mut status = 0;
+    // SAFETY: `status` is a live, exclusive integer the kernel writes to.
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+    if pid <= 0 {
+        return None;
+    }
+    let exit = if libc::WIFEXITED(status) { Ok(libc::WEXITSTATUS(status)) } else { Err(libc::WTERMSIG(status)) };
+    Some(Ended { pid, exit })
+}
+
+/// Reaps one ended child by its descriptor, if it is ours.
+pub fn reap_descriptor(pidfd: &OwnedFd) {
+    use std::os::fd::AsFd;
+    let id = rustix::process::WaitId::PidFd(pidfd.as_fd());
+    let _ = rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOHANG);
+}

@@ -1,0 +1,18 @@
+//! Messages between host and guest: framing, limits and versions. No I/O happens here.
+//!
+//! Every message is one frame: a little-endian `u32` length, then that many bytes of CBOR. Fields are numbered,
+//! optional ones may be absent and unknown ones are skipped, so either side may be older than the other. A number
+//! is never reused for something else.
+
+mod frame;
+mod handshake;
+mod message;
+mod value;
+
+pub use frame::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, decode, encode};
+pub use handshake::{Answer, Hello, Refusal, SECRET_LEN, VERSION_MAX, VERSION_MIN, Welcome, negotiate};
+pub use message::{Body, Boot, Fault, FaultCode, Reply, Request, Stage};
+pub use value::{
+    Chunk, Command, Ending, Entry, EntryKind, ExecState, ExecSummary, LimitHit, Running, Status, Stream, Terminal,
+    Truncation,
+};

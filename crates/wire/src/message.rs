@@ -1,0 +1,315 @@
+//! Requests, replies and faults.
+
+use minicbor::{Decode, Encode};
+
+use crate::value::{Chunk, Command, Entry, ExecState, ExecSummary, Running, Status, Terminal};
+
+/// One thing asked of the guest, stamped with the epoch it is asked under.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Request {
+    #[n(0)]
+    pub epoch: u64,
+    #[n(1)]
+    pub body: Body,
+}
+
+/// What is asked. Answers come in the order of the requests, one for each.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Body {
+    /// Raises the fence to the request's epoch. Answered by [`Reply::Done`].
+    #[n(0)]
+    Fence {
+        #[n(0)]
+        running: Running,
+    },
+    /// Answered by [`Reply::Status`].
+    #[n(1)]
+    Status {},
+    /// Answered by [`Reply::Started`].
+    #[n(2)]
+    Start {
+        #[n(0)]
+        exec: String,
+        #[n(1)]
+        command: Command,
+    },
+    /// Chunks after `since`; waits up to `wait_ms` until there is one or the exec has ended. Answered by
+    /// [`Reply::Output`].
+    #[n(3)]
+    Read {
+        #[n(0)]
+        exec: String,
+        #[n(1)]
+        since: u64,
+        #[n(2)]
+        max_chunks: u32,
+        #[n(3)]
+        wait_ms: u64,
+    },
+    /// Waits up to `wait_ms` for the end. Answered by [`Reply::State`].
+    #[n(4)]
+    Wait {
+        #[n(0)]
+        exec: String,
+        #[n(1)]
+        wait_ms: u64,
+    },
+    /// Answered by [`Reply::Done`] once the command's pipe has taken all of it.
+    #[n(5)]
+    Input {
+        #[n(0)]
+        exec: String,
+        #[cbor(n(1), with = "minicbor::bytes")]
+        data: Vec<u8>,
+        #[n(2)]
+        eof: bool,
+    },
+    /// Sends a signal to the command's process group.
+    #[n(6)]
+    Signal {
+        #[n(0)]
+        exec: String,
+        #[n(1)]
+        signal: i32,
+    },
+    /// TERM, a grace, KILL of the whole tree. Answered by [`Reply::State`] when it has ended.
+    #[n(7)]
+    Stop {
+        #[n(0)]
+        exec: String,
+        #[n(1)]
+        grace_ms: Option<u64>,
+    },
+    #[n(8)]
+    Resize {
+        #[n(0)]
+        exec: String,
+        #[n(1)]
+        size: Terminal,
+    },
+    /// Answered by [`Reply::Execs`].
+    #[n(9)]
+    Execs {},
+    /// Answered by [`Reply::File`].
+    #[n(20)]
+    FileRead {
+        #[cbor(n(0), with = "minicbor::bytes")]
+        path: Vec<u8>,
+        #[n(1)]
+        offset: u64,
+        #[n(2)]
+        max_bytes: u32,
+    },
+    /// Begins or completes a file. With `last` the file is there, whole, under its name; until then a connection that
+    /// closes leaves nothing. Answered by [`Reply::Written`].
+    #[n(21)]
+    FileWrite {
+        #[cbor(n(0), with = "minicbor::bytes")]
+        path: Vec<u8>,
+        #[n(1)]
+        mode: u32,
+        #[n(2)]
+        overwrite: bool,
+        #[cbor(n(3), with = "minicbor::bytes")]
+        data: Vec<u8>,
+        #[n(4)]
+        last: bool,
+    },
+    /// More of the file begun on this connection. Answered by [`Reply::Written`].
+    #[n(22)]
+    FileMore {
+        #[cbor(n(0), with = "minicbor::bytes")]
+        data: Vec<u8>,
+        #[n(1)]
+        last: bool,
+    },
+    /// Answered by [`Reply::Entries`]; while `more`, the rest comes by [`Body::FileListMore`].
+    #[n(23)]
+    FileList {
+        #[cbor(n(0), with = "minicbor::bytes")]
+        path: Vec<u8>,
+        #[n(1)]
+        recursive: bool,
+    },
+    #[n(24)]
+    FileListMore {},
+    /// Answered by [`Reply::Entries`] with one entry; a symlink is not followed.
+    #[n(25)]
+    FileStat {
+        #[cbor(n(0), with = "minicbor::bytes")]
+        path: Vec<u8>,
+    },
+    #[n(26)]
+    FileMove {
+        #[cbor(n(0), with = "minicbor::bytes")]
+        from: Vec<u8>,
+        #[cbor(n(1), with = "minicbor::bytes")]
+        to: Vec<u8>,
+        #[n(2)]
+        overwrite: bool,
+    },
+    #[n(27)]
+    FileDelete {
+        #[cbor(n(0), with = "minicbor::bytes")]
+        path: Vec<u8>,
+        #[n(1)]
+        recursive: bool,
+    },
+}
+
+/// What the guest answers.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Reply {
+    #[n(0)]
+    Done {},
+    #[n(1)]
+    Fault(#[n(0)] Fault),
+    #[n(2)]
+    Status(#[n(0)] Status),
+    /// `existing` if the exec had been started before under the same id.
+    #[n(3)]
+    Started {
+        #[n(0)]
+        existing: bool,
+    },
+    #[n(4)]
+    Output {
+        #[n(0)]
+        chunks: Vec<Chunk>,
+        #[n(1)]
+        state: ExecState,
+    },
+    #[n(5)]
+    State(#[n(0)] ExecState),
+    #[n(6)]
+    Execs(#[n(0)] Vec<ExecSummary>),
+    #[n(20)]
+    File {
+        #[cbor(n(0), with = "minicbor::bytes")]
+        data: Vec<u8>,
+        #[n(1)]
+        size: u64,
+    },
+    /// The absolute path that was written.
+    #[n(21)]
+    Written {
+        #[cbor(n(0), with = "minicbor::bytes")]
+        path: Vec<u8>,
+    },
+    #[n(22)]
+    Entries {
+        #[n(0)]
+        entries: Vec<Entry>,
+        #[n(1)]
+        more: bool,
+    },
+}
+
+/// Why the guest did not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Fault {
+    #[n(0)]
+    pub code: FaultCode,
+    /// What was attempted, on what.
+    #[n(1)]
+    pub message: String,
+    /// The kernel's number, where it was the kernel that said no.
+    #[n(2)]
+    pub errno: Option<i32>,
+}
+
+/// What kind of fault it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum FaultCode {
+    /// The request's epoch is older than `current`.
+    #[n(0)]
+    StaleEpoch {
+        #[n(0)]
+        current: u64,
+    },
+    #[n(1)]
+    NotFound,
+    /// The same exec id with another command.
+    #[n(2)]
+    Conflict,
+    #[n(3)]
+    Invalid,
+    /// The command could not be started; `stage` says where it failed.
+    #[n(4)]
+    NotStarted {
+        #[n(0)]
+        stage: Stage,
+    },
+    /// A file operation the kernel refused.
+    #[n(5)]
+    File,
+    /// A bound of the guest's own: execs, connections, bytes.
+    #[n(6)]
+    Limit,
+    /// The guest does not know this request: it is older than the host.
+    #[n(7)]
+    Unknown,
+    #[n(8)]
+    Internal,
+}
+
+/// How far starting a command came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Stage {
+    #[n(0)]
+    Prepare,
+    #[n(1)]
+    Fork,
+    #[n(2)]
+    Directory,
+    #[n(3)]
+    User,
+    #[n(4)]
+    Confine,
+    #[n(5)]
+    Execute,
+}
+
+/// What the guest is started with, sent once over its boot socket; the descriptors travel beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Boot {
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub secret: Vec<u8>,
+    #[n(1)]
+    pub epoch: u64,
+    #[n(2)]
+    pub hostname: String,
+    /// How long the guest may go without an operation and without a running exec.
+    #[n(3)]
+    pub ttl_ms: u64,
+    #[cbor(n(4), with = "minicbor::bytes")]
+    pub workdir: Vec<u8>,
+    #[n(5)]
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The capabilities commands keep, as a bit mask.
+    #[n(6)]
+    pub capabilities: u64,
+    /// Compiled filters, as `sock_filter` arrays in memory order: for all commands, and the one each adds last.
+    #[cbor(n(7), with = "minicbor::bytes")]
+    pub filter: Vec<u8>,
+    #[cbor(n(8), with = "minicbor::bytes")]
+    pub last_filter: Vec<u8>,
+    /// Directories that are an overlay of their own, relative to the root, in the order of their descriptors.
+    #[n(9)]
+    pub overlays: Vec<String>,
+    /// Size of `/dev/shm`.
+    #[n(10)]
+    pub shm_bytes: u64,
+    /// How many cgroup `tasks` files the forker joins by, in the order of their descriptors.
+    #[n(11)]
+    pub joins: u32,
+    /// Whether counters of memory and of pids travel along.
+    #[n(12)]
+    pub memory_counter: bool,
+    #[n(13)]
+    pub pids_counter: bool,
+}

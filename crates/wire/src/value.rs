@@ -1,0 +1,212 @@
+//! The values messages are made of.
+
+use minicbor::{Decode, Encode};
+
+/// One command to start.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(map)]
+pub struct Command {
+    #[n(0)]
+    pub argv: Vec<Vec<u8>>,
+    /// Name and value, in order; the guest adds its own defaults below these.
+    #[n(1)]
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Like `env`, but no record of it is kept once the command has started.
+    #[n(2)]
+    pub secrets: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Where the command starts; the workspace if absent.
+    #[n(3)]
+    pub cwd: Option<Vec<u8>>,
+    /// A user name or number of the sandbox; root if absent.
+    #[n(4)]
+    pub user: Option<Vec<u8>>,
+    /// The wall time it may take.
+    #[n(5)]
+    pub deadline_ms: Option<u64>,
+    /// How long it has between TERM and KILL.
+    #[n(6)]
+    pub grace_ms: u64,
+    /// Processes that outlive the leader stay.
+    #[n(7)]
+    pub keep_background: bool,
+    /// Standard input is a pipe to be written to; otherwise it is empty.
+    #[n(8)]
+    pub stdin: bool,
+    #[n(9)]
+    pub terminal: Option<Terminal>,
+    /// How many bytes of output are kept.
+    #[n(10)]
+    pub output_bytes: u64,
+}
+
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(map)]
+pub struct Terminal {
+    #[n(0)]
+    pub rows: u16,
+    #[n(1)]
+    pub columns: u16,
+}
+
+/// Where a piece of output came from. A terminal's output is all `Stdout`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Stream {
+    #[n(1)]
+    Stdout,
+    #[n(2)]
+    Stderr,
+}
+
+/// A numbered piece of output. Numbers count from 1 over both streams.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Chunk {
+    #[n(0)]
+    pub seq: u64,
+    #[n(1)]
+    pub stream: Stream,
+    #[cbor(n(2), with = "minicbor::bytes")]
+    pub data: Vec<u8>,
+}
+
+/// The part of the output that was not kept: chunks from `from` to `to`, `bytes` in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Truncation {
+    #[n(0)]
+    pub from: u64,
+    #[n(1)]
+    pub to: u64,
+    #[n(2)]
+    pub bytes: u64,
+}
+
+/// How an exec ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Ending {
+    #[n(0)]
+    Exited(#[n(0)] i32),
+    #[n(1)]
+    Signalled(#[n(0)] i32),
+    #[n(2)]
+    OomKilled,
+    #[n(3)]
+    TimedOut,
+    #[n(4)]
+    Stopped,
+}
+
+/// A limit the kernel enforced while an exec ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum LimitHit {
+    #[n(0)]
+    Memory,
+    #[n(1)]
+    Pids,
+    #[n(2)]
+    WallTime,
+    #[n(3)]
+    Output,
+}
+
+/// What is known of an exec now.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct ExecState {
+    /// Absent while it runs.
+    #[n(0)]
+    pub ending: Option<Ending>,
+    #[n(1)]
+    pub limits: Vec<LimitHit>,
+    #[n(2)]
+    pub stdout_bytes: u64,
+    #[n(3)]
+    pub stderr_bytes: u64,
+    #[n(4)]
+    pub truncation: Option<Truncation>,
+    /// How long it ran, or has run so far.
+    #[n(5)]
+    pub duration_ms: u64,
+    /// The number of the newest chunk, 0 before the first.
+    #[n(6)]
+    pub last_seq: u64,
+}
+
+/// One line of the list of execs.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct ExecSummary {
+    #[n(0)]
+    pub exec: String,
+    #[n(1)]
+    pub argv: Vec<Vec<u8>>,
+    #[n(2)]
+    pub epoch: u64,
+    #[n(3)]
+    pub state: ExecState,
+}
+
+/// What becomes of running execs when the owner changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Running {
+    #[n(0)]
+    Keep,
+    #[n(1)]
+    Kill,
+}
+
+/// What the guest says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Status {
+    #[n(0)]
+    pub epoch: u64,
+    #[n(1)]
+    pub running: u64,
+    /// How long nothing has been asked of it and nothing ran.
+    #[n(2)]
+    pub idle_ms: u64,
+    #[n(3)]
+    pub uptime_ms: u64,
+    /// Bytes of output kept.
+    #[n(4)]
+    pub spool_bytes: u64,
+}
+
+/// What a name in a directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum EntryKind {
+    #[n(0)]
+    File,
+    #[n(1)]
+    Directory,
+    #[n(2)]
+    Symlink,
+    #[n(3)]
+    Other,
+}
+
+/// One file, as `lstat` sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Entry {
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub path: Vec<u8>,
+    #[n(1)]
+    pub kind: EntryKind,
+    #[n(2)]
+    pub size: u64,
+    #[n(3)]
+    pub mode: u32,
+    #[n(4)]
+    pub mtime: i64,
+    #[n(5)]
+    pub uid: u32,
+    #[n(6)]
+    pub gid: u32,
+}
