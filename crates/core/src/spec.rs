@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, IntoDeserializer, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, Kind, Result};
 use crate::limits::{Limit, Limits, LimitsInput};
@@ -55,11 +57,36 @@ pub struct SpecInput {
 }
 
 /// Limits, or the explicit word that there are none.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum LimitsChoice {
     Word(Unlimited),
     Limits(LimitsInput),
+}
+
+impl<'de> Deserialize<'de> for LimitsChoice {
+    /// Decides by the shape alone, so that a mistake inside is reported by the name of its field.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Choice;
+
+        impl<'de> Visitor<'de> for Choice {
+            type Value = LimitsChoice;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("limits, or the word `unlimited`")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<LimitsChoice, E> {
+                Unlimited::deserialize(word.into_deserializer()).map(LimitsChoice::Word)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LimitsChoice, A::Error> {
+                LimitsInput::deserialize(MapAccessDeserializer::new(map)).map(LimitsChoice::Limits)
+            }
+        }
+
+        deserializer.deserialize_any(Choice)
+    }
 }
 
 /// The word `unlimited`.

@@ -25,6 +25,8 @@ pub struct Follow {
     inside: Inside,
     exec: ExecId,
     since: u64,
+    /// The newest chunk at the end of the exec, once that was seen.
+    until: Option<u64>,
     last: Option<wire::ExecState>,
     done: bool,
 }
@@ -39,7 +41,7 @@ impl Engine {
         since_seq: u64,
     ) -> Result<Follow> {
         let inside = self.enter(caller, sandbox)?;
-        Ok(Follow { inside, exec: exec.clone(), since: since_seq, last: None, done: false })
+        Ok(Follow { inside, exec: exec.clone(), since: since_seq, until: None, last: None, done: false })
     }
 }
 
@@ -59,8 +61,12 @@ impl Follow {
                 Err(failure) => return Err(failure.into()),
             };
         self.since = chunks.last().map_or(self.since, |chunk| chunk.seq);
+        if state.ending.is_some() {
+            // No further than this: processes that were let live may go on writing for ever.
+            self.until.get_or_insert(state.last_seq);
+        }
         // The end is told with the last chunk, not before it. What was not kept never comes, so nothing left is enough.
-        self.done = state.ending.is_some() && (chunks.is_empty() || self.since >= state.last_seq);
+        self.done = self.until.is_some_and(|until| chunks.is_empty() || self.since >= until);
         let shown = wire::ExecState { ending: state.ending.filter(|_| self.done), ..state.clone() };
         self.last = Some(state);
         Ok(Some(Batch { chunks, progress: Progress::of(&shown) }))

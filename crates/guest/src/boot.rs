@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use coracle_sys::rustix::process::{Resource, Rlimit, setrlimit};
-use coracle_sys::{capability, identity, loopback, rustix, spawn};
+use coracle_sys::{capability, identity, loopback, rustix, signal, spawn};
 
 use crate::GUEST_ID;
 use crate::forker::{self, Forker};
@@ -73,6 +73,8 @@ fn confine_forker(plan: &Plan, capabilities: u64) -> io::Result<()> {
     for join in &plan.joins {
         rustix::io::write(join, b"0")?;
     }
+    identity::hide_cgroups()?;
+    signal::reset();
     identity::be_opaque()?;
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     setrlimit(Resource::Core, none)?;

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 
 use coracle_sys::spawn::{self, Failed, Parent, Slate};
-use coracle_sys::{capability, descriptors, identity, rustix, seccomp, signal, terminal};
+use coracle_sys::{capability, descriptors, identity, rustix, seccomp, terminal};
 use coracle_wire::Stage;
 use minicbor::{Decode, Encode};
 
@@ -20,14 +20,14 @@ const ORDER_MAX: usize = 2 << 20;
 /// One command to fork, with everything decided.
 #[derive(Debug, Encode, Decode)]
 pub struct Order {
-    #[n(0)]
+    #[cbor(n(0), with = "coracle_wire::bytes::list")]
     pub argv: Vec<Vec<u8>>,
     /// Where the program may be, in the order to try.
-    #[n(1)]
+    #[cbor(n(1), with = "coracle_wire::bytes::list")]
     pub candidates: Vec<Vec<u8>>,
-    #[n(2)]
+    #[cbor(n(2), with = "coracle_wire::bytes::list")]
     pub env: Vec<Vec<u8>>,
-    #[n(3)]
+    #[cbor(n(3), with = "minicbor::bytes")]
     pub cwd: Vec<u8>,
     #[n(4)]
     pub uid: u32,
@@ -131,7 +131,6 @@ fn fork(slate: &Slate, order: &Order, received: &[OwnedFd], last_filter: &[u8], 
 /// Turns the fork into a command: its own session, its streams, its user, no rights.
 fn become_command(order: &Order, streams: &[BorrowedFd<'_>; 3], last_filter: &[u8], capabilities: u64) -> Result<(), Failed> {
     let at = |stage: Stage| move |error: io::Error| Failed { stage: stage as u8, errno: error.raw_os_error().unwrap_or(5) };
-    signal::reset();
     rustix::process::setsid().map_err(io::Error::from).map_err(at(Stage::Confine))?;
     for (number, stream) in streams.iter().enumerate() {
         spawn::place(*stream, number as i32).map_err(at(Stage::Confine))?;
@@ -140,7 +139,9 @@ fn become_command(order: &Order, streams: &[BorrowedFd<'_>; 3], last_filter: &[u
         terminal::control(streams[0]).map_err(at(Stage::Confine))?;
     }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    capability::keep_across_setuid().map_err(at(Stage::Confine))?;
+    if capabilities != 0 {
+        capability::keep_across_setuid().map_err(at(Stage::Confine))?;
+    }
     identity::become_user(order.uid, order.gid, &order.groups).map_err(at(Stage::User))?;
     capability::keep(capabilities).map_err(at(Stage::Confine))?;
     seccomp::install(last_filter).map_err(at(Stage::Confine))?;

@@ -18,6 +18,7 @@ use std::os::fd::OwnedFd;
 const GUEST_ID: u32 = 65_535;
 
 fn main() {
+    coracle_sys::heap::share_arena();
     let socket = boot::socket();
     match start(&socket) {
         Ok(reactor) => reactor.run(),

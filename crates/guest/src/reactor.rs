@@ -54,7 +54,6 @@ impl Shared {
     /// Has a pipe drained from now on.
     pub fn watch(&self, token: u64, pipe: &OwnedFd) {
         let _ = epoll::add(&self.events, pipe, epoll::EventData::new_u64(token + FIRST_PIPE), epoll::EventFlags::IN);
-        self.wake();
     }
 
     /// Makes the main thread look at its deadlines again.

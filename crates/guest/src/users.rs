@@ -19,9 +19,13 @@ pub struct User {
     pub home: Option<String>,
 }
 
-/// Finds the user called `wanted`: a name, a number, or `user:group` of either; root if absent.
+/// Finds the user called `wanted`: a name, a number, or `user:group` of either. If absent it is root, whose entry
+/// needs no looking up.
 pub fn find(wanted: Option<&[u8]>) -> Option<User> {
-    let wanted = std::str::from_utf8(wanted.unwrap_or(b"0")).ok()?;
+    let Some(wanted) = wanted else {
+        return Some(User { uid: 0, gid: 0, groups: Vec::new(), name: Some("root".into()), home: Some("/root".into()) });
+    };
+    let wanted = std::str::from_utf8(wanted).ok()?;
     let (user, group) = match wanted.split_once(':') {
         Some((user, group)) => (user, Some(group)),
         None => (wanted, None),

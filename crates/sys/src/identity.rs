@@ -30,3 +30,9 @@ pub fn act_on_files_as(uid: u32, gid: u32) {
 pub fn be_opaque() -> io::Result<()> {
     Ok(rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?)
 }
+
+/// Makes the cgroups this thread is in now the roots of what it sees of cgroups.
+pub fn hide_cgroups() -> io::Result<()> {
+    // SAFETY: takes a flag. A new cgroup namespace changes what is shown, and no resource Rust code relies on.
+    check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWCGROUP) })
+}

@@ -4,6 +4,7 @@
 pub mod capability;
 pub mod cgroup;
 pub mod descriptors;
+pub mod heap;
 pub mod identity;
 pub mod launch;
 pub mod loopback;

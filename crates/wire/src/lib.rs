@@ -4,6 +4,7 @@
 //! optional ones may be absent and unknown ones are skipped, so either side may be older than the other. A number
 //! is never reused for something else.
 
+pub mod bytes;
 mod frame;
 mod handshake;
 mod message;

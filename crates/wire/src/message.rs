@@ -288,7 +288,7 @@ pub struct Boot {
     pub ttl_ms: u64,
     #[cbor(n(4), with = "minicbor::bytes")]
     pub workdir: Vec<u8>,
-    #[n(5)]
+    #[cbor(n(5), with = "crate::bytes::pairs")]
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// The capabilities commands keep, as a bit mask.
     #[n(6)]

@@ -6,19 +6,19 @@ use minicbor::{Decode, Encode};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(map)]
 pub struct Command {
-    #[n(0)]
+    #[cbor(n(0), with = "crate::bytes::list")]
     pub argv: Vec<Vec<u8>>,
     /// Name and value, in order; the guest adds its own defaults below these.
-    #[n(1)]
+    #[cbor(n(1), with = "crate::bytes::pairs")]
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// Like `env`, but no record of it is kept once the command has started.
-    #[n(2)]
+    #[cbor(n(2), with = "crate::bytes::pairs")]
     pub secrets: Vec<(Vec<u8>, Vec<u8>)>,
     /// Where the command starts; the workspace if absent.
-    #[n(3)]
+    #[cbor(n(3), with = "minicbor::bytes")]
     pub cwd: Option<Vec<u8>>,
     /// A user name or number of the sandbox; root if absent.
-    #[n(4)]
+    #[cbor(n(4), with = "minicbor::bytes")]
     pub user: Option<Vec<u8>>,
     /// The wall time it may take.
     #[n(5)]
@@ -141,7 +141,7 @@ pub struct ExecState {
 pub struct ExecSummary {
     #[n(0)]
     pub exec: String,
-    #[n(1)]
+    #[cbor(n(1), with = "crate::bytes::list")]
     pub argv: Vec<Vec<u8>>,
     #[n(2)]
     pub epoch: u64,

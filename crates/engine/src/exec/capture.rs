@@ -42,14 +42,17 @@ impl Engine {
         let command = request.checked(&inside.record.spec, self.policy())?;
         let exec_id = self.exec_id(request)?;
         self.crash_at(crash::EXEC_ADMIT_AFTER);
-        let patience = patience(command.deadline_ms, command.grace_ms);
-        let input = match &request.stdin {
-            Stdin::Bytes(data) => Some(data.as_slice()),
-            Stdin::Empty | Stdin::Open => None,
+        let launch = Launch {
+            exec: exec_id.as_str(),
+            input: match &request.stdin {
+                Stdin::Bytes(data) => Some(data),
+                Stdin::Empty | Stdin::Open => None,
+            },
+            patience: patience(command.deadline_ms, command.grace_ms),
+            repeatable: request.exec_id.is_some(),
+            started: &|| self.crash_at(crash::EXEC_START_AFTER),
         };
-        let launch = Launch { exec: exec_id.as_str(), command, input, repeatable: request.exec_id.is_some() };
-        let sent = || self.crash_at(crash::EXEC_START_AFTER);
-        let capture = inside.guest.capture(launch, patience, &sent)?;
+        let capture = inside.guest.capture(command, launch)?;
         self.crash_at(crash::EXEC_END_AFTER);
 
         let (stdout, stderr) = split(capture.chunks);

@@ -48,16 +48,17 @@ impl Guest {
         writing: Writing<'_>,
         next: &mut dyn FnMut() -> std::io::Result<Vec<u8>>,
     ) -> Result<Vec<u8>, Failure> {
-        let mut piece = next().map_err(Failure::Source)?;
-        let mut following = following(&piece, next)?;
+        let mut next = || next().map_err(Failure::Source);
         let Writing { path, mode, overwrite } = writing;
-        let data = std::mem::take(&mut piece);
+        let data = next()?;
+        // Whether a piece is the last one shows only in the one behind it.
+        let mut following = if data.is_empty() { Vec::new() } else { next()? };
         let first =
             Body::FileWrite { path: path.to_vec(), mode, overwrite, data, last: following.is_empty() };
         let mut written = self.written(first)?;
         while !following.is_empty() {
             let data = following;
-            following = next().map_err(Failure::Source)?;
+            following = next()?;
             written = self.written(Body::FileMore { data, last: following.is_empty() })?;
         }
         Ok(written)
@@ -115,13 +116,5 @@ impl Guest {
             Reply::Done {} => Ok(()),
             _ => Err(Failure::Unexpected),
         }
-    }
-}
-
-/// A piece shorter than a whole one may still be followed by another, so the next is looked at before this one goes.
-fn following(piece: &[u8], next: &mut dyn FnMut() -> std::io::Result<Vec<u8>>) -> Result<Vec<u8>, Failure> {
-    match piece.is_empty() {
-        true => Ok(Vec::new()),
-        false => next().map_err(Failure::Source),
     }
 }

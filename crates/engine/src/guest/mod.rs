@@ -3,6 +3,7 @@
 //! A `Guest` stamps every request with the epoch it was given; whether that epoch is still good only the guest
 //! decides. Admission by the store happens before, at the gate.
 
+mod capture;
 mod errno;
 mod execs;
 mod failure;
@@ -19,7 +20,8 @@ use coracle_wire::{
     Body, Hello, Refusal, Reply, Request, Running, Status, VERSION_MAX, VERSION_MIN, Welcome,
 };
 
-pub use self::execs::{ALL_CHUNKS, Capture, GRACE_MAX, Launch, WAIT_SLICE};
+pub use self::capture::{Capture, Launch};
+pub use self::execs::{ALL_CHUNKS, GRACE_MAX, WAIT_SLICE};
 pub use self::failure::Failure;
 pub use self::files::{Listing, Piece, Writing};
 use self::link::Link;

@@ -98,8 +98,8 @@ fn scripted(replies: Vec<Reply>) -> (Guest, std::sync::mpsc::Receiver<Vec<Body>>
     (Guest::connect(host, &Secret([0; 32]), Epoch(1)).expect("a welcome"), told)
 }
 
-fn launch() -> Launch<'static> {
-    let command = Command {
+fn command() -> Command {
+    Command {
         argv: vec![b"true".to_vec()],
         env: Vec::new(),
         secrets: Vec::new(),
@@ -111,8 +111,11 @@ fn launch() -> Launch<'static> {
         stdin: false,
         terminal: None,
         output_bytes: 1024,
-    };
-    Launch { exec: "e", command, input: None, repeatable: false }
+    }
+}
+
+fn launch() -> Launch<'static> {
+    Launch { exec: "e", input: None, patience: Duration::ZERO, repeatable: false, started: &|| {} }
 }
 
 fn ended(last_seq: u64) -> ExecState {
@@ -137,7 +140,7 @@ fn an_ordinary_command_costs_one_round_trip() {
     let replies = vec![Reply::Started { existing: false }, Reply::State(ended(2)), output(&[1, 2], b"x", 2)];
     let (mut guest, told) = scripted(replies);
 
-    let capture = guest.capture(launch(), Duration::ZERO, &|| {}).expect("an honest guest");
+    let capture = guest.capture(command(), launch()).expect("an honest guest");
 
     let asked = told.recv().expect("the guest heard something");
     assert!(matches!(asked[..], [Body::Start { .. }, Body::Wait { .. }, Body::Read { .. }]), "{asked:?}");
@@ -157,7 +160,7 @@ fn a_guest_that_repeats_itself_is_not_believed() {
         let (mut guest, _told) =
             scripted(vec![Reply::Started { existing: false }, Reply::State(ended(2)), reply]);
 
-        let refused = guest.capture(launch(), Duration::ZERO, &|| {});
+        let refused = guest.capture(command(), launch());
 
         assert!(matches!(refused, Err(Failure::Unexpected)), "{refused:?}");
     }

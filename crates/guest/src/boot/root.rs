@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use coracle_sys::mount::{self, Attributes};
-use coracle_sys::rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2};
+use coracle_sys::rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2, stat};
 use coracle_sys::rustix::io::Errno;
 use coracle_sys::rustix::process::fchdir;
 
@@ -32,8 +32,18 @@ pub fn build(plan: &Plan) -> Result<OwnedFd, Failure> {
 
     fchdir(&root).map_err(Failure::at("enter the root"))?;
     mount::pivot().map_err(Failure::at("make the root the root"))?;
+    check_nothing_is_behind()?;
     mask::apply()?;
     Ok(devpts)
+}
+
+/// Refuses to go on if the machine's root can still be reached from ours.
+fn check_nothing_is_behind() -> Result<(), Failure> {
+    let identity = |path: &str| stat(path).map(|found| (found.st_dev, found.st_ino)).map_err(Failure::at("look behind the root"));
+    match identity("/")? == identity("/..")? {
+        true => Ok(()),
+        false => Err(Failure::at("leave the machine's root")(Errno::BUSY)),
+    }
 }
 
 /// Mounts one detached filesystem on a directory of the new root, which may have been written by anyone: links on the
@@ -52,10 +62,11 @@ fn open_target(root: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     openat2(root, name, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
 }
 
-/// Covers the host's root with a small filesystem to put layers in; it goes away with the old root.
+/// Covers a directory every machine has with a small filesystem to put layers in. It goes away with the old root; on
+/// the root itself it would go away in its stead, and leave the machine's files behind `/..`.
 fn enter_scratch() -> Result<(), Failure> {
     let scratch = mount::make("tmpfs", &[("mode", Some("0700")), ("size", Some("1m"))], mount::plain()).map_err(Failure::at("make a scratch mount"))?;
-    mount::attach(scratch.as_fd(), "/").map_err(Failure::at("attach the scratch mount"))?;
+    mount::attach(scratch.as_fd(), "/dev").map_err(Failure::at("attach the scratch mount"))?;
     fchdir(&scratch).map_err(Failure::at("enter the scratch mount"))
 }
 

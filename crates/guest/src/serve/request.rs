@@ -33,6 +33,8 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
         Body::Status {} => Ok(Reply::Status(status(shared))),
         Body::Start { exec, command } => {
             let existing = execs.start(epoch, &exec, &command, |token, pipe| shared.watch(token, pipe))?;
+            // Its deadline may be the next one now.
+            shared.wake();
             Ok(Reply::Started { existing })
         }
         // Waiting must not keep the fence from being raised; it is checked again when there is something to tell.

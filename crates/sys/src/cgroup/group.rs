@@ -3,8 +3,11 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::layout::{Controller, Layout};
 
@@ -172,16 +175,26 @@ impl<'a> Group<'a> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             result => result?,
         }
-        let deadline = Instant::now() + patience;
-        let mut pause = Duration::from_micros(50);
-        while self.is_populated()? {
-            if Instant::now() > deadline {
+        self.wait_until_empty(Instant::now() + patience)
+    }
+
+    /// Waits for the kernel's word that the last process has gone.
+    fn wait_until_empty(&self, deadline: Instant) -> io::Result<()> {
+        let events = File::open(self.unified().join("cgroup.events"))?;
+        loop {
+            let mut text = [0; 256];
+            let length = events.read_at(&mut text, 0)?;
+            if !contains(&text[..length], b"populated 1") {
+                return Ok(());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(10));
+            // A change between the reading and here is not lost: the file stays marked until it is read again.
+            let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+            poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&left))?;
         }
-        Ok(())
     }
 
     /// Removes the group from every tree. Succeeds if it is not there.
@@ -208,6 +221,10 @@ impl<'a> Group<'a> {
         let root = self.layout.legacy(controller).unwrap_or(Path::new("/nonexistent"));
         root.join(&self.name)
     }
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
 }
 
 /// Removes a group and those below it. A group whose last process is still on its way out is busy for a moment.

@@ -1,0 +1,71 @@
+//! The composition root: the only place that knows which store, backends and clock an engine is made of.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use coracle_core::{Claim, Clock, Error, Result, Store, Timestamp};
+use coracle_engine::{Caller, CrashPoints, Engine, Parts};
+use coracle_stores::sqlite::SqliteStore;
+use rustix::process::{Signal, getpid, kill_process};
+
+use crate::config::Config;
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Makes the engine of a home, and the home if it is not there.
+pub fn engine(config: &Config) -> Result<Engine> {
+    let store = Arc::new(SqliteStore::open(&config.home)?);
+    let crash = arm(config.crash_at.as_deref());
+    let setting =
+        coracle_backends::Setting { home: config.home.clone(), instance: store.instance()?, crash: crash_at };
+    Ok(Engine::new(Parts {
+        store,
+        backends: coracle_backends::all(&setting),
+        clock: Arc::new(SystemClock),
+        policy: config.policy.clone(),
+        boot: boot()?,
+        crash,
+    }))
+}
+
+/// Returns who the configuration says is calling.
+pub fn caller(config: &Config) -> Caller {
+    Caller { claim: Claim { run: config.run.clone(), epoch: config.epoch } }
+}
+
+/// The machine's own clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+fn boot() -> Result<String> {
+    let id = std::fs::read_to_string(BOOT_ID)
+        .map_err(|error| Error::internal(format!("could not read the boot id from `{BOOT_ID}`"), error))?;
+    Ok(id.trim_end().to_owned())
+}
+
+/// The point this process dies at, for crash tests. Backends call a plain function, so it cannot be captured.
+static CRASH_AT: OnceLock<String> = OnceLock::new();
+
+fn arm(point: Option<&str>) -> CrashPoints {
+    match point {
+        Some(point) => {
+            CRASH_AT.get_or_init(|| point.to_owned());
+            CrashPoints::calling(crash_at)
+        }
+        None => CrashPoints::default(),
+    }
+}
+
+/// Dies as if by `kill -9`, without a chance to clean up, if this is the point.
+fn crash_at(point: &'static str) {
+    if CRASH_AT.get().is_some_and(|armed| armed == point) {
+        let _ = kill_process(getpid(), Signal::KILL);
+    }
+}

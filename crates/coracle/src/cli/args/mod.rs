@@ -1,0 +1,14 @@
+//! Flags that several verbs share, and how their values are read.
+
+mod pair;
+mod place;
+mod process;
+mod quantity;
+mod secret;
+mod spec;
+
+pub use self::pair::{LocalFile, Pair};
+pub use self::place::Place;
+pub use self::process::ProcessArgs;
+pub use self::quantity::{Span, span};
+pub use self::spec::SpecArgs;

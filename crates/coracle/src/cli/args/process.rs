@@ -1,0 +1,57 @@
+//! How a command is run, for the verbs that run one.
+
+use clap::Args;
+use coracle::Result;
+use coracle_engine::{ExecRequest, Secrets, Stdin};
+
+use super::quantity::{Span, span};
+use super::secret::SecretSource;
+use crate::cli::terminal;
+
+/// What a command gets beside its arguments.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Command")]
+pub struct ProcessArgs {
+    /// Start in this directory
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+    /// Run as this user of the sandbox
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Set an environment variable that is kept and shown nowhere
+    #[arg(long, value_name = "NAME=FILE|env:VAR")]
+    secret: Vec<SecretSource>,
+    /// End it after this much time, as in 30s
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    timeout: Option<Span>,
+    /// Wait this long between TERM and KILL
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    grace: Option<Span>,
+    /// Pass standard input on
+    #[arg(short, long)]
+    pub interactive: bool,
+    /// Give it a terminal
+    #[arg(short, long)]
+    pub tty: bool,
+}
+
+impl ProcessArgs {
+    /// Returns the request, without a command yet. Reads the secrets.
+    pub fn request(&self) -> Result<ExecRequest> {
+        let secrets = self.secret.iter().map(|secret| Ok((secret.name.clone(), secret.value()?)));
+        let mut request = ExecRequest {
+            cwd: self.cwd.clone(),
+            secrets: Secrets(secrets.collect::<Result<_>>()?),
+            user: self.user.clone(),
+            timeout: self.timeout.as_ref().map(|span| span.duration),
+            grace: self.grace.as_ref().map(|span| span.duration),
+            stdin: if self.interactive { Stdin::Open } else { Stdin::Empty },
+            ..ExecRequest::default()
+        };
+        if self.tty {
+            request.terminal = Some(terminal::size());
+            request.env.extend(coracle::config::terminal().map(|name| ("TERM".to_owned(), name)));
+        }
+        Ok(request)
+    }
+}

@@ -1,0 +1,70 @@
+//! Amounts as people write them on the command line.
+
+use std::time::Duration;
+
+use coracle::{Error, Result};
+use coracle_core::bytes::Bytes;
+use coracle_core::duration;
+
+/// A span of time, kept with the words it was written in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    pub text: String,
+    pub duration: Duration,
+}
+
+/// Reads `500ms`, `30s`, `5m`, `1h`.
+pub fn span(text: &str) -> Result<Span> {
+    Ok(Span { text: text.to_owned(), duration: duration::parse(text)? })
+}
+
+/// Reads `512m`, `4g`, as whole mebibytes.
+pub fn mebibytes(text: &str) -> Result<u64> {
+    Ok(text.parse::<Bytes>()?.as_mebibytes())
+}
+
+/// Reads `10m`, as bytes.
+pub fn bytes(text: &str) -> Result<u64> {
+    Ok(text.parse::<Bytes>()?.0)
+}
+
+/// Reads `2`, `0.5`, as thousandths of a CPU.
+pub fn millicores(text: &str) -> Result<u64> {
+    let refuse = || {
+        Error::invalid("cpus", format!("`{}` is not a number of CPUs", text.escape_debug()))
+            .hint("write a number such as `2` or `0.5`, with at most three decimals")
+    };
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(decimals) || decimals.len() > 3 {
+        return Err(refuse());
+    }
+    let whole: u64 = whole.parse().map_err(|_| refuse())?;
+    let decimals: u64 = format!("{decimals:0<3}").parse().map_err(|_| refuse())?;
+    whole.checked_mul(1000).and_then(|millis| millis.checked_add(decimals)).ok_or_else(refuse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_counted_in_thousandths() {
+        let read = |text: &str| millicores(text).ok();
+
+        assert_eq!(
+            [read("1"), read("0.5"), read("1.25"), read("2.005")],
+            [Some(1000), Some(500), Some(1250), Some(2005)]
+        );
+        for refused in ["", ".", "-1", "1.", ".5", "1e3", "nan", "0.0001", "99999999999999999999"] {
+            assert_eq!(read(refused), None, "{refused}");
+        }
+    }
+
+    #[test]
+    fn memory_is_rounded_up_to_whole_mebibytes() {
+        assert_eq!(mebibytes("512m").ok(), Some(512));
+        assert_eq!(mebibytes("1").ok(), Some(1));
+        assert_eq!(mebibytes("much").ok(), None);
+    }
+}

@@ -1,0 +1,32 @@
+//! `coracle claim`: takes a sandbox that is nobody's, or tells its owner the epoch.
+
+use coracle::SandboxId;
+use coracle_engine::ops::sandbox::claim;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stop::Stop;
+use crate::cli::{stderr, stdout};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let input = claim::Input { sandbox_id: args.sandbox };
+    tell(context, &claim::call(&context.engine()?, &context.caller()?, input)?)
+}
+
+/// Prints the epoch a change of owner led to; the verbs that change it all end here.
+pub fn tell(context: &Context, changed: &claim::Output) -> Result<Exit, Stop> {
+    match context.json {
+        true => stdout::json(changed)?,
+        false => {
+            changed.note.iter().for_each(|note| stderr::note(note));
+            stdout::line(&changed.epoch.0.to_string())?;
+        }
+    }
+    Ok(Exit::SUCCESS)
+}

@@ -1,0 +1,39 @@
+//! `coracle config`: every setting and where it comes from.
+
+use coracle::config::{self, Source};
+use serde_json::{Map, Value, json};
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stdout;
+use crate::cli::stop::Stop;
+use crate::cli::table::Columns;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+pub fn carry_out(context: &Context, Args {}: Args) -> Result<Exit, Stop> {
+    let settings = config::settings(context.flags())?;
+    if context.json {
+        let all = settings.into_iter().map(|setting| {
+            (setting.name.to_owned(), json!({"value": setting.value, "source": source(&setting.source)}))
+        });
+        stdout::json(&Value::Object(all.collect::<Map<_, _>>()))?;
+        return Ok(Exit::SUCCESS);
+    }
+    let mut table = Columns::new(["SETTING", "VALUE", "SOURCE"]);
+    for setting in settings {
+        table.row([setting.name.to_owned(), setting.value, setting.source.to_string()]);
+    }
+    table.print()?;
+    Ok(Exit::SUCCESS)
+}
+
+fn source(source: &Source) -> Value {
+    match source {
+        Source::Flag => json!("flag"),
+        Source::Environment(name) => json!({"environment": name}),
+        Source::File(path) => json!({"file": path.to_string_lossy()}),
+        Source::Default => json!("default"),
+    }
+}

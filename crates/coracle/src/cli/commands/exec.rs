@@ -1,0 +1,61 @@
+//! `coracle exec`: runs a command in an open sandbox and exits as it did.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use coracle::{ExecId, SandboxId};
+use coracle_engine::ExecRequest;
+use serde_json::json;
+
+use crate::cli::args::{Pair, ProcessArgs};
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::session::Session;
+use crate::cli::signals::Tie;
+use crate::cli::stdout;
+use crate::cli::stop::Stop;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+    /// Return at once and print the id of the exec
+    #[arg(long, conflicts_with_all = ["interactive", "tty"])]
+    detach: bool,
+    /// Choose the id of the exec: asking twice under one id starts one command
+    #[arg(long, value_name = "EXEC")]
+    id: Option<ExecId>,
+    /// Let processes that outlive the command stay
+    #[arg(long)]
+    keep_background: bool,
+    /// Set an environment variable
+    #[arg(short, long, value_name = "NAME=VALUE")]
+    env: Vec<Pair>,
+    #[command(flatten)]
+    process: ProcessArgs,
+    /// The program and its arguments; no shell reads them
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let mut request = args.process.request()?;
+    request.env.extend(args.env.into_iter().map(|pair| (pair.name, pair.value)));
+    request.argv = args.command.into_iter().map(OsString::into_vec).collect();
+    request.exec_id = args.id;
+    request.keep_background = args.keep_background;
+    if args.detach {
+        return detach(context, &args.sandbox, &request);
+    }
+    let tie = if args.process.tty { Tie::Terminal } else { Tie::Loose };
+    Session::prepare(context, tie)?.exec(&args.sandbox, request)
+}
+
+fn detach(context: &Context, sandbox: &SandboxId, request: &ExecRequest) -> Result<Exit, Stop> {
+    let started = context.engine()?.exec_start(&context.caller()?, sandbox, request)?;
+    match context.json {
+        true => stdout::json(&json!({"exec_id": started.exec_id, "status": "running"}))?,
+        false => stdout::line(started.exec_id.as_str())?,
+    }
+    Ok(Exit::SUCCESS)
+}

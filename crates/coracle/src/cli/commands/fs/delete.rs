@@ -1,0 +1,31 @@
+//! `coracle fs delete`: removes a file, or with `--recursive` a directory. A symlink is removed, not followed.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use coracle::SandboxId;
+use serde_json::json;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stdout;
+use crate::cli::stop::Stop;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+    path: OsString,
+    /// Delete a directory and what is in it
+    #[arg(long, short)]
+    recursive: bool,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let mut attached = context.engine()?.attach(&context.caller()?, &args.sandbox)?;
+    attached.delete(args.path.as_bytes(), args.recursive.into())?;
+    if context.json {
+        stdout::json(&json!({"ok": true, "deleted": args.path.to_string_lossy()}))?;
+    }
+    Ok(Exit::SUCCESS)
+}

@@ -1,0 +1,37 @@
+//! `coracle fs list`: the names in a directory, one on each line.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use coracle::SandboxId;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stop::Stop;
+use crate::cli::{printable, stderr, stdout};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+    #[arg(default_value = ".")]
+    path: OsString,
+    /// List what is below, too
+    #[arg(long, short)]
+    recursive: bool,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let mut attached = context.engine()?.attach(&context.caller()?, &args.sandbox)?;
+    let listed = attached.list(args.path.as_bytes(), args.recursive.into())?;
+    if context.json {
+        stdout::json(&listed)?;
+        return Ok(Exit::SUCCESS);
+    }
+    let names = listed.entries.iter().map(|entry| printable::line(&entry.path) + "\n");
+    stdout::bytes(names.collect::<String>().as_bytes())?;
+    if listed.truncated {
+        stderr::note("there are more names than are listed");
+    }
+    Ok(Exit::SUCCESS)
+}

@@ -1,0 +1,46 @@
+//! `coracle fs read`: prints a file as it is, whatever its size.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+
+use coracle::{Error, SandboxId};
+use coracle_engine::ops::sandbox::fs_read;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stdout::{self, Sink};
+use crate::cli::stop::Stop;
+
+/// The most a document holds; without `--json` there is no bound.
+const JSON_MAX: usize = 16 << 20;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+    path: OsString,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    match context.json {
+        true => document(context, args),
+        false => stream(context, &args),
+    }
+}
+
+fn stream(context: &Context, args: &Args) -> Result<Exit, Stop> {
+    let mut attached = context.engine()?.attach(&context.caller()?, &args.sandbox)?;
+    let mut sink = Sink::default();
+    attached.read_file(args.path.as_bytes(), &mut sink).map_err(|error| sink.stop(error))?;
+    sink.flush()?;
+    Ok(Exit::SUCCESS)
+}
+
+fn document(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let path =
+        args.path.into_string().map_err(|_| Error::invalid("path", "is not UTF-8, which JSON needs"))?;
+    let input = fs_read::Input { sandbox_id: args.sandbox, path, max_bytes: Some(JSON_MAX) };
+    stdout::json(&fs_read::call(&context.engine()?, &context.caller()?, input)?)?;
+    Ok(Exit::SUCCESS)
+}

@@ -1,0 +1,30 @@
+//! `coracle fs move`: gives a file or directory another name.
+
+use coracle::SandboxId;
+use coracle_engine::ops::sandbox::fs_move;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stdout;
+use crate::cli::stop::Stop;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+    from: String,
+    to: String,
+    /// Replace what is at the new name; it is gone then
+    #[arg(long)]
+    overwrite: bool,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let input =
+        fs_move::Input { sandbox_id: args.sandbox, from: args.from, to: args.to, overwrite: args.overwrite };
+    let moved = fs_move::call(&context.engine()?, &context.caller()?, input)?;
+    if context.json {
+        stdout::json(&moved)?;
+    }
+    Ok(Exit::SUCCESS)
+}

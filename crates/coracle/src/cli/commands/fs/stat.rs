@@ -1,0 +1,37 @@
+//! `coracle fs stat`: one entry; a symlink is not followed.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use coracle::SandboxId;
+use coracle_engine::files::FileKind;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stop::Stop;
+use crate::cli::{printable, stdout};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+    path: OsString,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let mut attached = context.engine()?.attach(&context.caller()?, &args.sandbox)?;
+    let entry = attached.stat(args.path.as_bytes())?;
+    if context.json {
+        stdout::json(&entry)?;
+        return Ok(Exit::SUCCESS);
+    }
+    let kind = match entry.kind {
+        FileKind::File => "file",
+        FileKind::Dir => "dir",
+        FileKind::Symlink => "symlink",
+        FileKind::Other => "other",
+    };
+    let path = printable::line(&entry.path);
+    stdout::line(&format!("{kind} {} {} {} {path}", entry.mode, entry.size, entry.mtime_unix))?;
+    Ok(Exit::SUCCESS)
+}

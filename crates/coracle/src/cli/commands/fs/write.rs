@@ -1,0 +1,40 @@
+//! `coracle fs write`: writes standard input to a file; until all of it is there the old one stands.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use coracle::{NewFile, SandboxId};
+use coracle_engine::ops::sandbox::fs_write;
+use serde_json::json;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stdout;
+use crate::cli::stop::Stop;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+    path: OsString,
+    /// Refuse to replace what is there
+    #[arg(long)]
+    no_overwrite: bool,
+    /// Set these permissions, as in 0755
+    #[arg(long, value_parser = fs_write::parse_mode)]
+    mode: Option<u32>,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let mut attached = context.engine()?.attach(&context.caller()?, &args.sandbox)?;
+    let file = NewFile {
+        path: args.path.into_vec(),
+        mode: args.mode.unwrap_or(fs_write::MODE),
+        overwrite: !args.no_overwrite,
+    };
+    let path = attached.write_file(&file, &mut std::io::stdin().lock())?;
+    if context.json {
+        stdout::json(&json!({"ok": true, "path": String::from_utf8_lossy(&path)}))?;
+    }
+    Ok(Exit::SUCCESS)
+}

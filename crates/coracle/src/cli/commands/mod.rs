@@ -1,0 +1,74 @@
+//! The verbs. Adding one is a file and a line in the list.
+
+use clap::Subcommand;
+
+use super::context::Context;
+use super::exit::Exit;
+use super::stop::Stop;
+
+/// The roll-call: a verb, the module with its `Args` and `carry_out`.
+macro_rules! verbs {
+    ($($(#[$meta:meta])* $name:ident => $module:ident,)+) => {
+        $(mod $module;)+
+
+        /// What can be asked for.
+        #[derive(Debug, Subcommand)]
+        pub enum Verb {
+            $($(#[$meta])* $name(Box<$module::Args>),)+
+        }
+
+        impl Verb {
+            /// Does it and returns the exit code.
+            pub fn carry_out(self, context: &Context) -> Result<Exit, Stop> {
+                match self {
+                    $(Self::$name(args) => $module::carry_out(context, *args),)+
+                }
+            }
+        }
+    };
+}
+
+verbs! {
+    /// Run one command in a sandbox of its own, which is gone afterwards
+    Run => run,
+    /// Open a sandbox and print its id
+    Open => open,
+    /// Run a command in an open sandbox
+    Exec => exec,
+    /// Print the output of a command
+    Logs => logs,
+    /// Wait for the end of a command and exit as it did
+    Wait => wait,
+    /// Stop a command and all it started
+    Stop => stop,
+    /// Work on files of a sandbox
+    Fs => fs,
+    /// Copy between a sandbox and here
+    Cp => cp,
+    /// List sandboxes
+    Ps => ps,
+    /// Show a sandbox
+    Show => show,
+    /// Destroy a sandbox
+    Close => close,
+    /// Take a sandbox that is nobody's, or learn its epoch, and print that
+    Claim => claim,
+    /// Lend a sandbox to another run and print the new epoch
+    Transfer => transfer,
+    /// Give a sandbox back and print the new epoch
+    Release => release,
+    /// Open a shell in a sandbox
+    Shell => shell,
+    /// Say what is enforced here, what is not, and why
+    Doctor => doctor,
+    /// Remove what dead processes left behind
+    Gc => gc,
+    /// Carry out an operation by its name, with JSON
+    Call => call,
+    /// Print completions for a shell
+    Completions => completions,
+    /// Print every setting and where it comes from
+    Config => config,
+    /// List what can make sandboxes
+    Backends => backends,
+}

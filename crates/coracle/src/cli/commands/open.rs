@@ -1,0 +1,32 @@
+//! `coracle open`: returns the sandbox of a key, making it if there is none.
+
+use coracle::SessionKey;
+use coracle_engine::ops::sandbox::open;
+
+use crate::cli::args::SpecArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stop::Stop;
+use crate::cli::{missing, stdout};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Find the sandbox again by this name
+    #[arg(long, value_name = "NAME")]
+    key: Option<SessionKey>,
+    #[command(flatten)]
+    spec: SpecArgs,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let input = open::Input { session_key: args.key, spec: args.spec.into() };
+    let opened = open::call(&context.engine()?, &context.caller()?, input)?;
+    if opened.created {
+        missing::say_once(&opened.missing, &context.config()?.home);
+    }
+    match context.json {
+        true => stdout::json(&opened)?,
+        false => stdout::line(opened.sandbox_id.as_str())?,
+    }
+    Ok(Exit::SUCCESS)
+}

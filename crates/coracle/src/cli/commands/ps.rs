@@ -1,0 +1,55 @@
+//! `coracle ps`: lists sandboxes, whoever owns them.
+
+use std::time::Duration;
+
+use coracle_engine::ops::sandbox::list;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stop::Stop;
+use crate::cli::table::Columns;
+use crate::cli::{stdout, sweep};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// List those that have ended, too
+    #[arg(long, short)]
+    all: bool,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let engine = context.untouched_engine()?;
+    // What is listed as ready shall be so.
+    sweep::now(&engine);
+    let listed = list::call(&engine, &context.caller()?, list::Input { all: args.all })?.sandboxes;
+    if context.json {
+        stdout::json(&listed)?;
+        return Ok(Exit::SUCCESS);
+    }
+    let now = context.now();
+    let mut table = Columns::new(["SANDBOX", "STATE", "OWNER", "EPOCH", "BACKEND", "IMAGE", "KEY", "AGE"]);
+    for sandbox in listed {
+        table.row([
+            sandbox.sandbox_id.into(),
+            sandbox.state.to_string(),
+            sandbox.owner.map_or_else(|| "-".to_owned(), Into::into),
+            sandbox.epoch.0.to_string(),
+            sandbox.backend,
+            sandbox.image,
+            sandbox.session_key.map_or_else(|| "-".to_owned(), Into::into),
+            age(now.since(sandbox.created_at)),
+        ]);
+    }
+    table.print()?;
+    Ok(Exit::SUCCESS)
+}
+
+/// Returns a span in its largest unit.
+pub fn age(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..120 => format!("{seconds}s"),
+        seconds @ 120..7_200 => format!("{}m", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{}h", seconds / 3_600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}

@@ -1,0 +1,24 @@
+//! `coracle release`: gives a sandbox back to the run that lent it; with none it is nobody's.
+
+use coracle::SandboxId;
+use coracle_engine::ops::sandbox::release;
+
+use super::claim;
+use super::transfer::Running;
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stop::Stop;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+    /// Say what becomes of running commands; they stay if you do not
+    #[arg(long, value_name = "WHAT")]
+    running: Option<Running>,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let input = release::Input { sandbox_id: args.sandbox, running: args.running.map(Into::into) };
+    claim::tell(context, &release::call(&context.engine()?, &context.caller()?, input)?)
+}

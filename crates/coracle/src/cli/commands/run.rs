@@ -1,0 +1,171 @@
+//! `coracle run`: one command in a sandbox of its own, which is gone afterwards, however the command ended.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+
+use coracle::{Error, Kind, Result, SandboxId, SpecInput};
+use coracle_core::Claim;
+use coracle_core::spec::Runtime;
+use coracle_engine::ops::INPUT_MAX;
+use coracle_engine::ops::sandbox::{close, fs_write, open, run};
+use coracle_engine::{Caller, Engine, ExecRequest, NewFile};
+
+use crate::cli::args::{LocalFile, ProcessArgs, SpecArgs};
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, complaint};
+use crate::cli::session::{Ran, Session};
+use crate::cli::signals::Tie;
+use crate::cli::stop::Stop;
+use crate::cli::{missing, stderr, stdout};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Run this program text; without it and without CMD, the text comes from standard input
+    #[arg(short, value_name = "CODE")]
+    code: Option<String>,
+    /// Put a local file into the sandbox first
+    #[arg(long, value_name = "PATH=LOCAL")]
+    file: Vec<LocalFile>,
+    #[command(flatten)]
+    process: ProcessArgs,
+    #[command(flatten)]
+    spec: SpecArgs,
+    /// The program and its arguments; with CODE, the arguments of that
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// What is to be done in the sandbox, read and checked before there is one.
+struct Plan {
+    /// Set where program text is run.
+    runtime: Option<Runtime>,
+    files: Vec<Source>,
+    request: ExecRequest,
+}
+
+/// A file that goes into the sandbox.
+struct Source {
+    path: String,
+    contents: Box<dyn Read>,
+}
+
+pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
+    let mut plan = plan(&mut args)?;
+    let spec = SpecInput::from(args.spec);
+    let mut session = Session::prepare(context, Tie::Bound)?;
+    let engine = session.engine().clone();
+    // A new sandbox has an epoch of its own; the caller's is about others.
+    let caller = Caller { claim: Claim { epoch: None, ..context.caller()?.claim } };
+    let opened = open::call(&engine, &caller, open::Input { session_key: None, spec })?;
+    let id = opened.sandbox_id;
+
+    let ran = match session.signalled() {
+        Some(signal) => Ok(Err(Exit::of_signal(signal))),
+        None => {
+            missing::say_once(&opened.missing, &context.config()?.home);
+            work(session.acting_as(caller.clone()), &id, &mut plan).map(Ok)
+        }
+    };
+    remove(&engine, &caller, &id);
+    match ran? {
+        Ok(ran) => finish(plan.runtime, ran),
+        Err(exit) => Ok(exit),
+    }
+}
+
+fn work(session: Session<'_>, id: &SandboxId, plan: &mut Plan) -> Result<Ran, Stop> {
+    if !plan.files.is_empty() {
+        let mut attached = session.engine().attach(session.caller(), id)?;
+        for Source { path, contents } in &mut plan.files {
+            let file = NewFile { path: path.clone().into_bytes(), mode: fs_write::MODE, overwrite: true };
+            attached.write_file(&file, contents)?;
+        }
+    }
+    session.run(id, std::mem::take(&mut plan.request))
+}
+
+/// What the command did is worth more than a complaint about cleaning up, which `gc` repeats.
+fn remove(engine: &Engine, caller: &Caller, id: &SandboxId) {
+    let input = close::Input { sandbox_id: id.clone(), delete_workspace: false };
+    if let Err(error) = close::call(engine, caller, input) {
+        stderr::warning(&error.chain());
+    }
+}
+
+fn finish(runtime: Option<Runtime>, ran: Ran) -> Result<Exit, Stop> {
+    let exit = Exit::of_progress(ran.progress());
+    if let Ran::Captured(captured) = ran {
+        stdout::json(&run::Output {
+            ok: captured.progress.exit_code == Some(0),
+            runtime,
+            error: complaint(&captured.progress),
+            exec: captured.into(),
+        })?;
+    }
+    Ok(exit)
+}
+
+fn plan(args: &mut Args) -> Result<Plan> {
+    let mut request = args.process.request()?;
+    let mut files = Vec::new();
+    for LocalFile { path, local } in &args.file {
+        let contents = File::open(local).map_err(|error| {
+            Error::new(Kind::Invalid, format!("could not open `{}`", local.display())).caused_by(error)
+        })?;
+        files.push(Source { path: path.clone(), contents: Box::new(contents) });
+    }
+    let command = std::mem::take(&mut args.command).into_iter().map(OsString::into_vec);
+    let Some((runtime, code)) = program_text(args, command.len())? else {
+        request.argv = command.collect();
+        return Ok(Plan { runtime: None, files, request });
+    };
+    let (interpreter, script) = interpreter(runtime);
+    if files.iter().any(|file| file.path == script) {
+        return Err(Error::invalid(
+            "file",
+            format!("puts something at `{script}`, which is where the code goes"),
+        ));
+    }
+    files.push(Source { path: script.to_owned(), contents: Box::new(std::io::Cursor::new(code)) });
+    request.argv =
+        [interpreter, script].map(|word| word.as_bytes().to_vec()).into_iter().chain(command).collect();
+    Ok(Plan { runtime: Some(runtime), files, request })
+}
+
+/// Returns the text to run and its language, or nothing where a command was given.
+fn program_text(args: &Args, words: usize) -> Result<Option<(Runtime, Vec<u8>)>> {
+    match (&args.code, args.spec.runtime) {
+        (Some(code), runtime) => Ok(Some((runtime.unwrap_or(Runtime::Python), code.clone().into_bytes()))),
+        (None, _) if words > 0 => Ok(None),
+        (None, Some(_)) if args.process.interactive => {
+            Err(Error::invalid("interactive", "is not possible while the code comes from standard input")
+                .hint("give the code with `-c CODE`"))
+        }
+        (None, Some(runtime)) => Ok(Some((runtime, read_code()?))),
+        (None, None) => Err(Error::invalid("cmd", "is missing: there is nothing to run")
+            .hint("write `coracle run -- CMD…`, or `coracle run --runtime python -c CODE`")),
+    }
+}
+
+fn read_code() -> Result<Vec<u8>> {
+    let mut code = Vec::new();
+    let read = std::io::stdin().lock().take(INPUT_MAX as u64 + 1).read_to_end(&mut code);
+    match read {
+        Ok(length) if length > INPUT_MAX => {
+            Err(Error::invalid("code", format!("has more than {INPUT_MAX} bytes")))
+        }
+        Ok(_) => Ok(code),
+        Err(error) => Err(Error::internal("could not read code from standard input", error)),
+    }
+}
+
+/// Returns the program for a language and the name its text gets in the workspace, as `sandbox_run` has them.
+fn interpreter(runtime: Runtime) -> (&'static str, &'static str) {
+    match runtime {
+        Runtime::Python => ("python3", "main.py"),
+        Runtime::Node => ("node", "main.js"),
+        Runtime::Bash => ("bash", "main.sh"),
+    }
+}

@@ -1,0 +1,44 @@
+//! `coracle shell`: a shell in a sandbox, on the terminal where there is one.
+
+use coracle::SandboxId;
+use coracle_engine::{ExecRequest, Stdin};
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::session::Session;
+use crate::cli::signals::Tie;
+use crate::cli::stop::Stop;
+use crate::cli::terminal;
+
+/// The better shell of the two, where it is there.
+const SHELL: &str = "command -v bash >/dev/null 2>&1 && exec bash; exec sh";
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+    /// Start in this directory
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+    /// Run as this user of the sandbox
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let typed = terminal::is_typed_at();
+    let term = coracle::config::terminal().filter(|_| typed).map(|name| ("TERM".to_owned(), name));
+    let request = ExecRequest {
+        argv: ["/bin/sh", "-c", SHELL].map(|word| word.as_bytes().to_vec()).into(),
+        cwd: args.cwd,
+        user: args.user,
+        env: term.into_iter().collect(),
+        // A person thinks longer than a command runs.
+        timeout: Some(context.config()?.policy.exec_timeout_max),
+        stdin: Stdin::Open,
+        terminal: typed.then(terminal::size),
+        ..ExecRequest::default()
+    };
+    let tie = if typed { Tie::Terminal } else { Tie::Loose };
+    Session::prepare(context, tie)?.exec(&args.sandbox, request)
+}

@@ -1,0 +1,90 @@
+//! `coracle show`: everything known of one sandbox; what goes on in it only to its owner.
+
+use std::fmt::Write;
+
+use coracle::SandboxId;
+use coracle_engine::ops::sandbox::get::{self, ExecView};
+
+use super::ps::age;
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, complaint};
+use crate::cli::stop::Stop;
+use crate::cli::table::Columns;
+use crate::cli::{printable, stdout};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let input = get::Input { sandbox_id: args.sandbox };
+    let shown = get::call(&context.engine()?, &context.caller()?, input)?;
+    match context.json {
+        true => stdout::json(&shown)?,
+        false => print(context, &shown)?,
+    }
+    Ok(Exit::SUCCESS)
+}
+
+fn print(context: &Context, shown: &get::Output) -> Result<(), Stop> {
+    stdout::bytes(facts(context, shown).as_bytes())?;
+    if let Some(profile) = &shown.profile {
+        let mut walls = Columns::new(["WALL", "ENFORCED", "HOW"]);
+        for wall in &profile.walls {
+            let enforced = if wall.enforced { "yes" } else { "no" };
+            walls.row([wall.name.clone(), enforced.to_owned(), wall.how.clone()]);
+        }
+        stdout::line("")?;
+        walls.print()?;
+    }
+    if let Some(execs) = &shown.execs {
+        let mut table = Columns::new(["EXEC", "STATUS", "COMMAND"]);
+        for exec in execs {
+            table.row([exec.exec_id.clone(), status(exec), exec.cmd.join(" ")]);
+        }
+        stdout::line("")?;
+        table.print()?;
+    }
+    Ok(())
+}
+
+fn facts(context: &Context, shown: &get::Output) -> String {
+    let summary = &shown.summary;
+    let holders: Vec<&str> = shown.holders.iter().map(|holder| holder.as_str()).collect();
+    let labels = summary.labels.iter().map(|(name, value)| format!("{name}={value}"));
+    let limits = &shown.limits;
+    let limit = |value: Option<u64>| value.map_or_else(|| "unlimited".to_owned(), |value| value.to_string());
+    let facts = [
+        ("sandbox", summary.sandbox_id.to_string()),
+        ("state", summary.state.to_string()),
+        ("reason", summary.reason.clone().unwrap_or_default()),
+        ("holders", holders.join(" > ")),
+        ("epoch", summary.epoch.0.to_string()),
+        ("key", summary.session_key.as_ref().map(ToString::to_string).unwrap_or_default()),
+        ("backend", summary.backend.clone()),
+        ("image", summary.image.clone()),
+        ("workdir", shown.workdir.clone()),
+        ("labels", labels.collect::<Vec<_>>().join(" ")),
+        ("memory (MiB)", limit(limits.memory_mb)),
+        ("cpu (thousandths)", limit(limits.cpu_millicores)),
+        ("pids", limit(limits.pids)),
+        ("idle limit", age(limits.idle())),
+        ("age", age(context.now().since(summary.created_at))),
+    ];
+    let mut text = String::new();
+    for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{name:<18} {}", printable::line(value));
+    }
+    text
+}
+
+fn status(exec: &ExecView) -> String {
+    match (exec.progress.exit_code, complaint(&exec.progress)) {
+        (Some(code), _) => format!("exited {code}"),
+        (None, Some(complaint)) => complaint,
+        (None, None) => "running".to_owned(),
+    }
+}

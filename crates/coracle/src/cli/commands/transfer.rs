@@ -1,0 +1,44 @@
+//! `coracle transfer`: lends a sandbox to another run.
+
+use clap::ValueEnum;
+use coracle::{RunId, SandboxId};
+use coracle_engine::ops::sandbox::transfer;
+
+use super::claim;
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stop::Stop;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+    /// Lend it to this run, until it releases it
+    #[arg(long, value_name = "RUN")]
+    to: RunId,
+    /// Say what becomes of running commands; without this they are a conflict
+    #[arg(long, value_name = "WHAT")]
+    running: Option<Running>,
+}
+
+/// What becomes of running commands.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Running {
+    Keep,
+    Kill,
+}
+
+impl From<Running> for transfer::Running {
+    fn from(running: Running) -> Self {
+        match running {
+            Running::Keep => Self::Keep,
+            Running::Kill => Self::Kill,
+        }
+    }
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let input =
+        transfer::Input { sandbox_id: args.sandbox, to: args.to, running: args.running.map(Into::into) };
+    claim::tell(context, &transfer::call(&context.engine()?, &context.caller()?, input)?)
+}

@@ -1,0 +1,42 @@
+//! `coracle wait`: waits for the end of a command and exits as it did.
+
+use coracle::{Error, ExecId, Kind, SandboxId};
+use coracle_engine::ops::sandbox::exec_wait;
+
+use crate::cli::args::{Span, span};
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stdout;
+use crate::cli::stop::Stop;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+    #[arg(value_name = "EXEC")]
+    exec: ExecId,
+    /// Give up after this much time; the command runs on
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    timeout: Option<Span>,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let millis = |span: &Span| u64::try_from(span.duration.as_millis()).unwrap_or(u64::MAX);
+    let input = exec_wait::Input {
+        sandbox_id: args.sandbox,
+        exec_id: args.exec.clone(),
+        timeout_seconds: None,
+        timeout_ms: args.timeout.as_ref().map(millis),
+    };
+    let waited = exec_wait::call(&context.engine()?, &context.caller()?, input)?;
+    match (context.json, waited.done) {
+        (true, _) => stdout::json(&waited)?,
+        (false, true) => {}
+        (false, false) => return Err(still_running(&args.exec).into()),
+    }
+    Ok(Exit::of_progress(&waited.progress))
+}
+
+fn still_running(exec: &ExecId) -> Error {
+    Error::new(Kind::Timeout, format!("exec `{exec}` is still running")).hint("wait again, or stop it")
+}

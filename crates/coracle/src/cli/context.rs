@@ -1,0 +1,66 @@
+//! What every verb needs: the settings, the engine, who calls, and how the answer shall look.
+
+use std::cell::OnceCell;
+
+use coracle::config::{Config, Flags};
+use coracle::{Error, Result, assemble};
+use coracle_core::{Clock, ExecId, Timestamp};
+use coracle_engine::{Caller, Engine};
+
+use super::sweep;
+
+/// One call of the binary.
+#[derive(Debug)]
+pub struct Context {
+    flags: Flags,
+    config: OnceCell<Config>,
+    /// Prints one document instead of text for people.
+    pub json: bool,
+}
+
+impl Context {
+    pub fn new(flags: Flags, json: bool) -> Self {
+        Self { flags, config: OnceCell::new(), json }
+    }
+
+    pub fn flags(&self) -> Flags {
+        self.flags.clone()
+    }
+
+    /// Returns the settings, read when they are first asked for: help and completions work without a home.
+    pub fn config(&self) -> Result<&Config> {
+        if let Some(config) = self.config.get() {
+            return Ok(config);
+        }
+        let config = Config::load(self.flags.clone())?;
+        Ok(self.config.get_or_init(|| config))
+    }
+
+    /// Returns the engine, after the janitor has been where its visit was due.
+    pub fn engine(&self) -> Result<Engine> {
+        let engine = self.untouched_engine()?;
+        sweep::if_due(&engine, &self.config()?.home);
+        Ok(engine)
+    }
+
+    /// Returns the engine of a home in which nothing has been tidied.
+    pub fn untouched_engine(&self) -> Result<Engine> {
+        assemble::engine(self.config()?)
+    }
+
+    pub fn caller(&self) -> Result<Caller> {
+        Ok(assemble::caller(self.config()?))
+    }
+
+    pub fn now(&self) -> Timestamp {
+        assemble::SystemClock.now()
+    }
+
+    /// Makes up the id of an exec, for a caller that has to know it before the command runs.
+    pub fn new_exec_id(&self) -> Result<ExecId> {
+        let mut random = [0; 10];
+        getrandom::fill(&mut random)
+            .map_err(|error| Error::internal("could not get random numbers", error))?;
+        Ok(ExecId::generate(self.now(), random))
+    }
+}

@@ -1,0 +1,40 @@
+//! Standard input of coracle, passed on to a command.
+
+use std::io::{self, Read};
+
+use super::signals::Target;
+use super::stderr;
+
+/// What a pipe holds; larger pieces would only wait longer for their first byte.
+const PIECE_LEN: usize = 64 << 10;
+
+/// Passes on what comes, and its end, from a thread of its own.
+///
+/// A command that reads none of it, or has ended, is no failure. The thread ends with the process.
+pub fn pass_on(target: Target) {
+    std::thread::spawn(move || {
+        if let Err(error) = pump(&target) {
+            stderr::warning(&format!("could not read standard input: {error}"));
+        }
+    });
+}
+
+fn pump(target: &Target) -> io::Result<()> {
+    let Ok(mut control) = target.control() else { return Ok(()) };
+    let mut stdin = io::stdin().lock();
+    let mut piece = vec![0; PIECE_LEN];
+    loop {
+        let length = match stdin.read(&mut piece) {
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let passed = match length {
+            0 => control.close_input(),
+            _ => control.write(&piece[..length]),
+        };
+        if length == 0 || passed.is_err() {
+            return Ok(());
+        }
+    }
+}

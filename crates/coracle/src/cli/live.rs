@@ -1,0 +1,92 @@
+//! Output of a command while it runs, and all of it at once when it has ended.
+
+use coracle_engine::exec::Captured;
+use coracle_engine::follow::{Chunk, Stream};
+use coracle_engine::ops::sandbox::exec_wait;
+use coracle_engine::progress::Progress;
+
+use super::signals::Target;
+use super::stop::Stop;
+use super::{stderr, stdout};
+
+/// Passes output on, stream by stream, until the command ends.
+pub fn show(target: &Target, since_seq: u64) -> Result<Progress, Stop> {
+    let mut gaps = Gaps::after(since_seq);
+    each_chunk(target, since_seq, |chunk| {
+        gaps.see(&chunk);
+        pass_on(&chunk)
+    })
+}
+
+/// Waits for the end of a command and returns what was kept of its output.
+///
+/// Read only afterwards: what is kept is bounded, what comes while it runs is not.
+pub fn collect(target: &Target) -> Result<Captured, Stop> {
+    let input = exec_wait::Input {
+        sandbox_id: target.sandbox.clone(),
+        exec_id: target.exec.clone(),
+        timeout_seconds: None,
+        timeout_ms: None,
+    };
+    exec_wait::call(&target.engine, &target.caller, input)?;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let progress = each_chunk(target, 0, |chunk| {
+        match chunk.stream {
+            Stream::Stdout => stdout.extend(chunk.data),
+            Stream::Stderr => stderr.extend(chunk.data),
+        }
+        Ok(())
+    })?;
+    Ok(Captured { exec_id: target.exec.clone(), progress, stdout, stderr })
+}
+
+/// Hands out chunks as they come and returns how the command ended.
+pub fn each_chunk(
+    target: &Target,
+    since_seq: u64,
+    mut take: impl FnMut(Chunk) -> Result<(), Stop>,
+) -> Result<Progress, Stop> {
+    let mut follow = target.engine.follow(&target.caller, &target.sandbox, &target.exec, since_seq)?;
+    let mut last = Progress::lost();
+    while let Some(batch) = follow.next_batch()? {
+        batch.chunks.into_iter().try_for_each(&mut take)?;
+        last = batch.progress;
+    }
+    Ok(last)
+}
+
+/// Passes one chunk on to the stream it came from.
+pub fn pass_on(chunk: &Chunk) -> Result<(), Stop> {
+    match chunk.stream {
+        Stream::Stdout => stdout::bytes(&chunk.data),
+        Stream::Stderr => {
+            stderr::bytes(&chunk.data);
+            Ok(())
+        }
+    }
+}
+
+/// Notices chunks that were not kept, and says so once.
+#[derive(Debug)]
+pub struct Gaps {
+    last: u64,
+    said: bool,
+}
+
+impl Gaps {
+    pub fn after(seq: u64) -> Self {
+        Self { last: seq, said: false }
+    }
+
+    pub fn see(&mut self, chunk: &Chunk) {
+        if chunk.seq > self.last + 1 && !self.said {
+            self.said = true;
+            stderr::note(&format!(
+                "output is missing here: chunks {} to {} were not kept",
+                self.last + 1,
+                chunk.seq - 1
+            ));
+        }
+        self.last = chunk.seq;
+    }
+}

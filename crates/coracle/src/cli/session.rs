@@ -1,0 +1,137 @@
+//! One command with somebody watching: its output passed on, signals and input passed in, its end told.
+
+use std::io;
+
+use coracle::{Error, SandboxId};
+use coracle_core::exec::Outcome;
+use coracle_engine::exec::Captured;
+use coracle_engine::ops::sandbox::exec;
+use coracle_engine::progress::Progress;
+use coracle_engine::{Caller, Engine, ExecRequest, Stdin};
+
+use super::context::Context;
+use super::exit::{Exit, complaint};
+use super::signals::{Caught, Target, Tie};
+use super::stop::Stop;
+use super::{input, live, stderr, stdout, terminal};
+
+/// Everything that is ready before the command starts. Signals wait from here on.
+#[derive(Debug)]
+pub struct Session<'a> {
+    context: &'a Context,
+    engine: Engine,
+    caller: Caller,
+    caught: Caught,
+}
+
+/// A command that has ended.
+#[derive(Debug)]
+pub enum Ran {
+    /// Its output was passed on while it ran.
+    Shown(Progress),
+    /// Its output is here.
+    Captured(Captured),
+}
+
+impl Ran {
+    pub fn progress(&self) -> &Progress {
+        match self {
+            Self::Shown(progress) => progress,
+            Self::Captured(captured) => &captured.progress,
+        }
+    }
+}
+
+impl<'a> Session<'a> {
+    pub fn prepare(context: &'a Context, tie: Tie) -> Result<Self, Stop> {
+        let (engine, caller) = (context.engine()?, context.caller()?);
+        Ok(Self { context, engine, caller, caught: Caught::from_now(tie)? })
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    pub fn acting_as(mut self, caller: Caller) -> Self {
+        self.caller = caller;
+        self
+    }
+
+    /// Returns the signal that came before there was a command to pass it on to.
+    pub fn signalled(&mut self) -> Option<i32> {
+        self.caught.first()
+    }
+
+    /// Runs a command to its end and exits as it did.
+    pub fn exec(self, sandbox: &SandboxId, request: ExecRequest) -> Result<Exit, Stop> {
+        let ran = self.run(sandbox, request)?;
+        let exit = Exit::of_progress(ran.progress());
+        if let Ran::Captured(captured) = ran {
+            stdout::json(&exec::Output::from(captured))?;
+        }
+        Ok(exit)
+    }
+
+    /// Runs a command to its end; with `--json` its output is kept, otherwise it is passed on as it comes.
+    pub fn run(self, sandbox: &SandboxId, mut request: ExecRequest) -> Result<Ran, Stop> {
+        let exec = match request.exec_id.take() {
+            Some(id) => id,
+            // Whoever passes signals on has to know the id before the command runs.
+            None => self.context.new_exec_id()?,
+        };
+        request.exec_id = Some(exec.clone());
+        let (json, engine, caller) = (self.context.json, self.engine.clone(), self.caller.clone());
+        let target = Target { engine, caller, sandbox: sandbox.clone(), exec };
+
+        let plain = request.stdin != Stdin::Open && request.terminal.is_none();
+        if json && plain {
+            self.caught.pass_on(target.clone());
+            return Ok(Ran::Captured(target.engine.exec(&target.caller, sandbox, &request)?));
+        }
+        let started = target.engine.exec_start(&target.caller, sandbox, &request)?;
+        self.caught.pass_on(target.clone());
+        let raw = attend(&target, &request, started.existing)?;
+        let ran = match json {
+            true => live::collect(&target).map(Ran::Captured),
+            false => live::show(&target, 0).map(Ran::Shown),
+        };
+        // In raw mode the lines of a note would run down the screen like stairs.
+        drop(raw);
+        if let Ok(Ran::Shown(progress)) = &ran {
+            explain(progress);
+        }
+        ran
+    }
+}
+
+/// Connects the person to a command that wants one. Whoever started it first gives it its input.
+fn attend(target: &Target, request: &ExecRequest, existing: bool) -> Result<Option<terminal::Raw>, Stop> {
+    if request.stdin != Stdin::Open || existing {
+        return Ok(None);
+    }
+    let raw = match request.terminal {
+        Some(_) => Some(terminal::raw().map_err(unusable)?),
+        None => None,
+    };
+    input::pass_on(target.clone());
+    Ok(raw)
+}
+
+/// Says why a command ended where its exit code alone could be its own.
+fn explain(progress: &Progress) {
+    match progress.outcome {
+        None | Some(Outcome::Exited { .. } | Outcome::Signalled { .. }) => {}
+        Some(Outcome::OomKilled | Outcome::TimedOut | Outcome::Stopped | Outcome::Lost) => {
+            let why = complaint(progress).unwrap_or_default();
+            stderr::note(&format!("the command did not come to its end: {why}"));
+        }
+    }
+}
+
+fn unusable(error: io::Error) -> Error {
+    Error::internal("could not prepare the terminal", error)
+}

@@ -1,0 +1,73 @@
+//! Standard output: data, and nothing else.
+
+use std::io::{self, IsTerminal, Write};
+
+use coracle::Error;
+use serde::Serialize;
+
+use super::stop::Stop;
+
+/// Prints one JSON document; over several lines where a person reads it.
+pub fn json(value: &impl Serialize) -> Result<(), Stop> {
+    let mut stdout = io::stdout().lock();
+    let written = match stdout.is_terminal() {
+        true => serde_json::to_writer_pretty(&mut stdout, value),
+        false => serde_json::to_writer(&mut stdout, value),
+    };
+    written.map_err(io::Error::from)?;
+    stdout.write_all(b"\n")?;
+    Ok(stdout.flush()?)
+}
+
+/// Prints one JSON document on one line.
+pub fn json_line(value: &impl Serialize) -> Result<(), Stop> {
+    let mut line = serde_json::to_vec(value).map_err(io::Error::from)?;
+    line.push(b'\n');
+    bytes(&line)
+}
+
+/// Prints a line of text.
+pub fn line(text: &str) -> Result<(), Stop> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{text}")?;
+    Ok(stdout.flush()?)
+}
+
+/// Passes bytes on as they are, at once.
+pub fn bytes(bytes: &[u8]) -> Result<(), Stop> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    Ok(stdout.flush()?)
+}
+
+/// Prints the error object. If that fails too, the exit code has to do.
+pub fn error(error: &Error) {
+    let _ = json(&error.to_json());
+}
+
+/// Standard output as a sink for code that knows nothing of readers that go away.
+#[derive(Debug, Default)]
+pub struct Sink {
+    unheard: bool,
+}
+
+impl Sink {
+    /// Tells a reader that went away from every other failure.
+    pub fn stop(&self, error: Error) -> Stop {
+        if self.unheard { Stop::Unheard } else { Stop::Failed(error) }
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let written = io::stdout().write(buffer);
+        self.unheard |= matches!(&written, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = io::stdout().flush();
+        self.unheard |= matches!(&flushed, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
+        flushed
+    }
+}

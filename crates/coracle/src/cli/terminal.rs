@@ -1,0 +1,58 @@
+//! The terminal of the person at it: its size, and raw mode for as long as a command has it.
+
+use std::io;
+use std::sync::OnceLock;
+
+use coracle_engine::exec::Terminal;
+use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
+
+/// The size programs expect where there is none.
+const USUAL: Terminal = Terminal { rows: 24, columns: 80 };
+
+/// How the terminal was before. Kept apart from the guard: whoever ends the process early has to reach it, too.
+static BEFORE: OnceLock<Termios> = OnceLock::new();
+
+/// Returns the size of the terminal, or the usual one.
+pub fn size() -> Terminal {
+    let found = tcgetwinsize(io::stdout()).or_else(|_| tcgetwinsize(io::stdin()));
+    match found {
+        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => {
+            Terminal { rows: size.ws_row, columns: size.ws_col }
+        }
+        _ => USUAL,
+    }
+}
+
+/// Tells whether a person types at standard input.
+pub fn is_typed_at() -> bool {
+    isatty(io::stdin())
+}
+
+/// Passes every key on as it is typed, until the value is dropped. Does nothing where there is no terminal.
+pub fn raw() -> io::Result<Raw> {
+    if is_typed_at() {
+        let before = tcgetattr(io::stdin())?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        BEFORE.get_or_init(|| before);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &raw)?;
+    }
+    Ok(Raw(()))
+}
+
+/// Puts the terminal back to what it was before the first [`raw`].
+pub fn restore() {
+    if let Some(before) = BEFORE.get() {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Drain, before);
+    }
+}
+
+/// Raw mode.
+#[derive(Debug)]
+pub struct Raw(());
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        restore();
+    }
+}

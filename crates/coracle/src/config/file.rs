@@ -1,0 +1,87 @@
+//! The settings file. What is absent keeps its default; what is unknown is refused, not ignored.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use coracle_core::limits::Range;
+use coracle_core::{Error, Kind, Result, duration};
+use serde::{Deserialize, Deserializer};
+
+/// What `config.toml` may hold.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct File {
+    pub image: Option<String>,
+    #[serde(deserialize_with = "span")]
+    pub exec_timeout: Option<Duration>,
+    #[serde(deserialize_with = "span")]
+    pub exec_timeout_max: Option<Duration>,
+    #[serde(deserialize_with = "span")]
+    pub grace: Option<Duration>,
+    pub limits: Limits,
+}
+
+/// The table `[limits]`.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    pub cpu_millicores: PartialRange,
+    pub memory_mb: PartialRange,
+    pub pids: PartialRange,
+    pub timeout_seconds: PartialRange,
+    pub workspace_mb: PartialRange,
+    pub output_bytes: PartialRange,
+}
+
+/// A range of which a part may be written: `{ default = 512 }`, `{ max = 1024 }` or both.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PartialRange {
+    pub default: Option<u64>,
+    pub max: Option<u64>,
+}
+
+impl PartialRange {
+    /// Tells whether anything was written.
+    pub fn is_written(self) -> bool {
+        self.default.is_some() || self.max.is_some()
+    }
+
+    /// Fills in the rest. A lower maximum alone lowers the default with it.
+    pub fn over(self, range: Range) -> Range {
+        let max = self.max.unwrap_or(range.max);
+        Range { default: self.default.unwrap_or(range.default.min(max)), max }
+    }
+}
+
+/// Reads the first of the files that is there.
+pub fn read(candidates: Vec<PathBuf>) -> Result<Option<(PathBuf, File)>> {
+    for path in candidates {
+        match std::fs::read_to_string(&path) {
+            Ok(text) => return parse(&path, &text).map(|file| Some((path, file))),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+            Err(error) => {
+                return Err(Error::new(
+                    Kind::Invalid,
+                    format!("could not read settings `{}`", path.display()),
+                )
+                .caused_by(error));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn parse(path: &Path, text: &str) -> Result<File> {
+    toml::from_str(text).map_err(|error| {
+        Error::new(Kind::Invalid, format!("settings `{}` are not valid", path.display()))
+            .hint("`coracle config` without this file shows every name there is")
+            .caused_by(error)
+    })
+}
+
+fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    duration::parse(&text).map(Some).map_err(serde::de::Error::custom)
+}

@@ -1,0 +1,61 @@
+//! Where state is kept, and who the person is that keeps it there.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use coracle_core::{Error, Kind, Result, RunId};
+
+use super::Source;
+use super::resolve::Found;
+
+/// Looks a variable up; one that is empty counts as absent.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+const ROOT: u32 = 0;
+
+/// Returns the home: the flag's, the environment's, else the place this user's programs keep their state.
+pub fn find(flag: Option<PathBuf>, environment: Environment<'_>, user: u32) -> Result<Found<PathBuf>> {
+    let (path, source) = if let Some(path) = flag {
+        (path, Source::Flag)
+    } else if let Some(path) = environment("CORACLE_HOME") {
+        (path.into(), Source::Environment("CORACLE_HOME"))
+    } else if user == ROOT {
+        ("/var/lib/coracle".into(), Source::Default)
+    } else {
+        (state_directory(environment)?.join("coracle"), Source::Default)
+    };
+    // Backends and keepers change directory; a relative home would mean another place there.
+    let value = std::path::absolute(&path).map_err(|error| {
+        Error::invalid("home", format!("`{}` is not a usable path", path.display())).caused_by(error)
+    })?;
+    Ok(Found { value, source })
+}
+
+/// Returns the settings files to look for, the one that counts first.
+pub fn settings_files(home: &Path, environment: Environment<'_>) -> Vec<PathBuf> {
+    let ours = home.join("config.toml");
+    let shared = absolute(environment("XDG_CONFIG_HOME")).or_else(|| in_home(environment, ".config"));
+    std::iter::once(ours).chain(shared.map(|directory| directory.join("coracle/config.toml"))).collect()
+}
+
+/// Returns the run of a person at a terminal: the same each time, for one user in one home.
+pub fn person(user: u32) -> RunId {
+    format!("run_user_{user}").parse().expect("letters, digits and `_` make a run id")
+}
+
+fn state_directory(environment: Environment<'_>) -> Result<PathBuf> {
+    let directory = absolute(environment("XDG_STATE_HOME")).or_else(|| in_home(environment, ".local/state"));
+    directory.ok_or_else(|| {
+        Error::new(Kind::Invalid, "could not find a place for state: `HOME` is not set")
+            .hint("name a directory with `--home` or `CORACLE_HOME`")
+    })
+}
+
+fn in_home(environment: Environment<'_>, below: &str) -> Option<PathBuf> {
+    Some(absolute(environment("HOME"))?.join(below))
+}
+
+/// The XDG specification says to ignore what is not absolute.
+fn absolute(value: Option<OsString>) -> Option<PathBuf> {
+    value.map(PathBuf::from).filter(|path| path.is_absolute())
+}

@@ -1,0 +1,137 @@
+//! Where settings come from: a flag, the environment, a file, or the default, in this order.
+//!
+//! The only place that reads the environment. Everything else is told.
+
+mod file;
+mod home;
+mod resolve;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+use coracle_core::{Epoch, Error, Policy, Result, RunId};
+use serde::Serialize;
+
+use self::resolve::Resolved;
+
+/// Settings given on the command line; they win over everything else.
+#[derive(Debug, Clone, Default)]
+pub struct Flags {
+    pub home: Option<PathBuf>,
+    pub run: Option<RunId>,
+    pub epoch: Option<Epoch>,
+}
+
+/// What an instance of coracle is told from outside.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The directory all state is kept in.
+    pub home: PathBuf,
+    /// The operator's rules.
+    pub policy: Policy,
+    /// The run that owns what is opened.
+    pub run: RunId,
+    /// The epoch the caller believes in; without it the run's current lease counts.
+    pub epoch: Option<Epoch>,
+    /// The named point at which the process kills itself, for crash tests.
+    pub crash_at: Option<String>,
+}
+
+/// One value and where it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    pub name: &'static str,
+    pub value: String,
+    pub source: Source,
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    Flag,
+    /// The environment variable of this name.
+    Environment(&'static str),
+    File(PathBuf),
+    Default,
+}
+
+impl Config {
+    /// Reads the environment and the settings file.
+    pub fn load(flags: Flags) -> Result<Self> {
+        Ok(Self::from(resolve(flags)?))
+    }
+
+    /// Returns the defaults for a home, without a look at the environment or any file.
+    pub fn at(home: impl Into<PathBuf>) -> Self {
+        Self {
+            home: home.into(),
+            policy: Policy::default(),
+            run: home::person(user()),
+            epoch: None,
+            crash_at: None,
+        }
+    }
+
+    /// Acts as another run.
+    pub fn acting_as(mut self, run: RunId) -> Self {
+        self.run = run;
+        self
+    }
+}
+
+impl From<Resolved> for Config {
+    fn from(resolved: Resolved) -> Self {
+        Self {
+            policy: resolved.policy(),
+            home: resolved.home.value,
+            run: resolved.run.value,
+            epoch: resolved.epoch.value,
+            crash_at: resolved.crash_at,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::Environment(name) => write!(f, "environment ({name})"),
+            Self::File(path) => write!(f, "file ({})", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// Returns every setting with its source.
+pub fn settings(flags: Flags) -> Result<Vec<Setting>> {
+    Ok(resolve(flags)?.settings())
+}
+
+/// Returns what a variable holds that the caller named, for `--secret NAME=env:VAR`.
+///
+/// The value appears in no error.
+pub fn variable(name: &str) -> Result<String> {
+    let impossible = name.is_empty() || name.contains(['=', '\0']);
+    let value = if impossible { None } else { std::env::var_os(name) };
+    let shown = name.escape_debug();
+    let value = value
+        .ok_or_else(|| Error::invalid("secret", format!("names the variable `{shown}`, which is not set")))?;
+    value
+        .into_string()
+        .map_err(|_| Error::invalid("secret", format!("names the variable `{shown}`, which is not UTF-8")))
+}
+
+/// Returns the kind of terminal the caller sits at, for programs that draw on it.
+pub fn terminal() -> Option<String> {
+    std::env::var("TERM").ok()
+}
+
+fn resolve(flags: Flags) -> Result<Resolved> {
+    Resolved::from(flags, &|name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()), user())
+}
+
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}

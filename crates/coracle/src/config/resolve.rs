@@ -1,0 +1,321 @@
+//! One value from four sources, for every setting.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use coracle_core::limits::{Range, Ranges};
+use coracle_core::{Epoch, Error, Policy, Result, RunId, duration};
+
+use super::file::{self, File, PartialRange};
+use super::home::{self, Environment};
+use super::{Flags, Setting, Source};
+
+/// A value and where it was found.
+#[derive(Debug, Clone)]
+pub struct Found<T> {
+    pub value: T,
+    pub source: Source,
+}
+
+/// Every setting, decided.
+#[derive(Debug)]
+pub struct Resolved {
+    pub home: Found<PathBuf>,
+    pub run: Found<RunId>,
+    pub epoch: Found<Option<Epoch>>,
+    pub image: Found<String>,
+    pub exec_timeout: Found<Duration>,
+    pub exec_timeout_max: Found<Duration>,
+    pub grace: Found<Duration>,
+    pub limits: [(&'static str, Found<Range>); 6],
+    pub crash_at: Option<String>,
+}
+
+impl Resolved {
+    /// Decides every setting and refuses those that contradict each other.
+    pub fn from(flags: Flags, environment: Environment<'_>, user: u32) -> Result<Self> {
+        let home = home::find(flags.home, environment, user)?;
+        let file = file::read(home::settings_files(&home.value, environment))?;
+        let layers = Layers { environment, file };
+        let policy = Policy::default();
+        let resolved = Self {
+            home,
+            run: layers.of_caller("CORACLE_RUN", flags.run, home::person(user))?,
+            epoch: layers.epoch(flags.epoch)?,
+            image: layers.pick("CORACLE_IMAGE", text, |file| file.image.clone(), policy.image)?,
+            exec_timeout: layers.pick(
+                "CORACLE_EXEC_TIMEOUT",
+                span,
+                |file| file.exec_timeout,
+                policy.exec_timeout,
+            )?,
+            exec_timeout_max: layers.pick(
+                "CORACLE_EXEC_TIMEOUT_MAX",
+                span,
+                |file| file.exec_timeout_max,
+                policy.exec_timeout_max,
+            )?,
+            grace: layers.pick("CORACLE_GRACE", span, |file| file.grace, policy.grace)?,
+            limits: layers.limits(&policy.limits),
+            crash_at: environment("CORACLE_CRASH_AT").and_then(|name| name.into_string().ok()),
+        };
+        resolved.check()?;
+        Ok(resolved)
+    }
+
+    /// Returns the operator's rules.
+    pub fn policy(&self) -> Policy {
+        let [cpu_millicores, memory_mb, pids, timeout_seconds, workspace_mb, output_bytes] =
+            self.limits.each_ref().map(|(_, found)| found.value);
+        Policy {
+            limits: Ranges { cpu_millicores, memory_mb, pids, timeout_seconds, workspace_mb, output_bytes },
+            exec_timeout: self.exec_timeout.value,
+            exec_timeout_max: self.exec_timeout_max.value,
+            grace: self.grace.value,
+            image: self.image.value.clone(),
+        }
+    }
+
+    /// Returns every setting for people.
+    pub fn settings(&self) -> Vec<Setting> {
+        let epoch = self.epoch.value.map_or("current".to_owned(), |epoch| epoch.0.to_string());
+        let mut all = vec![
+            setting("home", self.home.value.display().to_string(), &self.home.source),
+            setting("run", self.run.value.to_string(), &self.run.source),
+            setting("epoch", epoch, &self.epoch.source),
+            setting("image", self.image.value.clone(), &self.image.source),
+            setting("exec_timeout", format!("{:?}", self.exec_timeout.value), &self.exec_timeout.source),
+            setting(
+                "exec_timeout_max",
+                format!("{:?}", self.exec_timeout_max.value),
+                &self.exec_timeout_max.source,
+            ),
+            setting("grace", format!("{:?}", self.grace.value), &self.grace.source),
+        ];
+        all.extend(self.limits.iter().map(|(name, found)| {
+            let Range { default, max } = found.value;
+            setting(name, format!("{default} (at most {max})"), &found.source)
+        }));
+        all
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.exec_timeout.value > self.exec_timeout_max.value || self.exec_timeout.value.is_zero() {
+            let (value, max) = (self.exec_timeout.value, self.exec_timeout_max.value);
+            return Err(Error::invalid("exec_timeout", format!("is {value:?}, outside 1ms to {max:?}")));
+        }
+        match self.limits.iter().find(|(_, found)| found.value.default > found.value.max) {
+            Some((name, Found { value: Range { default, max }, source })) => {
+                Err(Error::invalid(name, format!("has the default {default}, more than its maximum {max}"))
+                    .hint(format!("correct the {source}")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The sources below the flags.
+struct Layers<'a> {
+    environment: Environment<'a>,
+    file: Option<(PathBuf, File)>,
+}
+
+impl Layers<'_> {
+    fn pick<T>(
+        &self,
+        variable: &'static str,
+        read: fn(&str, &str) -> Result<T>,
+        of_file: impl Fn(&File) -> Option<T>,
+        default: T,
+    ) -> Result<Found<T>> {
+        if let Some(value) = (self.environment)(variable) {
+            let value = read(variable, &utf8(variable, value)?)?;
+            return Ok(Found { value, source: Source::Environment(variable) });
+        }
+        let written = self.file.as_ref().and_then(|(path, file)| Some((path, of_file(file)?)));
+        Ok(match written {
+            Some((path, value)) => Found { value, source: Source::File(path.clone()) },
+            None => Found { value: default, source: Source::Default },
+        })
+    }
+
+    /// Settings that say who the caller is: a file shared by all callers cannot.
+    fn of_caller<T: FromStr<Err = Error>>(
+        &self,
+        variable: &'static str,
+        flag: Option<T>,
+        default: T,
+    ) -> Result<Found<T>> {
+        match flag {
+            Some(value) => Ok(Found { value, source: Source::Flag }),
+            None => self.pick(variable, |_, text| text.parse(), |_| None, default),
+        }
+    }
+
+    fn epoch(&self, flag: Option<Epoch>) -> Result<Found<Option<Epoch>>> {
+        match flag {
+            Some(epoch) => Ok(Found { value: Some(epoch), source: Source::Flag }),
+            None => self.pick("CORACLE_EPOCH", |name, text| epoch(name, text).map(Some), |_| None, None),
+        }
+    }
+
+    fn limits(&self, defaults: &Ranges) -> [(&'static str, Found<Range>); 6] {
+        let written = self.file.as_ref().map(|(_, file)| file.limits).unwrap_or_default();
+        [
+            ("limits.cpu_millicores", self.range(written.cpu_millicores, defaults.cpu_millicores)),
+            ("limits.memory_mb", self.range(written.memory_mb, defaults.memory_mb)),
+            ("limits.pids", self.range(written.pids, defaults.pids)),
+            ("limits.timeout_seconds", self.range(written.timeout_seconds, defaults.timeout_seconds)),
+            ("limits.workspace_mb", self.range(written.workspace_mb, defaults.workspace_mb)),
+            ("limits.output_bytes", self.range(written.output_bytes, defaults.output_bytes)),
+        ]
+    }
+
+    fn range(&self, written: PartialRange, default: Range) -> Found<Range> {
+        let source = match &self.file {
+            Some((path, _)) if written.is_written() => Source::File(path.clone()),
+            _ => Source::Default,
+        };
+        Found { value: written.over(default), source }
+    }
+}
+
+fn setting(name: &'static str, value: String, source: &Source) -> Setting {
+    Setting { name, value, source: source.clone() }
+}
+
+fn utf8(variable: &str, value: OsString) -> Result<String> {
+    value.into_string().map_err(|_| Error::invalid(variable, "is not UTF-8"))
+}
+
+fn text(_: &str, text: &str) -> Result<String> {
+    Ok(text.to_owned())
+}
+
+fn span(variable: &str, text: &str) -> Result<Duration> {
+    duration::parse(text)
+        .map_err(|_| Error::invalid(variable, format!("is `{}`, not a duration", text.escape_debug())))
+}
+
+fn epoch(variable: &str, text: &str) -> Result<Epoch> {
+    let refuse = || Error::invalid(variable, format!("is `{}`, not an epoch", text.escape_debug()));
+    text.parse().map(Epoch).map_err(|_| refuse())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use coracle_core::Kind;
+
+    use super::*;
+
+    const USER: u32 = 1000;
+
+    fn resolve(flags: Flags, variables: &[(&str, &str)]) -> Result<Resolved> {
+        let variables: BTreeMap<String, OsString> =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), value.into())).collect();
+        Resolved::from(flags, &|name| variables.get(name).cloned(), USER)
+    }
+
+    fn home_with(settings: &str) -> tempfile::TempDir {
+        let home = tempfile::tempdir().expect("a directory can be made");
+        std::fs::write(home.path().join("config.toml"), settings).expect("the directory is ours");
+        home
+    }
+
+    fn text_of(path: &Path) -> &str {
+        path.to_str().expect("temporary paths are UTF-8")
+    }
+
+    #[test]
+    fn a_flag_beats_the_environment_and_that_the_default() {
+        let flags = Flags { home: Some("/by/flag".into()), ..Flags::default() };
+        let variables = [("CORACLE_HOME", "/by/variable"), ("XDG_STATE_HOME", "/state")];
+
+        let by_flag = resolve(flags, &variables).expect("valid").home;
+        let by_variable = resolve(Flags::default(), &variables).expect("valid").home;
+        let by_default = resolve(Flags::default(), &variables[1..]).expect("valid").home;
+
+        assert_eq!((by_flag.value, by_flag.source), ("/by/flag".into(), Source::Flag));
+        assert_eq!(
+            (by_variable.value, by_variable.source),
+            ("/by/variable".into(), Source::Environment("CORACLE_HOME"))
+        );
+        assert_eq!((by_default.value, by_default.source), ("/state/coracle".into(), Source::Default));
+    }
+
+    #[test]
+    fn the_environment_beats_the_file_and_that_the_default() {
+        let home = home_with("image = 'by-file'\ngrace = '7s'\n");
+        let path = text_of(home.path());
+
+        let resolved = resolve(Flags::default(), &[("CORACLE_HOME", path), ("CORACLE_IMAGE", "by-variable")])
+            .expect("valid");
+
+        assert_eq!(resolved.image.value, "by-variable");
+        assert_eq!(resolved.image.source, Source::Environment("CORACLE_IMAGE"));
+        assert_eq!(resolved.grace.value, Duration::from_secs(7));
+        assert_eq!(resolved.grace.source, Source::File(home.path().join("config.toml")));
+        assert_eq!(resolved.exec_timeout.source, Source::Default);
+    }
+
+    #[test]
+    fn a_range_may_be_written_in_part() {
+        let home = home_with("[limits]\nmemory_mb = { max = 1024 }\npids = { default = 64 }\n");
+        let resolved = resolve(Flags::default(), &[("CORACLE_HOME", text_of(home.path()))]).expect("valid");
+
+        let limits = resolved.policy().limits;
+
+        assert_eq!(limits.memory_mb, Range { default: 1024, max: 1024 });
+        assert_eq!(limits.pids, Range { default: 64, max: Ranges::default().pids.max });
+    }
+
+    #[test]
+    fn what_is_unknown_or_contradictory_is_refused() {
+        for settings in [
+            "colour = 'blue'",
+            "[limits]\nmemory = 1",
+            "[limits]\npids = { default = 9, max = 8 }",
+            "grace = 'soon'",
+            "exec_timeout = '2h'\nexec_timeout_max = '1h'",
+            "image",
+        ] {
+            let home = home_with(settings);
+
+            let refused = resolve(Flags::default(), &[("CORACLE_HOME", text_of(home.path()))]);
+
+            assert_eq!(refused.expect_err(settings).kind, Kind::Invalid);
+        }
+    }
+
+    #[test]
+    fn the_home_comes_before_the_settings_all_homes_share() {
+        let (home, shared) = (home_with("image = 'own'"), tempfile::tempdir().expect("a directory"));
+        std::fs::create_dir(shared.path().join("coracle")).expect("ours");
+        std::fs::write(shared.path().join("coracle/config.toml"), "image = 'shared'").expect("ours");
+        let xdg = ("XDG_CONFIG_HOME", text_of(shared.path()));
+
+        let own = resolve(Flags::default(), &[("CORACLE_HOME", text_of(home.path())), xdg]).expect("valid");
+        let other = resolve(Flags::default(), &[("CORACLE_HOME", "/nowhere"), xdg]).expect("valid");
+
+        assert_eq!((own.image.value.as_str(), other.image.value.as_str()), ("own", "shared"));
+    }
+
+    #[test]
+    fn who_calls_comes_from_flag_or_environment_and_else_is_the_person() {
+        let home = ("CORACLE_HOME", "/nowhere");
+
+        let person = resolve(Flags::default(), &[home]).expect("valid");
+        let named = resolve(Flags::default(), &[home, ("CORACLE_RUN", "run_a"), ("CORACLE_EPOCH", "3")]);
+        let refused = resolve(Flags::default(), &[home, ("CORACLE_RUN", "../x")]);
+
+        assert_eq!(person.run.value.as_str(), "run_user_1000");
+        let named = named.expect("valid");
+        assert_eq!((named.run.value.as_str(), named.epoch.value), ("run_a", Some(Epoch(3))));
+        assert_eq!(refused.expect_err("not an id").kind, Kind::Invalid);
+    }
+}

@@ -1,0 +1,119 @@
+//! Sandboxes for AI agents: every run gets its own, owned by exactly one run at a time.
+//!
+//! No daemon is needed: a [`Coracle`] works on a home directory, and any number of processes may share one.
+//!
+//! ```no_run
+//! use coracle::{Command, Config, Coracle, SpecInput};
+//!
+//! fn main() -> coracle::Result<()> {
+//!     let coracle = Coracle::open(Config::load(Default::default())?)?;
+//!     let sandbox = coracle.create(SpecInput::default())?;
+//!     sandbox.write_file("numbers.txt", b"6 7\n")?;
+//!     let ran = sandbox.exec(["sh", "-c", "read a b < numbers.txt; echo $((a * b))"])?;
+//!     assert_eq!((ran.progress.exit_code, ran.stdout.as_slice()), (Some(0), &b"42\n"[..]));
+//!     sandbox.close()
+//! }
+//! ```
+//!
+//! A [`Sandbox`] is the ownership of a sandbox. It cannot be copied, and what gives it away consumes it:
+//!
+//! ```compile_fail
+//! # fn lent(sandbox: coracle::Sandbox, to: coracle::RunId) -> coracle::Result<()> {
+//! let lent = sandbox.lend(to)?;
+//! sandbox.exec(["true"])?; // used after it was lent
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A command that fails, times out or is killed is a result, not an [`Error`].
+
+pub mod assemble;
+mod command;
+pub mod config;
+mod sandbox;
+
+pub use coracle_core::spec::SpecInput;
+pub use coracle_core::{Epoch, Error, ExecId, Kind, Result, RunId, SandboxId, SessionKey};
+pub use coracle_engine::ops::sandbox::list::Summary;
+pub use coracle_engine::ops::sandbox::{get, run};
+pub use coracle_engine::{Captured, Control, Depth, Engine, Entries, FileEntry, Follow, NewFile};
+
+pub use self::command::Command;
+pub use self::config::Config;
+pub use self::sandbox::{Lent, Sandbox, StillLent};
+
+use coracle_core::Claim;
+use coracle_engine::Caller;
+use coracle_engine::ops::sandbox::{claim, list, open};
+
+/// One home of coracle, seen by one run. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Coracle {
+    engine: Engine,
+    caller: Caller,
+}
+
+impl Coracle {
+    /// Opens a home, making it if it is not there.
+    pub fn open(config: Config) -> Result<Self> {
+        let caller = assemble::caller(&config);
+        Ok(Self { engine: assemble::engine(&config)?, caller })
+    }
+
+    /// Returns the same home, seen by another run.
+    pub fn acting_as(&self, run: RunId) -> Self {
+        Self { engine: self.engine.clone(), caller: Caller { claim: Claim { run, epoch: None } } }
+    }
+
+    /// Tells whether sandboxes can be made on this machine.
+    pub fn is_available(&self) -> bool {
+        self.engine.backends().iter().any(|backend| backend.probe().available)
+    }
+
+    /// Makes a new sandbox.
+    pub fn create(&self, spec: SpecInput) -> Result<Sandbox> {
+        self.open_input(open::Input { session_key: None, spec })
+    }
+
+    /// Returns the sandbox with this key, making it if there is none.
+    ///
+    /// Any number of callers may ask at the same time: one sandbox is made. The spec counts only when it is made.
+    pub fn open_session(&self, key: SessionKey, spec: SpecInput) -> Result<Sandbox> {
+        self.open_input(open::Input { session_key: Some(key), spec })
+    }
+
+    /// Takes a sandbox that is this run's already, or nobody's.
+    pub fn claim(&self, id: &SandboxId) -> Result<Sandbox> {
+        let claimed = claim::call(&self.engine, &self.caller, claim::Input { sandbox_id: id.clone() })?;
+        Sandbox::enter(self, claimed.sandbox_id, claimed.epoch)
+    }
+
+    /// Runs one command in a sandbox of its own, which is gone afterwards.
+    pub fn run(&self, input: run::Input) -> Result<run::Output> {
+        run::call(&self.engine, &self.caller, input)
+    }
+
+    /// Lists the sandboxes that have not ended, whoever owns them.
+    pub fn list(&self) -> Result<Vec<Summary>> {
+        Ok(list::call(&self.engine, &self.caller, list::Input::default())?.sandboxes)
+    }
+
+    /// Carries out any operation by its name, as `coracle call` does.
+    pub fn call(&self, operation: &str, input: serde_json::Value) -> Result<serde_json::Value> {
+        self.engine.call(&self.caller, operation, input)
+    }
+
+    /// Returns the engine behind it, for what has no method here.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn open_input(&self, input: open::Input) -> Result<Sandbox> {
+        let opened = open::call(&self.engine, &self.caller, input)?;
+        Sandbox::enter(self, opened.sandbox_id, opened.epoch)
+    }
+
+    fn under(&self, epoch: Option<Epoch>) -> Caller {
+        Caller { claim: Claim { run: self.caller.claim.run.clone(), epoch } }
+    }
+}

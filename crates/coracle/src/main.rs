@@ -1,0 +1,9 @@
+//! The `coracle` binary: the command line on top of the library.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main(std::env::args_os().collect())
+}

@@ -1,0 +1,224 @@
+//! The ownership of a sandbox, as a value the compiler watches over.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use coracle_core::{Epoch, Error, ExecId, Result, RunId, SandboxId};
+use coracle_engine::ops::sandbox::{close, exec_wait, get, release, transfer};
+use coracle_engine::progress::Progress;
+use coracle_engine::{Attached, Caller, Captured, Control, Depth, Entries, FileEntry, Follow, NewFile};
+
+use crate::{Command, Coracle};
+
+/// Permissions of a file written without a word about them.
+const FILE_MODE: u32 = 0o644;
+/// Connections kept for the next caller: one for each of a few threads; a guest does not take many more.
+const IDLE_MAX: usize = 4;
+
+/// A sandbox this run owns.
+///
+/// Not `Clone`: whoever has the value has the sandbox. It acts under the epoch it was taken at, so a handle that was
+/// kept past a hand-over is refused even where it still exists. Dropping it changes nothing: the sandbox stays, idle,
+/// until its time is up or it is opened again by its key.
+///
+/// Operations take `&self` and may come from several threads; each uses a connection of its own, kept for the next.
+#[derive(Debug)]
+pub struct Sandbox {
+    coracle: Coracle,
+    caller: Caller,
+    id: SandboxId,
+    epoch: Epoch,
+    idle: Mutex<Vec<Attached>>,
+}
+
+impl Sandbox {
+    /// Connects to a sandbox that is this run's at `epoch`.
+    pub(crate) fn enter(coracle: &Coracle, id: SandboxId, epoch: Epoch) -> Result<Self> {
+        let caller = coracle.under(Some(epoch));
+        let attached = coracle.engine().attach(&caller, &id)?;
+        Ok(Self { coracle: coracle.clone(), caller, id, epoch, idle: Mutex::new(vec![attached]) })
+    }
+
+    pub fn id(&self) -> &SandboxId {
+        &self.id
+    }
+
+    /// Returns the run that owns it: the one it was opened by.
+    pub fn owner(&self) -> &RunId {
+        &self.caller.claim.run
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Runs a command to its end.
+    pub fn exec(&self, command: impl Into<Command>) -> Result<Captured> {
+        let command = command.into();
+        self.attached(|attached| attached.exec(command.request()))
+    }
+
+    /// Starts a command and returns at once. It runs on without this process.
+    pub fn start(&self, command: impl Into<Command>) -> Result<ExecId> {
+        let command = command.into();
+        let started = self.attached(|attached| attached.exec_start(command.request()))?;
+        Ok(started.exec_id)
+    }
+
+    /// Reads the output of an exec behind chunk `since_seq`, as it comes.
+    pub fn follow(&self, exec: &ExecId, since_seq: u64) -> Result<Follow> {
+        self.coracle.engine().follow(&self.caller, &self.id, exec, since_seq)
+    }
+
+    /// Takes the controls of an exec: standard input, signals, terminal size, stopping.
+    pub fn control(&self, exec: &ExecId) -> Result<Control> {
+        self.coracle.engine().control(&self.caller, &self.id, exec)
+    }
+
+    /// Waits for the end of an exec.
+    pub fn wait(&self, exec: &ExecId) -> Result<Progress> {
+        let input = exec_wait::Input {
+            sandbox_id: self.id.clone(),
+            exec_id: exec.clone(),
+            timeout_seconds: None,
+            timeout_ms: None,
+        };
+        Ok(exec_wait::call(self.coracle.engine(), &self.caller, input)?.progress)
+    }
+
+    /// Writes a file whole, replacing what is there; until all of it is there the old one stands.
+    ///
+    /// Relative paths start at the workspace and may not leave it; directories on the way are made.
+    pub fn write_file(&self, path: impl AsRef<OsStr>, contents: impl AsRef<[u8]>) -> Result<()> {
+        let file = NewFile { path: bytes(&path), mode: FILE_MODE, overwrite: true };
+        self.attached(|attached| attached.write_file(&file, &mut contents.as_ref()).map(drop))
+    }
+
+    /// Returns the contents of a file.
+    pub fn read_file(&self, path: impl AsRef<OsStr>) -> Result<Vec<u8>> {
+        let mut contents = Vec::new();
+        self.attached(|attached| attached.read_file(&bytes(&path), &mut contents))?;
+        Ok(contents)
+    }
+
+    /// Lists a directory, or all below it.
+    pub fn list(&self, path: impl AsRef<OsStr>, depth: Depth) -> Result<Entries> {
+        self.attached(|attached| attached.list(&bytes(&path), depth))
+    }
+
+    /// Returns one entry; a symlink is not followed.
+    pub fn stat(&self, path: impl AsRef<OsStr>) -> Result<FileEntry> {
+        self.attached(|attached| attached.stat(&bytes(&path)))
+    }
+
+    /// Removes a file, or with [`Depth::Tree`] a directory and what is in it.
+    pub fn delete(&self, path: impl AsRef<OsStr>, depth: Depth) -> Result<()> {
+        self.attached(|attached| attached.delete(&bytes(&path), depth))
+    }
+
+    /// Shows everything known of it.
+    pub fn show(&self) -> Result<get::Output> {
+        get::call(self.coracle.engine(), &self.caller, get::Input { sandbox_id: self.id.clone() })
+    }
+
+    /// Lends it to another run, which owns it until it gives it back. Refused while commands run.
+    ///
+    /// On an error nothing has changed hands; [`Coracle::claim`] returns the value again.
+    pub fn lend(self, to: RunId) -> Result<Lent> {
+        let input = transfer::Input { sandbox_id: self.id.clone(), to: to.clone(), running: None };
+        let lent = transfer::call(self.coracle.engine(), &self.caller, input)?;
+        Ok(Lent { coracle: self.coracle, id: self.id, to, epoch: lent.epoch })
+    }
+
+    /// Gives it back to the run it was lent by; with none it is nobody's.
+    ///
+    /// On an error nothing has changed hands; [`Coracle::claim`] returns the value again.
+    pub fn release(self) -> Result<()> {
+        let input = release::Input { sandbox_id: self.id, running: None };
+        release::call(self.coracle.engine(), &self.caller, input).map(drop)
+    }
+
+    /// Destroys it. Closing one that has ended is fine.
+    ///
+    /// On an error the removal can be repeated, also by the janitor.
+    pub fn close(self) -> Result<()> {
+        let input = close::Input { sandbox_id: self.id, delete_workspace: false };
+        close::call(self.coracle.engine(), &self.caller, input).map(drop)
+    }
+
+    /// Acts on a connection that nobody else uses meanwhile.
+    fn attached<T>(&self, act: impl FnOnce(&mut Attached) -> Result<T>) -> Result<T> {
+        let spare = self.idle().pop();
+        let mut attached = match spare {
+            Some(attached) => attached,
+            None => self.coracle.engine().attach(&self.caller, &self.id)?,
+        };
+        let done = act(&mut attached);
+        let mut idle = self.idle();
+        if idle.len() < IDLE_MAX {
+            idle.push(attached);
+        }
+        done
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Attached>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A sandbox this run has lent away and gets back.
+#[derive(Debug)]
+pub struct Lent {
+    coracle: Coracle,
+    id: SandboxId,
+    to: RunId,
+    epoch: Epoch,
+}
+
+impl Lent {
+    pub fn id(&self) -> &SandboxId {
+        &self.id
+    }
+
+    /// Returns the run it was lent to.
+    pub fn to(&self) -> &RunId {
+        &self.to
+    }
+
+    /// Returns the epoch under which the other run owns it.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Returns the sandbox once the other run has given it back.
+    pub fn take_back(self) -> Result<Sandbox, Box<StillLent>> {
+        match self.coracle.claim(&self.id) {
+            Ok(sandbox) => Ok(sandbox),
+            Err(reason) => Err(Box::new(StillLent { lent: self, reason })),
+        }
+    }
+}
+
+/// The sandbox was not given back.
+#[derive(Debug)]
+pub struct StillLent {
+    pub lent: Lent,
+    pub reason: Error,
+}
+
+impl std::fmt::Display for StillLent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "sandbox `{}` was not given back", self.lent.id)
+    }
+}
+
+impl std::error::Error for StillLent {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.reason)
+    }
+}
+
+fn bytes(path: &impl AsRef<OsStr>) -> Vec<u8> {
+    path.as_ref().as_bytes().to_vec()
+}

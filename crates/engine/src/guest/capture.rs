@@ -1,0 +1,192 @@
+//! Running a command to its end with as few round trips as can be.
+
+use std::fmt;
+use std::time::Duration;
+
+use coracle_wire::{Body, Chunk, Command, ExecState, Reply};
+
+use super::execs::{ALL_CHUNKS, PIECE_LEN, WAIT_SLICE, existing, millis, state, tolerate_closed};
+use super::{Failure, Guest};
+
+/// What a fresh pipe takes without anyone reading it: this much standard input never has to wait.
+const PIPE_LEN: usize = 64 << 10;
+/// A spool may keep its last chunk whole.
+const SPOOL_SLACK: u64 = PIECE_LEN as u64;
+
+/// How a command is started.
+#[derive(Clone, Copy)]
+pub struct Launch<'a> {
+    pub exec: &'a str,
+    /// Written to standard input, which is closed behind it.
+    pub input: Option<&'a [u8]>,
+    /// How long input may wait for the command to read it.
+    pub patience: Duration,
+    /// The caller chose the id, so the exec may have been started before.
+    pub repeatable: bool,
+    /// Called once the command runs.
+    pub started: &'a dyn Fn(),
+}
+
+impl fmt::Debug for Launch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launch").field("exec", &self.exec).finish_non_exhaustive()
+    }
+}
+
+/// Everything an exec has left behind at its end. By default, that of an exec whose guest went away.
+#[derive(Debug)]
+pub struct Capture {
+    pub chunks: Vec<Chunk>,
+    /// Its `ending` is absent if the guest went away first.
+    pub state: ExecState,
+    bytes: u64,
+}
+
+impl Default for Capture {
+    fn default() -> Self {
+        let state = ExecState {
+            ending: None,
+            limits: Vec::new(),
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            truncation: None,
+            duration_ms: 0,
+            last_seq: 0,
+        };
+        Self { chunks: Vec::new(), state, bytes: 0 }
+    }
+}
+
+impl Capture {
+    /// Adds output and tells whether there was any.
+    ///
+    /// Refuses what no honest guest sends: old chunks, empty ones, more than was to be kept.
+    fn take(&mut self, output: Reply, bound: u64) -> Result<bool, Failure> {
+        let Reply::Output { chunks, state } = output else { return Err(Failure::Unexpected) };
+        let some = !chunks.is_empty();
+        for chunk in chunks {
+            self.bytes += chunk.data.len() as u64;
+            let honest = chunk.seq > self.last_seq() && !chunk.data.is_empty();
+            if !honest || self.bytes > bound.saturating_add(SPOOL_SLACK) {
+                return Err(Failure::Unexpected);
+            }
+            self.chunks.push(chunk);
+        }
+        self.state = state;
+        Ok(some)
+    }
+
+    fn last_seq(&self) -> u64 {
+        self.chunks.last().map_or(0, |chunk| chunk.seq)
+    }
+}
+
+impl Guest {
+    /// Runs a command to its end and returns all its output.
+    ///
+    /// Start, wait and read leave in one write: an ordinary command costs one round trip. Once they have left, the
+    /// command may run; a guest that goes away then is no failure but an end that nobody saw.
+    pub fn capture(&mut self, command: Command, launch: Launch<'_>) -> Result<Capture, Failure> {
+        let Launch { exec, input, repeatable, .. } = launch;
+        let bound = command.output_bytes;
+        self.queue(Body::Start { exec: exec.to_owned(), command })?;
+        // Input must reach the command once, so a start that may find an earlier one is looked at first.
+        let later = input.filter(|data| repeatable || data.len() > PIPE_LEN);
+        if later.is_none() {
+            self.queue_rest(exec, input)?;
+        }
+        self.flush()?;
+
+        let end = match later {
+            Some(data) => self.finish_fed(launch, data, bound),
+            None => self.finish_batch(launch, bound),
+        };
+        match end {
+            Err(Failure::Gone) => Ok(Capture::default()),
+            end => end,
+        }
+    }
+
+    fn queue_rest(&mut self, exec: &str, input: Option<&[u8]>) -> Result<(), Failure> {
+        if let Some(data) = input {
+            self.queue(Body::Input { exec: exec.to_owned(), data: data.to_vec(), eof: true })?;
+        }
+        self.queue(Body::Wait { exec: exec.to_owned(), wait_ms: millis(WAIT_SLICE) })?;
+        self.queue(Body::Read { exec: exec.to_owned(), since: 0, max_chunks: ALL_CHUNKS, wait_ms: 0 })
+    }
+
+    /// Reads the answers to a start that everything else was sent along with.
+    fn finish_batch(&mut self, launch: Launch<'_>, bound: u64) -> Result<Capture, Failure> {
+        let fed = launch.input.is_some();
+        // One patience for the whole batch: telling the kernel another one for each answer costs more than it is worth.
+        match self.answer(WAIT_SLICE).and_then(|reply| existing(&reply)) {
+            Ok(_) => (launch.started)(),
+            Err(failure) => return Err(self.skip(usize::from(fed) + 2, failure)),
+        }
+        if fed {
+            tolerate_closed(self.answer(launch.patience.max(WAIT_SLICE)))?;
+        }
+        self.collect(launch.exec, bound)
+    }
+
+    /// Reads the answer to a lone start, and sends its input unless somebody else has.
+    fn finish_fed(&mut self, launch: Launch<'_>, data: &[u8], bound: u64) -> Result<Capture, Failure> {
+        let existing = existing(&self.answer(WAIT_SLICE)?)?;
+        (launch.started)();
+        if !existing {
+            self.feed(launch.exec, data, launch.patience)?;
+        }
+        self.queue_rest(launch.exec, None)?;
+        self.flush()?;
+        self.collect(launch.exec, bound)
+    }
+
+    /// Reads the answers to `queue_rest` and asks on until the exec has ended and all its output is here.
+    fn collect(&mut self, exec: &str, bound: u64) -> Result<Capture, Failure> {
+        let mut capture = Capture::default();
+        match self.collect_into(exec, bound, &mut capture) {
+            Ok(()) => Ok(capture),
+            Err(Failure::Gone) => {
+                capture.state.ending = None;
+                Ok(capture)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn collect_into(&mut self, exec: &str, bound: u64, capture: &mut Capture) -> Result<(), Failure> {
+        let mut seen = state(self.answer(WAIT_SLICE)?)?;
+        let mut output = self.answer(WAIT_SLICE)?;
+        if seen.ending.is_none() {
+            // Kept only for the case that the guest goes away: what was read before the end may be dropped from the
+            // middle of the spool later, and would no longer fit what is read after it.
+            capture.take(output, bound)?;
+            while seen.ending.is_none() {
+                seen = self.wait(exec, WAIT_SLICE)?;
+            }
+            *capture = Capture::default();
+            output = self.read_on(exec, 0)?;
+        }
+        // No further than the end itself: processes that were let live may go on writing for ever.
+        while capture.take(output, bound)? && capture.last_seq() < seen.last_seq {
+            output = self.read_on(exec, capture.last_seq())?;
+        }
+        Ok(())
+    }
+
+    fn read_on(&mut self, exec: &str, since: u64) -> Result<Reply, Failure> {
+        let read = Body::Read { exec: exec.to_owned(), since, max_chunks: ALL_CHUNKS, wait_ms: 0 };
+        self.ask(read, WAIT_SLICE)
+    }
+
+    /// Reads the answers to what was sent along with a start that failed, so that the connection stays in step.
+    fn skip(&mut self, answers: usize, failure: Failure) -> Failure {
+        for _ in 0..answers {
+            match self.answer(WAIT_SLICE) {
+                Ok(_) | Err(Failure::Fault(_)) => {}
+                Err(_) => break,
+            }
+        }
+        failure
+    }
+}
