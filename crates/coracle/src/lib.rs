@@ -17,7 +17,7 @@
 //!
 //! A [`Sandbox`] is the ownership of a sandbox. It cannot be copied, and what gives it away consumes it:
 //!
-//! ```compile_fail
+//! ```compile_fail,E0382
 //! # fn lent(sandbox: coracle::Sandbox, to: coracle::RunId) -> coracle::Result<()> {
 //! let lent = sandbox.lend(to)?;
 //! sandbox.exec(["true"])?; // used after it was lent

@@ -1,0 +1,143 @@
+//! A home of its own for one test. When it goes, everything in it is closed and nothing may be left.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::census::{instance, still_held};
+use crate::{Call, Census, eventually};
+
+/// How long the kernel may take to do away with what was killed, network namespaces included.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// An empty `CORACLE_HOME`.
+#[derive(Debug)]
+pub struct Home {
+    directory: TempDir,
+    mark: u64,
+    instance: OnceLock<String>,
+    namespaces: Mutex<BTreeSet<String>>,
+}
+
+impl Default for Home {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Home {
+    pub fn new() -> Self {
+        let directory =
+            tempfile::Builder::new().prefix("coracle-test-").tempdir().expect("a directory can be made");
+        // Below the hard limit everywhere, and different for homes that exist at the same time.
+        let mark = 1 + RandomState::new().hash_one(directory.path()) % 800_000;
+        Self { directory, mark, instance: OnceLock::new(), namespaces: Mutex::default() }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Prepares a call of the binary in this home.
+    pub fn call<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Call {
+        Call::new(self.path(), self.mark, arguments)
+    }
+
+    /// Prepares a call of one operation with its JSON.
+    pub fn operation(&self, name: &str, input: &Value) -> Call {
+        self.call(["call", name, "-"]).stdin(input.to_string())
+    }
+
+    /// Opens a sandbox and returns its id.
+    pub fn open(&self) -> String {
+        self.open_with(&[])
+    }
+
+    /// Opens a sandbox with more flags and returns its id.
+    pub fn open_with(&self, flags: &[&str]) -> String {
+        let opened = self.call(["open", "--json"].iter().chain(flags)).succeed().json();
+        opened["sandbox_id"].as_str().expect("`open --json` names the sandbox").to_owned()
+    }
+
+    /// Prepares a command in an open sandbox.
+    pub fn exec<'a>(&self, sandbox: &'a str, command: impl IntoIterator<Item = &'a str>) -> Call {
+        self.call(["exec", sandbox, "--"].into_iter().chain(command))
+    }
+
+    /// Returns the records of live sandboxes.
+    pub fn live(&self) -> Vec<Value> {
+        let listed = self.call(["ps", "--json"]).succeed().json();
+        listed.as_array().unwrap_or_else(|| panic!("`ps --json` is not an array: {listed}")).clone()
+    }
+
+    pub fn census(&self) -> Census {
+        let census = Census::take(self.path(), self.mark, self.instance());
+        self.namespaces.lock().expect("no census panics").extend(census.namespaces());
+        census
+    }
+
+    /// Returns the id this home goes by on the machine, once it has one.
+    pub fn instance(&self) -> Option<&str> {
+        if self.instance.get().is_none() {
+            instance(self.path()).map(|id| self.instance.set(id));
+        }
+        self.instance.get().map(String::as_str)
+    }
+
+    /// Fails unless everything is gone: processes, cgroups, mounts, directories, and every namespace a census has seen.
+    #[track_caller]
+    pub fn expect_nothing_left(&self) {
+        let gone = eventually(SETTLE, || self.census().is_empty());
+        assert!(gone.is_some(), "this is left:\n{}", self.census().describe());
+        let seen = self.namespaces.lock().expect("no census panics").clone();
+        let released = eventually(SETTLE, || still_held(&seen).is_empty());
+        assert!(released.is_some(), "these namespaces are left: {:?}", still_held(&seen));
+    }
+
+    /// Fails unless `doctor` finds no orphan.
+    #[track_caller]
+    pub fn expect_no_orphans(&self) {
+        let report = self.call(["doctor", "--orphans", "--json"]).succeed().json();
+        let orphans = report["orphans"].as_array().unwrap_or_else(|| panic!("no list of orphans: {report}"));
+        assert!(orphans.is_empty(), "doctor found orphans: {report}");
+    }
+
+    /// Closes every live sandbox under whatever run owns it.
+    fn close_all(&self) {
+        for record in self.live() {
+            let sandbox = record["sandbox_id"].as_str().unwrap_or_default();
+            let mut arguments = vec!["close", sandbox];
+            arguments.extend(record["owner"].as_str().iter().flat_map(|owner| ["--run", *owner]));
+            self.call(arguments).run();
+        }
+        self.call(["gc"]).run();
+    }
+
+    /// Ends what a failed test has left running, so that it cannot disturb the others.
+    fn kill_all(&self) {
+        for process in self.census().processes {
+            let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+            let handle = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+            let _ = handle.map(|handle| pidfd_send_signal(handle, Signal::KILL));
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.close_all()));
+            self.kill_all();
+            return;
+        }
+        self.close_all();
+        self.expect_nothing_left();
+    }
+}

@@ -1,0 +1,22 @@
+//! The harness of the black-box suites: a home of its own for each test, the binary with a hard end to every call,
+//! and a census of what is left on the machine.
+
+pub mod binary;
+pub mod call;
+pub mod census;
+pub mod home;
+pub mod needs;
+pub mod patience;
+
+pub use call::{Call, Finished, Started};
+pub use census::Census;
+pub use home::Home;
+pub use patience::eventually;
+
+/// Returns the first number, or the second in a full run.
+pub fn count(quick: usize, full: usize) -> usize {
+    match std::env::var_os("CORACLE_FULL") {
+        Some(_) => full,
+        None => quick,
+    }
+}

@@ -1,0 +1,82 @@
+//! What a test needs of the machine. Probed without the product, so that a fault of ours never looks like a skip.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Leaves the test if the machine lacks what it needs; fails it if `CORACLE_REQUIRE` names the need.
+#[macro_export]
+macro_rules! requires {
+    ($need:ident) => {
+        if !$crate::needs::met(stringify!($need)) {
+            return;
+        }
+    };
+}
+
+/// Tells whether a need is met, and writes down the skip if it is not.
+///
+/// # Panics
+/// If it is not met and `CORACLE_REQUIRE` lists it.
+pub fn met(need: &str) -> bool {
+    let Some(reason) = missing(need) else { return true };
+    let required = std::env::var("CORACLE_REQUIRE").unwrap_or_default();
+    assert!(!required.split(',').any(|name| name.trim() == need), "`{need}` is required, but {reason}");
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    eprintln!("skipped {test}: needs {need}, but {reason}");
+    if let Some(path) = std::env::var_os("CORACLE_SKIPS") {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        let _ = file.and_then(|mut file| writeln!(file, "{need}\t{reason}\t{test}"));
+    }
+    false
+}
+
+/// Returns why a need is not met.
+fn missing(need: &str) -> Option<String> {
+    static NATIVE: OnceLock<Option<String>> = OnceLock::new();
+    static DOCKER: OnceLock<Option<String>> = OnceLock::new();
+    match need {
+        "root" => not_root(),
+        "native" => NATIVE.get_or_init(native).clone(),
+        "docker" => DOCKER.get_or_init(docker).clone(),
+        other => panic!("no probe for the need `{other}`"),
+    }
+}
+
+fn not_root() -> Option<String> {
+    (!rustix::process::geteuid().is_root()).then(|| "not running as root".to_owned())
+}
+
+/// Root, user namespaces with mounts in them, and a cgroup tree that can be written.
+fn native() -> Option<String> {
+    if !cfg!(target_os = "linux") {
+        return Some("this is not Linux".to_owned());
+    }
+    let mount =
+        ["--user", "--map-root-user", "--mount", "--pid", "--fork", "mount", "-t", "tmpfs", "none", "/tmp"];
+    not_root().or_else(|| refusal("unshare", &mount)).or_else(no_cgroups)
+}
+
+fn no_cgroups() -> Option<String> {
+    let trees = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+    let name = format!("coracle-need-{}", std::process::id());
+    let usable = trees
+        .iter()
+        .map(|tree| Path::new(tree).join(&name))
+        .any(|probe| std::fs::create_dir(&probe).and_then(|()| std::fs::remove_dir(&probe)).is_ok());
+    (!usable).then(|| "no cgroup can be made".to_owned())
+}
+
+fn docker() -> Option<String> {
+    refusal("docker", &["version", "--format", "{{.Server.Version}}"])
+}
+
+/// Returns why a command did not succeed.
+fn refusal(program: &str, arguments: &[&str]) -> Option<String> {
+    match Command::new(program).args(arguments).stdin(Stdio::null()).output() {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(format!("`{program}` says: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Err(error) => Some(format!("`{program}` cannot be started: {error}")),
+    }
+}

@@ -1,0 +1,204 @@
+//! Commands in an open sandbox: input, environment, ids, background processes, stopping.
+
+use std::time::Duration;
+
+use coracle_tests::{Home, eventually, requires};
+use rustix::process::Signal;
+
+#[test]
+fn a_command_gets_its_environment_directory_and_input() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+
+    let env =
+        home.call(["exec", &sandbox, "-e", "COLOUR=deep blue", "--", "sh", "-c", "echo $COLOUR"]).succeed();
+    assert_eq!(env.text(), "deep blue\n");
+
+    let directory = home.call(["exec", &sandbox, "--cwd", "/tmp", "--", "pwd"]).succeed();
+    assert_eq!(directory.text(), "/tmp\n");
+
+    let input = home.call(["exec", &sandbox, "-i", "--", "cat"]).stdin(vec![0xff; 300_000]).succeed();
+    assert_eq!(input.stdout, vec![0xff; 300_000]);
+
+    let none = home.exec(&sandbox, ["cat"]).stdin("not for you").succeed();
+    assert_eq!(none.text(), "", "without -i standard input is empty");
+}
+
+#[test]
+fn stdout_and_stderr_stay_apart() {
+    requires!(native);
+    let home = Home::new();
+
+    let ran = home.call(["run", "--", "sh", "-c", "echo out; echo err >&2"]).succeed();
+
+    assert_eq!((ran.text(), ran.stderr.contains("err")), ("out\n", true));
+    assert!(!ran.text().contains("err"));
+}
+
+#[test]
+fn the_same_exec_id_runs_once() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let count = ["exec", &sandbox, "--id", "once", "--", "sh", "-c", "echo run >> count; wc -l < count"];
+
+    let first = home.call(count).succeed();
+    let second = home.call(count).succeed();
+    let other = home.call(["exec", &sandbox, "--json", "--id", "once", "--", "true"]).run();
+
+    assert_eq!((first.text(), second.text()), ("1\n", "1\n"));
+    assert_eq!(other.error_kind(), "conflict");
+}
+
+#[test]
+fn an_exec_id_started_by_twenty_at_once_runs_once() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let command = ["exec", &sandbox, "--id", "race", "--", "sh", "-c", "echo run >> count; cat count"];
+
+    let calls: Vec<_> = (0..20).map(|_| home.call(command).start()).collect();
+
+    for call in calls {
+        assert_eq!(call.finish().expect_code(0).text(), "run\n");
+    }
+}
+
+#[test]
+fn the_result_comes_with_the_leader_and_leftovers_die() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+
+    let left = home.exec(&sandbox, ["sh", "-c", "sleep 424242 & setsid sleep 424242 & echo done"]).succeed();
+    assert_eq!(left.text(), "done\n");
+    let dead = eventually(Duration::from_millis(250), || home.census().named("424242").is_empty());
+    assert!(dead.is_some(), "leftovers run on:\n{}", home.census().describe());
+
+    let kept = home
+        .call(["exec", &sandbox, "--keep-background", "--", "sh", "-c", "sleep 434343 & echo done"])
+        .succeed();
+    assert_eq!(kept.text(), "done\n");
+    home.exec(&sandbox, ["true"]).succeed();
+    assert_eq!(home.census().named("434343").len(), 1);
+}
+
+#[test]
+fn stopping_ends_the_tree_and_says_stopped() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let stubborn = "trap '' TERM; setsid sleep 515151 & sleep 515151";
+    home.call(["exec", &sandbox, "--detach", "--id", "stubborn", "--", "sh", "-c", stubborn]).succeed();
+    eventually(Duration::from_secs(5), || home.census().named("sleep 515151").len() >= 2)
+        .expect("both sleep");
+
+    home.call(["stop", &sandbox, "stubborn"]).within(Duration::from_secs(10)).succeed();
+
+    assert!(home.census().named("515151").is_empty(), "{}", home.census().describe());
+    let waited = home.call(["wait", &sandbox, "stubborn", "--json"]).run();
+    assert_eq!(waited.json()["outcome"]["kind"], "stopped");
+    assert_eq!(home.call(["wait", &sandbox, "stubborn"]).run().code(), Some(143));
+}
+
+#[test]
+fn an_interrupt_reaches_the_command_and_a_second_one_ends_it() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+
+    let polite = home
+        .exec(&sandbox, ["sh", "-c", "trap 'echo bye; exit 5' INT; echo up; while :; do sleep 0.05; done"])
+        .start();
+    polite.wait_for(|output| output == b"up\n");
+    polite.signal(Signal::INT);
+    assert_eq!(polite.finish().expect_code(5).text(), "up\nbye\n");
+
+    let stubborn =
+        home.exec(&sandbox, ["sh", "-c", "trap '' INT TERM; echo up; while :; do sleep 0.05; done"]).start();
+    stubborn.wait_for(|output| output == b"up\n");
+    stubborn.signal(Signal::INT);
+    std::thread::sleep(Duration::from_millis(100));
+    stubborn.signal(Signal::INT);
+    assert_eq!(stubborn.finish().code(), Some(143));
+}
+
+#[test]
+fn the_operations_are_the_same_by_call() {
+    requires!(native);
+    let home = Home::new();
+    let call = |operation: &str, input: serde_json::Value| home.operation(operation, &input).succeed().json();
+
+    let opened = call("sandbox_open", serde_json::json!({"session_key": "by-call"}));
+    let id = &opened["sandbox_id"];
+    let written = call(
+        "sandbox_fs_write",
+        serde_json::json!({"sandbox_id": id, "path": "a/b.txt", "contents": "hello"}),
+    );
+    assert_eq!(written, serde_json::json!({"ok": true, "path": "/workspace/a/b.txt"}));
+    let ran = call("sandbox_exec", serde_json::json!({"sandbox_id": id, "cmd": ["cat", "a/b.txt"]}));
+    assert_eq!(
+        (&ran["stdout"], &ran["exit_code"], &ran["status"]),
+        (&"hello".into(), &0.into(), &"completed".into())
+    );
+    let read =
+        call("sandbox_fs_read", serde_json::json!({"sandbox_id": id, "path": "a/b.txt", "max_bytes": 2}));
+    assert_eq!(
+        (&read["contents"], &read["truncated"], &read["size_bytes"]),
+        (&"he".into(), &true.into(), &5.into())
+    );
+
+    let streamed =
+        call("sandbox_exec", serde_json::json!({"sandbox_id": id, "cmd": ["echo", "hi"], "stream": true}));
+    let exec = &streamed["exec_id"];
+    let waited = call(
+        "sandbox_exec_wait",
+        serde_json::json!({"sandbox_id": id, "exec_id": exec, "timeout_seconds": 10}),
+    );
+    assert_eq!((&waited["done"], &waited["exit_code"]), (&true.into(), &0.into()));
+    let output =
+        call("sandbox_exec_read", serde_json::json!({"sandbox_id": id, "exec_id": exec, "since_seq": 0}));
+    assert_eq!(output["chunks"], serde_json::json!([{"seq": 1, "stream": "stdout", "text": "hi\n"}]));
+    assert_eq!(output["done"], true);
+
+    assert_eq!(call("sandbox_close", serde_json::json!({"sandbox_id": id}))["ok"], true);
+    let one_shot = call(
+        "sandbox_run",
+        serde_json::json!({"runtime": "python", "code": "import sys; print(open('in.txt').read(), sys.argv[1:])",
+        "args": ["x"], "files": {"in.txt": "file"}, "timeout_seconds": 20}),
+    );
+    assert_eq!((&one_shot["ok"], &one_shot["stdout"]), (&true.into(), &"file ['x']\n".into()), "{one_shot}");
+}
+
+#[test]
+fn every_operation_has_a_schema() {
+    let home = Home::new();
+
+    let schemas = home.call(["call", "--schema"]).succeed();
+
+    for operation in [
+        "sandbox_run",
+        "sandbox_open",
+        "sandbox_exec",
+        "sandbox_exec_read",
+        "sandbox_exec_wait",
+        "sandbox_exec_stop",
+        "sandbox_exec_write",
+        "sandbox_fs_write",
+        "sandbox_fs_read",
+        "sandbox_fs_list",
+        "sandbox_fs_delete",
+        "sandbox_fs_stat",
+        "sandbox_fs_move",
+        "sandbox_close",
+        "sandbox_list",
+        "sandbox_get",
+        "sandbox_claim",
+        "sandbox_transfer",
+        "sandbox_release",
+    ] {
+        assert!(schemas.text().contains(operation), "no schema for {operation}");
+        home.call(["call", "--schema", operation]).succeed().json();
+    }
+}

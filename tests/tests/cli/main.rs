@@ -1,0 +1,12 @@
+//! The command line as a person or a script uses it, on the embedded backend.
+
+mod deadline;
+mod exec;
+mod exit_codes;
+mod files;
+mod follow;
+mod input;
+mod open;
+mod ownership;
+mod persistence;
+mod secrets;

@@ -1,0 +1,71 @@
+//! Session keys: any number of callers, one sandbox.
+
+use std::collections::BTreeSet;
+
+use coracle_tests::{Home, requires};
+
+#[test]
+fn twenty_processes_with_one_key_open_one_sandbox() {
+    requires!(native);
+    let home = Home::new();
+
+    let calls: Vec<_> = (0..20).map(|_| home.call(["open", "--key", "shared", "--json"]).start()).collect();
+    let opened: Vec<_> = calls.into_iter().map(|call| call.finish().expect_code(0).json()).collect();
+
+    let ids: BTreeSet<_> = opened.iter().map(|opened| opened["sandbox_id"].to_string()).collect();
+    let created = opened.iter().filter(|opened| opened["created"] == true).count();
+    assert_eq!((ids.len(), created), (1, 1), "{opened:?}");
+    assert_eq!(home.live().len(), 1);
+    assert_eq!(home.census().guests().len(), 1);
+}
+
+#[test]
+fn an_opened_sandbox_says_its_image_and_workdir() {
+    requires!(native);
+    let home = Home::new();
+
+    let opened = home.call(["open", "--json"]).succeed().json();
+
+    assert_eq!(opened["image"], "host");
+    assert_eq!(opened["workdir"], "/workspace");
+    assert_eq!(opened["created"], true);
+}
+
+#[test]
+fn a_key_is_free_again_after_close() {
+    requires!(native);
+    let home = Home::new();
+    let first = home.open_with(&["--key", "again"]);
+    assert_eq!(home.open_with(&["--key", "again"]), first);
+
+    home.call(["close", &first]).succeed();
+
+    assert_ne!(home.open_with(&["--key", "again"]), first);
+}
+
+#[test]
+fn the_key_of_another_run_is_not_an_open_door() {
+    requires!(native);
+    let home = Home::new();
+    let first = home.open_with(&["--key", "mine", "--run", "run_a"]);
+
+    let second = home.call(["open", "--key", "mine", "--run", "run_b", "--json"]).run();
+
+    // Either keys are the run's own, or the door says whose it is.
+    match second.code() {
+        Some(0) => assert_ne!(second.json()["sandbox_id"], first.as_str()),
+        _ => assert_eq!(second.error_kind(), "not_owner"),
+    }
+}
+
+#[test]
+fn without_json_open_prints_the_id_and_nothing_else() {
+    requires!(native);
+    let home = Home::new();
+
+    let opened = home.call(["open"]).succeed();
+
+    let id = opened.text().trim_end();
+    assert!(id.starts_with("sbx_") && !id.contains(char::is_whitespace), "{opened}");
+    home.exec(id, ["true"]).succeed();
+}

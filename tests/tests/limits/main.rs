@@ -1,0 +1,6 @@
+//! Limits hold, say so by type, and neither the machine nor coracle itself pays for what a command does.
+
+mod cpu;
+mod memory;
+mod output;
+mod pids;

@@ -1,0 +1,75 @@
+//! Debian packages, installed by name where that is possible, and what they are for.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::cargo;
+
+/// A package and why it is needed.
+pub struct Package {
+    pub name: &'static str,
+    pub why: &'static str,
+}
+
+/// What building and testing needs.
+pub const TEST: &[Package] = &[
+    Package { name: "gcc", why: "links every binary and compiles SQLite" },
+    Package { name: "libc6-dev", why: "the static C library the guest is linked with" },
+    Package { name: "python3", why: "the programs tests run in sandboxes" },
+    Package {
+        name: "util-linux",
+        why: "prlimit marks the processes of a test; setsid, mount and unshare are attacks",
+    },
+];
+
+/// What the benchmark compares with, beyond [`TEST`].
+pub const BENCH: &[Package] = &[
+    Package { name: "bubblewrap", why: "the peer of goals P1 and P2" },
+    Package { name: "crun", why: "the peer of goal P2" },
+];
+
+/// Installs what is missing. Where it cannot, says what is missing and goes on.
+pub fn install(packages: &[Package]) {
+    if !Path::new("/etc/debian_version").exists() {
+        return;
+    }
+    let missing: Vec<&Package> = packages.iter().filter(|package| !is_installed(package.name)).collect();
+    if missing.is_empty() {
+        return;
+    }
+    for package in &missing {
+        println!("Package `{}` is missing: {}.", package.name, package.why);
+    }
+    if !is_root() {
+        println!("Not root, so nothing is installed.");
+        return;
+    }
+    if let Err(error) = apt(&missing) {
+        println!("Could not install: {error:#}. Going on without.");
+    }
+}
+
+fn apt(packages: &[&Package]) -> anyhow::Result<()> {
+    let apt_get = || {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq").stdout(Stdio::null());
+        command
+    };
+    cargo::run(apt_get().arg("update"))?;
+    cargo::run(
+        apt_get()
+            .args(["install", "--yes", "--no-install-recommends"])
+            .args(packages.iter().map(|package| package.name)),
+    )
+}
+
+fn is_installed(name: &str) -> bool {
+    let query =
+        Command::new("dpkg-query").args(["--show", "--showformat=${db:Status-Status}", name]).output();
+    query.is_ok_and(|output| output.stdout == b"installed")
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}

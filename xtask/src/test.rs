@@ -1,0 +1,48 @@
+//! `cargo xtask test`: everything, and at the end what was skipped and why.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::{cargo, packages};
+
+/// Installs what the tests need, builds the binary they drive, runs them all.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let mut command = cargo::cargo(["test", "--workspace", "--no-fail-fast"]);
+    for argument in arguments {
+        match argument.as_str() {
+            "--full" => command.env("CORACLE_FULL", "1"),
+            flag if flag.starts_with('-') => {
+                bail!("unknown flag `{flag}`; `test` takes `--full` and a filter")
+            }
+            filter => command.arg(filter),
+        };
+    }
+    packages::install(packages::TEST);
+
+    cargo::run(&mut cargo::cargo(["build", "--package", "coracle"]))?;
+    let target = cargo::target_directory()?;
+    let skips = target.join("skipped-tests");
+    let _ = std::fs::remove_file(&skips);
+    let outcome =
+        cargo::run(command.env("CORACLE_BIN", target.join("debug/coracle")).env("CORACLE_SKIPS", &skips));
+    report(&skips);
+    outcome
+}
+
+/// Prints what the tests wrote down as they skipped: one line each, need, reason and test, parted by tabs.
+fn report(skips: &Path) {
+    let text = std::fs::read_to_string(skips).unwrap_or_default();
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (reason, test) in text.lines().filter_map(|line| line.rsplit_once('\t')) {
+        reasons.entry(reason).or_default().push(test);
+    }
+    if reasons.is_empty() {
+        println!("No test was skipped.");
+    }
+    for (reason, tests) in reasons {
+        println!("Skipped {} tests that need {}:", tests.len(), reason.replace('\t', ": "));
+        tests.iter().for_each(|test| println!("  {test}"));
+    }
+}

@@ -1,0 +1,63 @@
+//! Which crate may use which. The layout is only true as long as this holds.
+
+use serde_json::Value;
+
+/// Each crate and those of ours it may use. Tests of a crate may use any.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("coracle-wire", &[]),
+    ("coracle-sys", &[]),
+    ("coracle-guest", &["coracle-sys", "coracle-wire"]),
+    ("coracle-core", &[]),
+    ("coracle-workflow", &["coracle-core"]),
+    ("coracle-images", &["coracle-core", "coracle-sys"]),
+    ("coracle-stores", &["coracle-core"]),
+    ("coracle-engine", &["coracle-core", "coracle-wire", "coracle-workflow"]),
+    ("coracle-backends", &["coracle-core", "coracle-images", "coracle-sys", "coracle-wire"]),
+    ("coracle", &["coracle-backends", "coracle-core", "coracle-engine", "coracle-stores"]),
+    ("coracle-bench", &["coracle"]),
+    ("coracle-tests", &[]),
+    ("xtask", &[]),
+];
+
+/// Returns a complaint for each dependency that points the wrong way.
+pub fn check(metadata: &Value) -> Vec<String> {
+    let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    packages.iter().flat_map(check_package).collect()
+}
+
+fn check_package(package: &Value) -> Vec<String> {
+    let name = package["name"].as_str().unwrap_or_default();
+    let Some((_, allowed)) = ALLOWED.iter().find(|(crate_name, _)| *crate_name == name) else {
+        return vec![format!(
+            "crate `{name}` has no place in xtask/src/tidy/direction.rs; what does it forbid?"
+        )];
+    };
+    let dependencies = package["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ours =
+        dependencies.iter().filter(|dependency| dependency["kind"] != "dev" && !dependency["path"].is_null());
+    let names = ours.filter_map(|dependency| dependency["name"].as_str());
+    names
+        .filter(|dependency| !allowed.contains(dependency))
+        .map(|dependency| format!("crate `{name}` must not use `{dependency}` (ARCHITECTURE.md, direction)"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn core_may_not_use_the_engine_but_its_tests_may() {
+        let package = |kind: Value| {
+            json!({"packages": [{"name": "coracle-core", "dependencies": [
+                {"name": "serde", "kind": null, "path": null},
+                {"name": "coracle-engine", "kind": kind, "path": "../engine"},
+            ]}]})
+        };
+
+        assert_eq!(check(&package(Value::Null)).len(), 1);
+        assert_eq!(check(&package(json!("dev"))).len(), 0);
+    }
+}
