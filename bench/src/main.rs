@@ -20,6 +20,13 @@ fn main() -> Result<()> {
         return cases::apart::serve(std::env::args_os().skip(2));
     }
     let Some(arguments) = Arguments::parse(std::env::args().skip(1))? else { return Ok(()) };
+    let cpus = std::thread::available_parallelism()?.get() as f64;
+    if report::load() > cpus / 2.0 {
+        println!(
+            "The machine is busy (load {:.1} on {cpus} CPUs): the ratios below are not to be trusted.",
+            report::load()
+        );
+    }
     let workshop = tempfile::tempdir()?;
     let line_up = cases::assemble(workshop.path(), &arguments.filter)?;
     for (name, reason) in &line_up.absent {

@@ -71,7 +71,13 @@ fn document(measured: &Measured, verdicts: &[Verdict], absent: &[Absent]) -> Val
 fn machine() -> Value {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let cpus = std::thread::available_parallelism().map_or(0, |number| number.get());
-    json!({"kernel": read("/proc/sys/kernel/osrelease"), "cpus": cpus, "architecture": std::env::consts::ARCH})
+    json!({"kernel": read("/proc/sys/kernel/osrelease"), "cpus": cpus, "load": load(), "architecture": std::env::consts::ARCH})
+}
+
+/// Returns how many processes wanted a CPU in the last minute. More than there are CPUs, and the numbers are noise.
+pub fn load() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|minute| minute.parse().ok()).unwrap_or(0.0)
 }
 
 /// Returns the pace of `base` a pace is compared with: idle ones with the idle one.

@@ -222,3 +222,100 @@ impl std::error::Error for StillLent {
 fn bytes(path: &impl AsRef<OsStr>) -> Vec<u8> {
     path.as_ref().as_bytes().to_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use coracle_core::testing::{FakeBackend, FakeStore};
+    use coracle_core::{Claim, Kind, Policy, Store};
+    use coracle_engine::{CrashPoints, Engine, Parts};
+
+    use super::*;
+    use crate::SpecInput;
+    use crate::assemble::SystemClock;
+
+    fn run(name: &str) -> RunId {
+        name.parse().expect("a run id")
+    }
+
+    fn coracle() -> Coracle {
+        let store = FakeStore::new();
+        let backend = FakeBackend::new(store.instance().expect("a fake has an instance"));
+        let engine = Engine::new(Parts {
+            store: Arc::new(store),
+            backends: vec![Arc::new(backend)],
+            clock: Arc::new(SystemClock),
+            policy: Policy::default(),
+            boot: "boot".to_owned(),
+            crash: CrashPoints::default(),
+        });
+        Coracle { engine, caller: Caller { claim: Claim { run: run("run_a"), epoch: None } } }
+    }
+
+    #[test]
+    fn files_and_commands_share_the_sandbox() {
+        let sandbox = coracle().create(SpecInput::default()).expect("a sandbox");
+
+        sandbox.write_file("note", "kept\n").expect("written");
+        let shown = sandbox.exec(["cat", "note"]).expect("ran");
+
+        assert_eq!((shown.stdout.as_slice(), shown.progress.exit_code), (&b"kept\n"[..], Some(0)));
+        assert_eq!(sandbox.read_file("note").expect("read"), b"kept\n");
+        sandbox.close().expect("closed");
+    }
+
+    #[test]
+    fn a_lent_sandbox_comes_back_when_it_is_released_and_not_before() {
+        let ours = coracle();
+        let theirs = ours.acting_as(run("run_b"));
+        let sandbox = ours.create(SpecInput::default()).expect("a sandbox");
+        let (id, first) = (sandbox.id().clone(), sandbox.epoch());
+
+        let lent = sandbox.lend(run("run_b")).expect("lent");
+        let still = lent.take_back().expect_err("it is lent out");
+        assert_eq!(still.reason.kind, Kind::LentOut);
+        let borrowed = theirs.claim(&id).expect("the borrower owns it");
+        borrowed.exec(["true"]).expect("ran");
+        borrowed.release().expect("given back");
+        let back = still.lent.take_back().expect("it is back");
+
+        assert!(back.epoch() > first);
+        back.exec(["true"]).expect("ran");
+        back.close().expect("closed");
+    }
+
+    #[test]
+    fn a_handle_from_before_a_hand_over_is_refused_after_the_return() {
+        let ours = coracle();
+        let theirs = ours.acting_as(run("run_b"));
+        let old = ours.create(SpecInput::default()).expect("a sandbox");
+        let id = old.id().clone();
+        // What the compiler forbids one handle, a second one of the same tenure could still do.
+        let twin = ours.claim(&id).expect("the owner may claim");
+
+        twin.lend(run("run_b")).expect("lent");
+        theirs.claim(&id).expect("owned").release().expect("given back");
+        let refused = old.exec(["true"]).expect_err("the handle is stale");
+
+        assert_eq!(refused.kind, Kind::StaleEpoch);
+    }
+
+    #[test]
+    fn several_threads_use_one_sandbox_at_once() {
+        let sandbox = coracle().create(SpecInput::default()).expect("a sandbox");
+
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let sandbox = &sandbox;
+                scope.spawn(move || {
+                    let word = number.to_string();
+                    let echoed = sandbox.exec(["echo", word.as_str()]).expect("ran");
+                    assert_eq!(echoed.stdout, format!("{word}\n").into_bytes());
+                });
+            }
+        });
+
+        assert!(sandbox.idle().len() <= IDLE_MAX);
+    }
+}

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 
-use coracle_sys::spawn::{self, Failed, Parent, Slate};
+use coracle_sys::spawn::{self, Failed, Nest, Parent, Pointers};
 use coracle_sys::{capability, descriptors, identity, rustix, seccomp, terminal};
 use coracle_wire::Stage;
 use minicbor::{Decode, Encode};
@@ -96,10 +96,10 @@ pub fn run(socket: &UnixStream, confined: io::Result<()>, last_filter: &[u8], ca
     if (&*socket).write_all(&errno.to_le_bytes()).is_err() || errno != 0 {
         return;
     }
-    let Ok(slate) = Slate::new() else { return };
+    let Ok(nest) = Nest::new() else { return };
     while let Ok((payload, received)) = descriptors::receive(socket, ORDER_MAX) {
         let reply = match minicbor::decode::<Order>(&payload) {
-            Ok(order) => fork(&slate, &order, &received, last_filter, capabilities),
+            Ok(order) => fork(&nest, &order, &received, last_filter, capabilities),
             Err(_) => Err(Failed { stage: Stage::Prepare as u8, errno: rustix::io::Errno::INVAL.raw_os_error() }),
         };
         let mut bytes = [0; 9];
@@ -116,11 +116,11 @@ pub fn run(socket: &UnixStream, confined: io::Result<()>, last_filter: &[u8], ca
     }
 }
 
-fn fork(slate: &Slate, order: &Order, received: &[OwnedFd], last_filter: &[u8], capabilities: u64) -> Result<i32, Failed> {
+fn fork(nest: &Nest, order: &Order, received: &[OwnedFd], last_filter: &[u8], capabilities: u64) -> Result<i32, Failed> {
     let prepare = |errno: rustix::io::Errno| Failed { stage: Stage::Prepare as u8, errno: errno.raw_os_error() };
     let [stdin, stdout, stderr, cgroup] = received else { return Err(prepare(rustix::io::Errno::BADF)) };
     let program = Program::new(order).ok_or(prepare(rustix::io::Errno::INVAL))?;
-    let result = spawn::spawn(slate, Some(cgroup.as_fd()), Parent::Callers, || {
+    let result = spawn::spawn(nest, Some(cgroup.as_fd()), Parent::Callers, || {
         let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         become_command(order, &streams, last_filter, capabilities).err().unwrap_or_else(|| program.execute())
     });
@@ -149,27 +149,31 @@ fn become_command(order: &Order, streams: &[BorrowedFd<'_>; 3], last_filter: &[u
     spawn::close_from(3).map_err(at(Stage::Confine))
 }
 
-/// A program with its arguments in the form the kernel takes.
+/// A program with its arguments in the form the kernel takes, made before the fork: what a child allocates is never
+/// freed.
 struct Program {
     candidates: Vec<CString>,
-    argv: Vec<CString>,
-    env: Vec<CString>,
+    argv: Pointers,
+    env: Pointers,
 }
 
 impl Program {
     /// Returns `None` if a string holds a NUL byte.
     fn new(order: &Order) -> Option<Self> {
         let strings = |list: &[Vec<u8>]| list.iter().map(|text| CString::new(text.clone()).ok()).collect::<Option<Vec<_>>>();
-        Some(Self { candidates: strings(&order.candidates)?, argv: strings(&order.argv)?, env: strings(&order.env)? })
+        Some(Self {
+            candidates: strings(&order.candidates)?,
+            argv: Pointers::new(strings(&order.argv)?),
+            env: Pointers::new(strings(&order.env)?),
+        })
     }
 
     /// Tries the candidates in turn. Returns only if none could be executed.
     fn execute(&self) -> Failed {
-        let (argv, env) = (spawn::pointers(&self.argv), spawn::pointers(&self.env));
         let mut errno = rustix::io::Errno::NOENT.raw_os_error();
         for candidate in &self.candidates {
             let candidate: &CStr = candidate;
-            let error = spawn::execute(candidate, &argv, &env);
+            let error = spawn::execute(candidate, &self.argv, &self.env);
             let tried = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
             match tried {
                 // Not there: the next directory of the path may have it. What one may not execute is remembered.

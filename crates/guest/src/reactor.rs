@@ -86,6 +86,7 @@ impl Reactor {
         let setting = Setting {
             commands: plan.commands,
             devpts,
+            null: rustix::fs::open("/dev/null", rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())?,
             counters: crate::execs::Counters { memory: plan.memory_counter, pids: plan.pids_counter },
             env: plan.boot.env,
             workdir: plan.boot.workdir,

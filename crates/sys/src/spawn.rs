@@ -1,5 +1,6 @@
 //! Starting a process from a small, single-threaded one, into a cgroup, as a child of this one's parent.
 
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,31 +16,37 @@ pub enum Parent {
     Callers,
 }
 
-/// A word both sides of a fork see, for the child to say why it could not go on.
+/// What children are started with: a stack of their own, and a word in which one says why it could not go on.
+///
+/// A child runs in this process's memory until it has executed its program, as with `vfork`: copying the memory of
+/// even a small process costs as much as the rest of starting one.
 #[derive(Debug)]
-pub struct Slate(&'static AtomicU64);
+pub struct Nest {
+    word: &'static AtomicU64,
+    stack: *mut libc::c_void,
+}
 
-impl Slate {
-    /// Maps a page that stays shared with children.
+/// Enough for the few calls between fork and execution, with a page below it that faults.
+const STACK: usize = 128 << 10;
+const GUARD: usize = 64 << 10;
+
+impl Nest {
     pub fn new() -> io::Result<Self> {
-        // SAFETY: asks for a new anonymous mapping at an address of the kernel's choice.
-        let page = unsafe {
-            libc::mmap(std::ptr::null_mut(), size_of::<AtomicU64>(), libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
-        };
-        if page == libc::MAP_FAILED {
+        let word = map(size_of::<AtomicU64>(), libc::MAP_SHARED)?;
+        let stack = map(GUARD + STACK, libc::MAP_PRIVATE | libc::MAP_STACK)?;
+        // SAFETY: the range is the lowest part of the mapping made above, which nothing uses.
+        if unsafe { libc::mprotect(stack, GUARD, libc::PROT_NONE) } != 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the mapping is page-aligned, zeroed, large enough, never unmapped, and only ever read as an atomic.
-        Ok(Self(unsafe { &*page.cast::<AtomicU64>() }))
+        Ok(Self { word: unsafe { &*word.cast::<AtomicU64>() }, stack })
     }
+}
 
-    fn write(&self, value: u64) {
-        self.0.store(value, Ordering::SeqCst);
-    }
-
-    fn read(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
-    }
+fn map(length: usize, flags: i32) -> io::Result<*mut libc::c_void> {
+    // SAFETY: asks for a new anonymous mapping at an address of the kernel's choice.
+    let mapping = unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_ANONYMOUS, -1, 0) };
+    if mapping == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(mapping) }
 }
 
 /// Why a child did not come as far as its program.
@@ -52,14 +59,10 @@ pub struct Failed {
 
 /// Starts a child that runs `child`, in `cgroup` if one is given, and returns its pid once it runs its program.
 ///
-/// `child` returns only if it failed. The caller must be single-threaded: the child is a copy of this process, and a
-/// lock another thread held at that moment would stay locked in it.
-pub fn spawn(slate: &Slate, cgroup: Option<BorrowedFd<'_>>, parent: Parent, child: impl FnOnce() -> Failed) -> Result<i32, Failed> {
-    let mut arguments = libc::clone_args {
-        // With CLONE_VFORK we sleep until the child has executed its program or given up: no pipe needed to find out.
-        flags: libc::CLONE_VFORK as u64,
-        ..zeroed_arguments()
-    };
+/// `child` returns only if it failed, and keeps nothing it allocates. The caller must be single-threaded: it sleeps
+/// until the child has executed its program or given up, and nobody else may use the memory meanwhile.
+pub fn spawn<F: FnOnce() -> Failed>(nest: &Nest, cgroup: Option<BorrowedFd<'_>>, parent: Parent, child: F) -> Result<i32, Failed> {
+    let mut arguments = libc::clone_args { flags: libc::CLONE_VFORK as u64, ..zeroed_arguments() };
     match parent {
         // With CLONE_PARENT the new process ends with the signal its sibling, this process, was started with.
         Parent::Callers => arguments.flags |= libc::CLONE_PARENT as u64,
@@ -69,18 +72,80 @@ pub fn spawn(slate: &Slate, cgroup: Option<BorrowedFd<'_>>, parent: Parent, chil
         arguments.flags |= CLONE_INTO_CGROUP;
         arguments.cgroup = cgroup.as_raw_fd() as u64;
     }
-    slate.write(0);
-    match clone3(&arguments) {
+    nest.word.store(0, Ordering::SeqCst);
+    let mut task = Task { child: Some(child), word: nest.word };
+    match start(arguments, nest, &mut task) {
         Err(error) => Err(Failed { stage: 0, errno: error.raw_os_error().unwrap_or(libc::EIO) }),
-        Ok(0) => {
-            let failed = child();
-            slate.write(1 << 63 | u64::from(failed.stage) << 32 | failed.errno as u32 as u64);
-            exit(127)
-        }
-        Ok(pid) => match slate.read() {
+        Ok(pid) => match nest.word.load(Ordering::SeqCst) {
             0 => Ok(pid),
             said => Err(Failed { stage: (said >> 32) as u8, errno: said as u32 as i32 }),
         },
+    }
+}
+
+/// What the child is to do and where it says that it could not.
+struct Task<F> {
+    child: Option<F>,
+    word: &'static AtomicU64,
+}
+
+impl<F: FnOnce() -> Failed> Task<F> {
+    fn run(&mut self) -> ! {
+        if let Some(child) = self.child.take() {
+            let failed = child();
+            self.word.store(1 << 63 | u64::from(failed.stage) << 32 | u64::from(failed.errno as u32), Ordering::SeqCst);
+        }
+        exit(127)
+    }
+}
+
+/// Where the child begins, on its own stack.
+#[cfg(target_arch = "x86_64")]
+extern "C" fn begin<F: FnOnce() -> Failed>(task: *mut libc::c_void) -> ! {
+    // SAFETY: `start` passes a live, exclusive task of this very type; its owner sleeps until we are gone.
+    let task = unsafe { &mut *task.cast::<Task<F>>() };
+    task.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn start<F: FnOnce() -> Failed>(mut arguments: libc::clone_args, nest: &Nest, task: &mut Task<F>) -> io::Result<i32> {
+    arguments.flags |= libc::CLONE_VM as u64;
+    arguments.stack = nest.stack as u64 + GUARD as u64;
+    arguments.stack_size = STACK as u64;
+    let entry: extern "C" fn(*mut libc::c_void) -> ! = begin::<F>;
+    let result: i64;
+    // SAFETY: the arguments are a live `clone_args` naming a stack nobody uses. The child finds only registers of the
+    // parent; it takes `task` and `entry` from two the kernel preserves, aligns nothing (the top of the stack is
+    // aligned, as `call` expects) and never returns. The parent sleeps until the child has its own memory or is gone,
+    // and then sees the call return, with only the registers the kernel may change changed.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") libc::SYS_clone3 => result,
+            in("rdi") &raw const arguments,
+            in("rsi") size_of::<libc::clone_args>(),
+            in("r12") std::ptr::from_mut(task),
+            in("r13") entry,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    if result < 0 { Err(io::Error::from_raw_os_error(-result as i32)) } else { Ok(result as i32) }
+}
+
+/// Without the few instructions that make a child begin on another stack, it gets a copy of the memory instead.
+#[cfg(not(target_arch = "x86_64"))]
+fn start<F: FnOnce() -> Failed>(arguments: libc::clone_args, _: &Nest, task: &mut Task<F>) -> io::Result<i32> {
+    match clone3(&arguments)? {
+        0 => task.run(),
+        pid => Ok(pid),
     }
 }
 
@@ -108,19 +173,25 @@ pub fn exit(code: i32) -> ! {
 }
 
 /// Executes a program by path. Returns only on failure.
-pub fn execute(path: &std::ffi::CStr, argv: &[*const libc::c_char], envp: &[*const libc::c_char]) -> io::Error {
-    if argv.last().is_none_or(|last| !last.is_null()) || envp.last().is_none_or(|last| !last.is_null()) {
-        return io::ErrorKind::InvalidInput.into();
-    }
-    // SAFETY: both arrays end in a null pointer, checked above, and by contract of `pointers` hold pointers to
-    // terminated strings that outlive the call.
-    unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+pub fn execute(path: &CStr, argv: &Pointers, env: &Pointers) -> io::Error {
+    // SAFETY: both arrays end in a null pointer and hold pointers to terminated strings, which their owners, borrowed
+    // here, keep alive.
+    unsafe { libc::execve(path.as_ptr(), argv.pointers.as_ptr(), env.pointers.as_ptr()) };
     io::Error::last_os_error()
 }
 
-/// Returns the array `execve` wants: a pointer to each string, then a null.
-pub fn pointers(strings: &[std::ffi::CString]) -> Vec<*const libc::c_char> {
-    strings.iter().map(|string| string.as_ptr()).chain(std::iter::once(std::ptr::null())).collect()
+/// Strings as `execve` wants them: an array of pointers to them that ends in a null.
+#[derive(Debug)]
+pub struct Pointers {
+    _strings: Vec<CString>,
+    pointers: Vec<*const libc::c_char>,
+}
+
+impl Pointers {
+    pub fn new(strings: Vec<CString>) -> Self {
+        let pointers = strings.iter().map(|string| string.as_ptr()).chain(std::iter::once(std::ptr::null())).collect();
+        Self { _strings: strings, pointers }
+    }
 }
 
 /// Closes every descriptor from `first` on.
@@ -147,7 +218,7 @@ pub(crate) fn zeroed_arguments() -> libc::clone_args {
 
 /// The raw call, without a new stack: the child goes on where this returns 0, on a copy of this process's memory.
 pub(crate) fn clone3(arguments: &libc::clone_args) -> io::Result<i32> {
-    // SAFETY: `arguments` is a live `clone_args` of its stated size. CLONE_VM is never set by this crate, so the child
+    // SAFETY: `arguments` is a live `clone_args` of its stated size. callers never set CLONE_VM, so the child
     // has its own copy of the memory and returning twice is returning once in each process.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, std::ptr::from_ref(arguments), size_of::<libc::clone_args>()) };
     if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid as i32) }

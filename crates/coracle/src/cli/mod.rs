@@ -92,3 +92,51 @@ impl From<Global> for Flags {
         Self { home: global.home, run: global.run, epoch: global.epoch.map(Epoch) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split(' '))
+    }
+
+    #[test]
+    fn the_verbs_and_flags_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_flags_stand_before_or_after_the_verb() {
+        let before = parse("coracle --run run_a --epoch 3 --json ps").expect("valid").global;
+        let after = parse("coracle ps --run run_a --epoch 3 --json").expect("valid").global;
+
+        for global in [before, after] {
+            let run = global.run.as_ref().map(RunId::as_str);
+            assert_eq!((run, global.epoch, global.json), (Some("run_a"), Some(3), true));
+        }
+    }
+
+    #[test]
+    fn what_stands_behind_the_dashes_is_the_commands() {
+        let cli = parse("coracle exec sbx_1 -- gh --json --help").expect("valid");
+
+        assert!(!cli.global.json);
+    }
+
+    #[test]
+    fn a_command_may_be_any_bytes_and_an_id_may_not() {
+        let odd = || OsString::from_vec(vec![b'a', 0xff]);
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+
+        let command = Cli::try_parse_from([words(&["coracle", "run", "--"]), vec![odd()]].concat());
+        let id = Cli::try_parse_from([words(&["coracle", "show"]), vec![odd()]].concat());
+
+        assert!(command.is_ok());
+        assert!(id.is_err());
+    }
+}

@@ -7,7 +7,8 @@ use coracle_sys::rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use coracle_sys::rustix::io::{read, write};
 use coracle_sys::signal;
 
-/// One exec's leaf. Dropping it removes the leaf, if it is empty.
+/// One exec's leaf. It is used again for another exec once it is empty: making and removing one costs as much as
+/// forking. Dropping it removes the leaf, if it is empty.
 #[derive(Debug)]
 pub struct Leaf {
     parent: OwnedFd,

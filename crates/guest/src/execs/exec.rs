@@ -87,8 +87,8 @@ impl Exec {
         [self.kill_at, deadline].into_iter().flatten().min()
     }
 
-    /// Says how it ended, from how its leader did and what was done to it.
-    pub fn conclude(&mut self, exit: Result<i32, i32>, after: Reading) {
+    /// Says how it ended, from how its leader did and what was done to it. Returns its leaf.
+    pub fn conclude(&mut self, exit: Result<i32, i32>, after: Reading) -> Option<Leaf> {
         const KILLED: i32 = 9;
         if after.memory > self.before.memory {
             self.limits.push(LimitHit::Memory);
@@ -112,9 +112,9 @@ impl Exec {
             (None, Err(signal)) => Ending::Signalled(signal),
         };
         self.phase = Phase::Ended { ending, duration: self.started.elapsed() };
-        self.leaf = None;
         self.stdin = None;
         self.terminal = None;
+        self.leaf.take()
     }
 
     pub fn is_ended(&self) -> bool {

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use coracle_sys::rustix::fs::{Mode, OFlags};
 use coracle_sys::rustix::io::Errno;
 use coracle_sys::rustix::pipe::{PipeFlags, pipe_with};
 use coracle_sys::{rustix, terminal};
@@ -29,6 +28,8 @@ const PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 pub struct Setting {
     pub commands: OwnedFd,
     pub devpts: OwnedFd,
+    /// `/dev/null`, for those without input.
+    pub null: OwnedFd,
     pub counters: Counters,
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     pub workdir: Vec<u8>,
@@ -120,7 +121,8 @@ impl Execs {
             fault(FaultCode::Invalid, format!("there is no user `{name}` in the sandbox"))
         })?;
         let ends = self.open_streams(command).map_err(prepare("open the streams"))?;
-        let leaf = Leaf::new(self.setting.commands.as_fd(), serial).map_err(prepare("make a cgroup"))?;
+        let spare = self.lock().spare.pop();
+        let leaf = spare.map_or_else(|| Leaf::new(self.setting.commands.as_fd(), serial), Ok).map_err(prepare("make a cgroup"))?;
         let order = self.order(command, &user);
         let [stdin, stdout, stderr] = &ends.theirs;
         let streams = Streams { stdin: stdin.as_fd(), stdout: stdout.as_fd(), stderr: stderr.as_fd(), cgroup: leaf.directory() };
@@ -162,7 +164,7 @@ impl Execs {
                 rustix::io::ioctl_fionbio(&write, true)?;
                 (Some(Arc::new(write)), read)
             }
-            false => (None, rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?),
+            false => (None, self.setting.null.try_clone()?),
         };
         let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC)?;

@@ -10,6 +10,7 @@ use coracle_sys::rustix::io::Errno;
 use coracle_sys::signal::Ended;
 use coracle_wire::{Chunk, ExecState, ExecSummary, Fault, FaultCode, Stream};
 
+use super::cgroup::Leaf;
 use super::exec::{Cause, Exec, Phase};
 use super::start::Setting;
 use crate::forker::Forker;
@@ -20,6 +21,8 @@ pub(super) const RUNNING_MAX: usize = 256;
 const ENDED_MAX: usize = 1000;
 /// Output kept in all. The guest lives outside the sandbox's memory limit, so it bounds itself.
 const BUDGET: usize = 64 << 20;
+/// Leaves kept for the next execs.
+const SPARE_MAX: usize = 4;
 /// What one look at a pipe reads, so that one loud exec cannot keep the others waiting.
 const READ_MAX: usize = 256 << 10;
 
@@ -39,6 +42,8 @@ pub struct Table {
     pub(super) pipes: HashMap<u64, Pipe>,
     pub(super) serial: u64,
     pub(super) starting: usize,
+    /// Empty leaves of ended execs.
+    pub(super) spare: Vec<Leaf>,
     /// Leaders that ended before their start was written down.
     pub(super) unclaimed: HashMap<i32, Result<i32, i32>>,
 }
@@ -251,9 +256,10 @@ impl Table {
             }
         }
         if let Some(exec) = self.execs.get_mut(id) {
-            exec.conclude(exit, counters());
+            let leaf = exec.conclude(exit, counters());
             if !exec.keep_background {
                 self.pipes.retain(|_, pipe| pipe.exec != id);
+                self.spare.extend(leaf.filter(|_| self.spare.len() < SPARE_MAX));
             }
         }
         self.remember(id);

@@ -19,8 +19,9 @@ pub struct ProcessArgs {
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     /// Set an environment variable that is kept and shown nowhere
+    // Read later: clap repeats a value it cannot read, and somebody may have written the secret itself.
     #[arg(long, value_name = "NAME=FILE|env:VAR")]
-    secret: Vec<SecretSource>,
+    secret: Vec<String>,
     /// End it after this much time, as in 30s
     #[arg(long, value_name = "TIME", value_parser = span)]
     timeout: Option<Span>,
@@ -38,7 +39,11 @@ pub struct ProcessArgs {
 impl ProcessArgs {
     /// Returns the request, without a command yet. Reads the secrets.
     pub fn request(&self) -> Result<ExecRequest> {
-        let secrets = self.secret.iter().map(|secret| Ok((secret.name.clone(), secret.value()?)));
+        let secrets = self.secret.iter().map(|secret| {
+            let source: SecretSource = secret.parse()?;
+            let value = source.value()?;
+            Ok((source.name, value))
+        });
         let mut request = ExecRequest {
             cwd: self.cwd.clone(),
             secrets: Secrets(secrets.collect::<Result<_>>()?),
@@ -53,5 +58,37 @@ impl ProcessArgs {
             request.env.extend(coracle::config::terminal().map(|name| ("TERM".to_owned(), name)));
         }
         Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        process: ProcessArgs,
+    }
+
+    #[test]
+    fn a_secret_written_in_the_wrong_place_is_not_repeated() {
+        let line = Line::try_parse_from(["coracle", "--secret", "hunter2"]).expect("read later");
+
+        let refused = line.process.request().expect_err("no name");
+
+        assert!(!refused.to_json().to_string().contains("hunter2"));
+    }
+
+    #[test]
+    fn a_grace_of_zero_is_not_the_default() {
+        let line = Line::try_parse_from(["coracle", "--grace", "0", "--timeout", "200ms"]).expect("valid");
+
+        let request = line.process.request().expect("valid");
+
+        assert_eq!(request.grace, Some(std::time::Duration::ZERO));
+        assert_eq!(request.timeout, Some(std::time::Duration::from_millis(200)));
     }
 }

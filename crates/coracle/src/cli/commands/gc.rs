@@ -2,8 +2,8 @@
 
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
-use crate::cli::stdout;
 use crate::cli::stop::Stop;
+use crate::cli::{stderr, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {}
@@ -14,7 +14,7 @@ pub fn carry_out(context: &Context, Args {}: Args) -> Result<Exit, Stop> {
     match context.json {
         true => stdout::json(&report)?,
         false => {
-            report.trouble.iter().for_each(|trouble| crate::cli::stderr::warning(trouble));
+            report.trouble.iter().for_each(|trouble| stderr::warning(trouble));
             let removed = report.failed + report.lost + report.finished + report.swept + report.expired;
             stdout::line(&format!(
                 "removed {removed}, revived {}, quarantined {}, forgot {}",
