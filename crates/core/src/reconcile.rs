@@ -13,6 +13,9 @@ use crate::record::Record;
 /// How long an object without a record is kept for a person to look at.
 pub const QUARANTINE: Duration = Duration::from_secs(24 * 3600);
 
+/// How long a lost sandbox can be asked about before its record, and its session key, are let go.
+pub const LOST_KEPT: Duration = Duration::from_secs(3600);
+
 /// What a plan depends on besides records and objects.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
@@ -84,8 +87,8 @@ pub enum Reason {
 
 /// Decides what brings records and reality together; at most one action for each sandbox.
 ///
-/// Call it for one backend at a time, with all records of that backend, ended ones included, and only if its survey
-/// succeeded: silence of a backend is not absence. Read the records, then survey, then read the records again: a
+/// Call it for one backend at a time, with all live records of that backend and the ended ones of whatever was found,
+/// and only if its survey succeeded: silence of a backend is not absence. Read the records, then survey, then read the records again: a
 /// record comes before its object, so the second reading knows every object that was found. Pass that one, and add
 /// to `busy` what differs between the two: such a sandbox may have started after the survey.
 pub fn plan(records: &[Record], found: &[Found], facts: &Facts<'_>) -> Vec<Action> {
@@ -137,6 +140,7 @@ fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<
         State::Quarantined => {
             (facts.now.since(record.created_at) > facts.quarantine).then_some(Action::Expire { id })
         }
+        State::Lost if facts.now.since(record.updated_at) > LOST_KEPT => Some(Action::Expire { id }),
         State::Hibernated | State::Destroyed | State::Failed | State::Lost => {
             (presence != Presence::Nothing).then_some(Action::Sweep { id })
         }

@@ -60,7 +60,8 @@ pub trait Store: Send + Sync {
         decide: &mut dyn FnMut(Record) -> Result<Record>,
     ) -> Result<Record>;
 
-    /// Forgets ended records that changed last before `before`; returns how many.
+    /// Forgets ended records that changed last before `before`, and what dead holders of the right to work left behind;
+    /// returns how many records.
     fn forget(&self, before: crate::clock::Timestamp) -> Result<usize>;
 
     /// Takes the right to make or destroy this sandbox, waiting for whoever has it.

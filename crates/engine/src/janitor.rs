@@ -96,17 +96,28 @@ impl Engine {
         let before: BTreeMap<_, _> =
             self.records_of(backend)?.into_iter().map(|record| (record.id.clone(), record)).collect();
         let found = backend.survey()?;
-        let records = self.records_of(backend)?;
-        let moved = |record: &&Record| before.get(&record.id) != Some(record);
+        let mut records = self.records_of(backend)?;
+        self.add_ended(&mut records, &found)?;
+        let moved = |record: &&Record| !record.state.is_ended() && before.get(&record.id) != Some(record);
         let busy = records.iter().filter(moved).map(|record| record.id.clone()).collect();
         let actions = reconcile::plan(&records, &found, &self.facts(&busy));
         Ok(Survey { backend, records, found, actions })
     }
 
     fn records_of(&self, backend: &Arc<dyn Backend>) -> Result<Vec<Record>> {
-        let mut records = self.store().list(Which::All)?;
+        let mut records = self.store().list(Which::Live)?;
         records.retain(|record| record.backend == backend.name());
         Ok(records)
+    }
+
+    /// Adds the records of ended sandboxes that something was found of. Reading all ended ones would make a sweep
+    /// slower with everything that ever was.
+    fn add_ended(&self, records: &mut Vec<Record>, found: &[Found]) -> Result<()> {
+        let known: BTreeSet<_> = records.iter().map(|record| record.id.clone()).collect();
+        for object in found.iter().filter(|object| !known.contains(&object.sandbox)) {
+            records.extend(self.store().find(&object.sandbox)?);
+        }
+        Ok(())
     }
 
     fn facts<'a>(&'a self, busy: &'a BTreeSet<SandboxId>) -> Facts<'a> {

@@ -15,6 +15,8 @@ pub struct Launch<'a> {
     pub program: BorrowedFd<'a>,
     /// Its end of the boot socket. One byte on the other end lets it go on once its ids are mapped.
     pub boot: BorrowedFd<'a>,
+    /// The other end, which the new process has a copy of until it lets go.
+    pub boot_peer: BorrowedFd<'a>,
     /// `/dev/null`, for its standard streams.
     pub null: BorrowedFd<'a>,
     /// The directory of the v2 cgroup it is born in.
@@ -58,6 +60,9 @@ pub fn launch(launch: &Launch<'_>) -> io::Result<Launched> {
 /// or panics; every failure leaves by `exit`, which the host sees as the boot socket closing.
 fn child(launch: &Launch<'_>) -> ! {
     let boot = launch.boot.as_raw_fd();
+    // Or the wait below would not end when the host dies, nor would anything the host held open.
+    // SAFETY: takes a number; the descriptor's owner is in the other process.
+    unsafe { libc::close(launch.boot_peer.as_raw_fd()) };
     let mut go = 0u8;
     // SAFETY: `go` is a live byte the kernel writes to.
     if unsafe { libc::read(boot, (&raw mut go).cast(), 1) } != 1 {

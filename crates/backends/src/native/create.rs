@@ -61,7 +61,7 @@ fn make(native: &Native, order: &Order<'_>, image: &Host, group: &Group<'_>) -> 
     crash("native.create.cgroup");
     let listener = room.listen().map_err(at("make the guest's socket"))?;
     let (ours, theirs) = UnixStream::pair().map_err(at("make the boot socket"))?;
-    let (launched, commands) = start(native, group, theirs)?;
+    let (launched, commands) = start(native, group, &ours, theirs)?;
     crash("native.create.launched");
     let namespace = map_ids(launched.pid, base).map_err(at("map users"))?;
     (&ours).write_all(&[1]).map_err(at("start the guest"))?;
@@ -77,15 +77,21 @@ fn make(native: &Native, order: &Order<'_>, image: &Host, group: &Group<'_>) -> 
 }
 
 /// Launches the guest's process; it waits for its ids.
-fn start(native: &Native, group: &Group<'_>, boot: UnixStream) -> Result<(Launched, OwnedFd), Failure> {
+fn start(native: &Native, group: &Group<'_>, boot_peer: &UnixStream, boot: UnixStream) -> Result<(Launched, OwnedFd), Failure> {
     let program = program::open(&native.home.guest).map_err(at("open the guest's program"))?;
     let null = fs::File::options().read(true).write(true).open("/dev/null").map_err(at("open /dev/null"))?;
     let (cgroup, commands) = group.directories().map_err(at("open the cgroup"))?;
     let joins = group.guest_joins().map_err(at("open the guests' cgroup"))?;
     let joins: Vec<_> = joins.iter().map(AsFd::as_fd).collect();
-    let launched =
-        launch(&Launch { program: program.as_fd(), boot: boot.as_fd(), null: null.as_fd(), cgroup: cgroup.as_fd(), joins: &joins })
-            .map_err(at("make namespaces"))?;
+    let order = Launch {
+        program: program.as_fd(),
+        boot: boot.as_fd(),
+        boot_peer: boot_peer.as_fd(),
+        null: null.as_fd(),
+        cgroup: cgroup.as_fd(),
+        joins: &joins,
+    };
+    let launched = launch(&order).map_err(at("make namespaces"))?;
     Ok((launched, commands))
 }
 

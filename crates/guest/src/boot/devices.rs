@@ -36,7 +36,9 @@ pub fn build(plan: &Plan, new_root: BorrowedFd<'_>) -> Result<OwnedFd, Failure> 
         mount::attach_onto(device.as_fd(), target.as_fd()).map_err(Failure::at(&format!("mount /dev/{name}")))?;
     }
 
-    let devpts = mount::make("devpts", &[("ptmxmode", Some("0666")), ("mode", Some("0620"))], mount::plain() | Attributes::MOUNT_ATTR_NOEXEC)
+    // Terminals are devices: under `nodev` they could not be opened.
+    let attributes = Attributes::MOUNT_ATTR_NOSUID | Attributes::MOUNT_ATTR_NOEXEC;
+    let devpts = mount::make("devpts", &[("ptmxmode", Some("0666")), ("mode", Some("0620"))], attributes)
         .map_err(Failure::at("make /dev/pts"))?;
     root::attach(devpts.as_fd(), dev.as_fd(), "pts")?;
     let size = plan.boot.shm_bytes.to_string();

@@ -115,10 +115,29 @@ fn start(path: &[u8]) -> Result<(BorrowedFd<'static>, &[u8], Within), Fault> {
         return Err(Fault { code: FaultCode::Invalid, message, errno: None });
     }
     let Some(roots) = ROOTS.get() else { return Err(refused("open", path)(Errno::NODEV)) };
+    if leaves(path) {
+        let message = format!("`{}` leads out of the workspace", String::from_utf8_lossy(path));
+        return Err(Fault { code: FaultCode::File, message, errno: Some(Errno::XDEV.raw_os_error()) });
+    }
     Ok(match path.starts_with(b"/") {
         true => (roots.root.as_fd(), path, Within::Root),
         false => (roots.workspace.as_fd(), path, Within::Beneath),
     })
+}
+
+/// Tells whether a relative path leads out by its words alone. The kernel refuses those that lead out by links, but
+/// may say first that something on the way is missing.
+fn leaves(path: &[u8]) -> bool {
+    let mut depth = 0i32;
+    !path.starts_with(b"/")
+        && path.split(|byte| *byte == b'/').any(|name| {
+            depth += match name {
+                b"" | b"." => 0,
+                b".." => -1,
+                _ => 1,
+            };
+            depth < 0
+        })
 }
 
 fn check_filesystem(found: BorrowedFd<'_>, path: &[u8]) -> Result<(), Fault> {

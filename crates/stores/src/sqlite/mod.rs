@@ -93,6 +93,7 @@ impl Store for SqliteStore {
     }
 
     fn forget(&self, before: Timestamp) -> Result<usize> {
+        work::sweep(&self.home);
         self.connection().write(Durability::Process, "forget sandboxes", |transaction| {
             records::forget(transaction, before)
         })

@@ -14,6 +14,15 @@ use coracle_core::store::Work;
 
 use super::home;
 
+/// Removes the files that holders who died left behind.
+pub fn sweep(home: &Path) {
+    let entries = fs::read_dir(home.join("locks")).into_iter().flatten().flatten();
+    for id in entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+        // Letting go of a lock removes its file. One that cannot be taken is somebody's.
+        drop(Lock::attempt(home, &id));
+    }
+}
+
 /// A lock that is held.
 #[derive(Debug)]
 pub struct Lock {
