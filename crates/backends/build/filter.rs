@@ -9,21 +9,28 @@ use std::path::PathBuf;
 
 use libc::c_long;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Compare, SeccompCondition as Condition, SeccompFilter, SeccompRule,
-    TargetArch, sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Compare,
+    SeccompCondition as Condition, SeccompFilter, SeccompRule, TargetArch, sock_filter,
 };
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 pub fn build() {
     println!("cargo::rerun-if-changed=build");
-    let arch: TargetArch = std::env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets the architecture").as_str().try_into().expect("a known architecture");
+    let arch: TargetArch = std::env::var("CARGO_CFG_TARGET_ARCH")
+        .expect("cargo sets the architecture")
+        .as_str()
+        .try_into()
+        .expect("a known architecture");
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     // A call by another architecture's table would be read with the wrong numbers; the compiled program kills for that.
-    let commands = SeccompFilter::new(rules(), refused, SeccompAction::Allow, arch).expect("the rules are well formed");
+    let commands =
+        SeccompFilter::new(rules(), refused, SeccompAction::Allow, arch).expect("the rules are well formed");
     write("filter", commands);
     let no_clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-    let last = SeccompFilter::new(no_clone3, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32), arch).expect("the rule is well formed");
+    let last =
+        SeccompFilter::new(no_clone3, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32), arch)
+            .expect("the rule is well formed");
     write("last-filter", last);
 }
 
@@ -47,7 +54,10 @@ fn rules() -> Rules {
     rules.insert(libc::SYS_socketpair, vec![rule(vec![equal(0, libc::AF_UNIX as u64)])]);
     rules.insert(libc::SYS_clone, vec![rule(vec![no_namespaces()])]);
     rules.insert(libc::SYS_ioctl, vec![rule(vec![differs(1, libc::TIOCSTI), differs(1, TIOCLINUX)])]);
-    rules.insert(libc::SYS_personality, [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff].map(|flags| rule(vec![equal(0, flags)])).into());
+    rules.insert(
+        libc::SYS_personality,
+        [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff].map(|flags| rule(vec![equal(0, flags)])).into(),
+    );
     rules
 }
 

@@ -67,10 +67,14 @@ impl Native {
     /// Returns the layers of the image the spec names.
     fn image(&self, spec: &Spec) -> Result<Host> {
         if spec.image != host::NAME {
-            return Err(Error::new(Kind::ImageNotFound, format!("there is no image `{}`", spec.image.escape_debug()))
-                .hint("only `host`, the machine's own programs, is there so far"));
+            return Err(Error::new(
+                Kind::ImageNotFound,
+                format!("there is no image `{}`", spec.image.escape_debug()),
+            )
+            .hint("only `host`, the machine's own programs, is there so far"));
         }
-        host::prepare(&self.home.images).map_err(|error| Error::internal("could not prepare the `host` image", error))
+        host::prepare(&self.home.images)
+            .map_err(|error| Error::internal("could not prepare the `host` image", error))
     }
 
     fn group<'a>(&self, layout: &'a Layout, sandbox: &SandboxId) -> Group<'a> {
@@ -102,7 +106,8 @@ impl Backend for Native {
 
     fn connect(&self, sandbox: &SandboxId, _placement: &Placement) -> Result<UnixStream> {
         self.home.connect(sandbox).map_err(|error| {
-            let gone = matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused);
+            let gone =
+                matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused);
             let kind = if gone { Kind::NotFound } else { Kind::NotAvailable };
             Error::new(kind, format!("could not reach the guest of sandbox `{sandbox}`")).caused_by(error)
         })

@@ -17,7 +17,8 @@ fn native() -> Option<Subject> {
         return Some(Subject { backend, instance, spec: sample::spec(), keep: Box::new(home) });
     }
     let reason = probe.reason.unwrap_or_default();
-    let required = std::env::var("CORACLE_REQUIRE").is_ok_and(|needs| needs.split(',').any(|need| need == "native"));
+    let required =
+        std::env::var("CORACLE_REQUIRE").is_ok_and(|needs| needs.split(',').any(|need| need == "native"));
     assert!(!required, "the native backend is required and not available: {reason}");
     eprintln!("skipped: {reason}");
     None

@@ -18,7 +18,8 @@ use crate::forker::{self, Forker};
 pub use plan::{Plan, receive};
 
 /// What the guest itself may still do: act for other users, kill them, and get at their files.
-const GUEST_CAPABILITIES: u64 = bits(&[CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL, SETGID, SETUID, SETPCAP]);
+const GUEST_CAPABILITIES: u64 =
+    bits(&[CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL, SETGID, SETUID, SETPCAP]);
 const CHOWN: u32 = 0;
 const DAC_OVERRIDE: u32 = 1;
 const DAC_READ_SEARCH: u32 = 2;

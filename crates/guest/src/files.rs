@@ -23,9 +23,11 @@ pub use walk::Walk;
 
 /// Gives a file another name. Answered by `Done`.
 pub fn rename(from: &[u8], to: &[u8], overwrite: bool) -> Result<Reply, Fault> {
-    let (source, target) = (place::entry(from, place::Parents::Expect)?, place::entry(to, place::Parents::Make)?);
+    let (source, target) =
+        (place::entry(from, place::Parents::Expect)?, place::entry(to, place::Parents::Make)?);
     let flags = if overwrite { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-    renameat_with(&source.parent, &source.name, &target.parent, &target.name, flags).map_err(refused("move", from))?;
+    renameat_with(&source.parent, &source.name, &target.parent, &target.name, flags)
+        .map_err(refused("move", from))?;
     Ok(Reply::Done {})
 }
 

@@ -75,13 +75,18 @@ impl Forker {
 
     /// Starts a command and returns its pid once it runs its program.
     pub fn start(&self, order: &Order, streams: &Streams<'_>) -> Result<i32, NotStarted> {
-        self.ask(order, streams).map_err(|error| NotStarted { stage: Stage::Fork, errno: error.raw_os_error().unwrap_or(5) })?
+        self.ask(order, streams)
+            .map_err(|error| NotStarted { stage: Stage::Fork, errno: error.raw_os_error().unwrap_or(5) })?
     }
 
     fn ask(&self, order: &Order, streams: &Streams<'_>) -> io::Result<Result<i32, NotStarted>> {
         let payload = minicbor::to_vec(order).map_err(io::Error::other)?;
         let socket = self.socket.lock().map_err(|_| io::Error::other("the forker's socket is poisoned"))?;
-        descriptors::send(&socket, &payload, &[streams.stdin, streams.stdout, streams.stderr, streams.cgroup])?;
+        descriptors::send(
+            &socket,
+            &payload,
+            &[streams.stdin, streams.stdout, streams.stderr, streams.cgroup],
+        )?;
         let mut reply = [0; 9];
         (&*socket).read_exact(&mut reply)?;
         let [a, b, c, d, stage, e, f, g, h] = reply;
@@ -100,7 +105,9 @@ pub fn run(socket: &UnixStream, confined: io::Result<()>, last_filter: &[u8], ca
     while let Ok((payload, received)) = descriptors::receive(socket, ORDER_MAX) {
         let reply = match minicbor::decode::<Order>(&payload) {
             Ok(order) => fork(&nest, &order, &received, last_filter, capabilities),
-            Err(_) => Err(Failed { stage: Stage::Prepare as u8, errno: rustix::io::Errno::INVAL.raw_os_error() }),
+            Err(_) => {
+                Err(Failed { stage: Stage::Prepare as u8, errno: rustix::io::Errno::INVAL.raw_os_error() })
+            }
         };
         let mut bytes = [0; 9];
         match reply {
@@ -116,8 +123,15 @@ pub fn run(socket: &UnixStream, confined: io::Result<()>, last_filter: &[u8], ca
     }
 }
 
-fn fork(nest: &Nest, order: &Order, received: &[OwnedFd], last_filter: &[u8], capabilities: u64) -> Result<i32, Failed> {
-    let prepare = |errno: rustix::io::Errno| Failed { stage: Stage::Prepare as u8, errno: errno.raw_os_error() };
+fn fork(
+    nest: &Nest,
+    order: &Order,
+    received: &[OwnedFd],
+    last_filter: &[u8],
+    capabilities: u64,
+) -> Result<i32, Failed> {
+    let prepare =
+        |errno: rustix::io::Errno| Failed { stage: Stage::Prepare as u8, errno: errno.raw_os_error() };
     let [stdin, stdout, stderr, cgroup] = received else { return Err(prepare(rustix::io::Errno::BADF)) };
     let program = Program::new(order).ok_or(prepare(rustix::io::Errno::INVAL))?;
     let result = spawn::spawn(nest, Some(cgroup.as_fd()), Parent::Callers, || {
@@ -125,12 +139,21 @@ fn fork(nest: &Nest, order: &Order, received: &[OwnedFd], last_filter: &[u8], ca
         become_command(order, &streams, last_filter, capabilities).err().unwrap_or_else(|| program.execute())
     });
     // Nothing but the kernel's clone fails without naming a stage.
-    result.map_err(|failed| if failed.stage == 0 { Failed { stage: Stage::Fork as u8, ..failed } } else { failed })
+    result.map_err(
+        |failed| if failed.stage == 0 { Failed { stage: Stage::Fork as u8, ..failed } } else { failed },
+    )
 }
 
 /// Turns the fork into a command: its own session, its streams, its user, no rights.
-fn become_command(order: &Order, streams: &[BorrowedFd<'_>; 3], last_filter: &[u8], capabilities: u64) -> Result<(), Failed> {
-    let at = |stage: Stage| move |error: io::Error| Failed { stage: stage as u8, errno: error.raw_os_error().unwrap_or(5) };
+fn become_command(
+    order: &Order,
+    streams: &[BorrowedFd<'_>; 3],
+    last_filter: &[u8],
+    capabilities: u64,
+) -> Result<(), Failed> {
+    let at = |stage: Stage| {
+        move |error: io::Error| Failed { stage: stage as u8, errno: error.raw_os_error().unwrap_or(5) }
+    };
     rustix::process::setsid().map_err(io::Error::from).map_err(at(Stage::Confine))?;
     for (number, stream) in streams.iter().enumerate() {
         spawn::place(*stream, number as i32).map_err(at(Stage::Confine))?;
@@ -160,7 +183,9 @@ struct Program {
 impl Program {
     /// Returns `None` if a string holds a NUL byte.
     fn new(order: &Order) -> Option<Self> {
-        let strings = |list: &[Vec<u8>]| list.iter().map(|text| CString::new(text.clone()).ok()).collect::<Option<Vec<_>>>();
+        let strings = |list: &[Vec<u8>]| {
+            list.iter().map(|text| CString::new(text.clone()).ok()).collect::<Option<Vec<_>>>()
+        };
         Some(Self {
             candidates: strings(&order.candidates)?,
             argv: Pointers::new(strings(&order.argv)?),

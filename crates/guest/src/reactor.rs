@@ -53,7 +53,12 @@ impl Shared {
 
     /// Has a pipe drained from now on.
     pub fn watch(&self, token: u64, pipe: &OwnedFd) {
-        let _ = epoll::add(&self.events, pipe, epoll::EventData::new_u64(token + FIRST_PIPE), epoll::EventFlags::IN);
+        let _ = epoll::add(
+            &self.events,
+            pipe,
+            epoll::EventData::new_u64(token + FIRST_PIPE),
+            epoll::EventFlags::IN,
+        );
     }
 
     /// Makes the main thread look at its deadlines again.
@@ -86,7 +91,11 @@ impl Reactor {
         let setting = Setting {
             commands: plan.commands,
             devpts,
-            null: rustix::fs::open("/dev/null", rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())?,
+            null: rustix::fs::open(
+                "/dev/null",
+                rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
+                rustix::fs::Mode::empty(),
+            )?,
             counters: crate::execs::Counters { memory: plan.memory_counter, pids: plan.pids_counter },
             env: plan.boot.env,
             workdir: plan.boot.workdir,
@@ -115,7 +124,11 @@ impl Reactor {
             let Some(idle_left) = self.idle_left() else { break };
             let left = due.map_or(idle_left, |at| at.saturating_duration_since(now).min(idle_left));
             events.clear();
-            match epoll::wait(&self.shared.events, rustix::buffer::spare_capacity(&mut events), Some(&to_timespec(left))) {
+            match epoll::wait(
+                &self.shared.events,
+                rustix::buffer::spare_capacity(&mut events),
+                Some(&to_timespec(left)),
+            ) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => break,
             }

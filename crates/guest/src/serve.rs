@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use coracle_wire::{Answer, Decoder, Fault, FaultCode, Hello, Refusal, Reply, Request, VERSION_MAX, VERSION_MIN, Welcome};
+use coracle_wire::{
+    Answer, Decoder, Fault, FaultCode, Hello, Refusal, Reply, Request, VERSION_MAX, VERSION_MIN, Welcome,
+};
 
 use crate::reactor::Shared;
 
@@ -53,7 +55,9 @@ fn serve(stream: &UnixStream, shared: &Shared, crowded: bool) -> Option<()> {
         shared.touch();
         let reply = match coracle_wire::decode::<Request>(&payload) {
             Ok(request) => request::handle(shared, &mut begun, request).unwrap_or_else(Reply::Fault),
-            Err(error) => Reply::Fault(Fault { code: FaultCode::Unknown, message: error.to_string(), errno: None }),
+            Err(error) => {
+                Reply::Fault(Fault { code: FaultCode::Unknown, message: error.to_string(), errno: None })
+            }
         };
         shared.touch();
         connection.send(&reply)?;

@@ -23,7 +23,13 @@ pub struct User {
 /// needs no looking up.
 pub fn find(wanted: Option<&[u8]>) -> Option<User> {
     let Some(wanted) = wanted else {
-        return Some(User { uid: 0, gid: 0, groups: Vec::new(), name: Some("root".into()), home: Some("/root".into()) });
+        return Some(User {
+            uid: 0,
+            gid: 0,
+            groups: Vec::new(),
+            name: Some("root".into()),
+            home: Some("/root".into()),
+        });
     };
     let wanted = std::str::from_utf8(wanted).ok()?;
     let (user, group) = match wanted.split_once(':') {
@@ -46,10 +52,19 @@ fn lookup_user(user: &str, passwd: &str) -> Option<User> {
     let known = passwd.lines().filter_map(|line| {
         let fields: Vec<_> = line.split(':').collect();
         let [name, _, uid, gid, _, home, ..] = fields[..] else { return None };
-        Some(User { uid: uid.parse().ok()?, gid: gid.parse().ok()?, groups: Vec::new(), name: Some(name.into()), home: Some(home.into()) })
+        Some(User {
+            uid: uid.parse().ok()?,
+            gid: gid.parse().ok()?,
+            groups: Vec::new(),
+            name: Some(name.into()),
+            home: Some(home.into()),
+        })
     });
     let matches = |found: &User| found.name.as_deref() == Some(user) || number == Some(found.uid);
-    known.into_iter().find(matches).or_else(|| Some(User { uid: number?, gid: number?, groups: Vec::new(), name: None, home: None }))
+    known
+        .into_iter()
+        .find(matches)
+        .or_else(|| Some(User { uid: number?, gid: number?, groups: Vec::new(), name: None, home: None }))
 }
 
 fn lookup_group(group: &str, groups: &str) -> Option<u32> {
@@ -83,7 +98,8 @@ fn read(path: &str) -> String {
 mod tests {
     use super::*;
 
-    const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1001::/home/ada:/bin/sh\nbroken\nbig:x:99999999999:1::/:";
+    const PASSWD: &str =
+        "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1001::/home/ada:/bin/sh\nbroken\nbig:x:99999999999:1::/:";
 
     #[test]
     fn a_name_and_a_number_find_the_same_user() {

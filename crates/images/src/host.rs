@@ -30,7 +30,9 @@ pub struct Host {
 /// Finds the image, generating its tree under `store` if what it is made from has changed.
 pub fn prepare(store: &Path) -> io::Result<Host> {
     let shared: Vec<_> = PROGRAM_DIRECTORIES.into_iter().filter(|name| is_directory(name)).collect();
-    let links = PROGRAM_DIRECTORIES.into_iter().filter_map(|name| Some((name, std::fs::read_link(Path::new("/").join(name)).ok()?)));
+    let links = PROGRAM_DIRECTORIES
+        .into_iter()
+        .filter_map(|name| Some((name, std::fs::read_link(Path::new("/").join(name)).ok()?)));
     let skeleton = Skeleton { store, shared: &shared, links: links.collect() }.ensure()?;
     Ok(Host { skeleton, shared })
 }

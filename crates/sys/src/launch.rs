@@ -86,7 +86,12 @@ fn child(launch: &Launch<'_>) -> ! {
     let program = unsafe { libc::fcntl(launch.program.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 100) };
     // SAFETY: as above.
     let boot = unsafe { libc::fcntl(boot, libc::F_DUPFD_CLOEXEC, 100) };
-    for (source, number) in [(launch.null.as_raw_fd(), 0), (launch.null.as_raw_fd(), 1), (launch.null.as_raw_fd(), 2), (boot, BOOT_DESCRIPTOR)] {
+    for (source, number) in [
+        (launch.null.as_raw_fd(), 0),
+        (launch.null.as_raw_fd(), 1),
+        (launch.null.as_raw_fd(), 2),
+        (boot, BOOT_DESCRIPTOR),
+    ] {
         // SAFETY: takes numbers. `null` is 3 or above or one of 0 to 2 itself; placing it on itself is harmless.
         if unsafe { libc::dup2(source, number) } < 0 {
             exit(4);
@@ -95,7 +100,16 @@ fn child(launch: &Launch<'_>) -> ! {
     let argv = [c"guest".as_ptr(), std::ptr::null()];
     let envp = [std::ptr::null::<libc::c_char>()];
     // SAFETY: the path is a terminated empty string, both arrays end in a null pointer, all of it outlives the call.
-    unsafe { libc::syscall(libc::SYS_execveat, program, c"".as_ptr(), argv.as_ptr(), envp.as_ptr(), libc::AT_EMPTY_PATH) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            program,
+            c"".as_ptr(),
+            argv.as_ptr(),
+            envp.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        )
+    };
     exit(5)
 }
 

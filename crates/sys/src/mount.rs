@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::CWD;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
-    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
+    UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change,
+    move_mount, open_tree, unmount,
 };
 
 pub use rustix::mount::MountAttrFlags as Attributes;
@@ -33,7 +34,8 @@ pub fn copy(path: &std::path::Path) -> io::Result<OwnedFd> {
 
 /// Returns a detached copy of the mount a descriptor points at.
 pub fn copy_from(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     Ok(open_tree(descriptor, "", flags)?)
 }
 
@@ -42,7 +44,8 @@ pub fn set(mount: BorrowedFd<'_>, attributes: Attributes, ids: Option<BorrowedFd
     // `struct mount_attr`: set, clear, propagation, userns_fd.
     const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
     let idmap = if ids.is_some() { MOUNT_ATTR_IDMAP } else { 0 };
-    let request: [u64; 4] = [u64::from(attributes.bits()) | idmap, 0, 0, ids.map_or(0, |ids| ids.as_raw_fd() as u64)];
+    let request: [u64; 4] =
+        [u64::from(attributes.bits()) | idmap, 0, 0, ids.map_or(0, |ids| ids.as_raw_fd() as u64)];
     // SAFETY: the path is a terminated empty string, and `request` is a live `mount_attr` of its stated size; the
     // kernel reads both.
     let result = unsafe {

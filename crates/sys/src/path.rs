@@ -22,7 +22,13 @@ pub fn open(directory: BorrowedFd<'_>, path: &[u8], within: Within, flags: OFlag
         Within::Root => ResolveFlags::IN_ROOT,
     };
     loop {
-        match rustix::fs::openat2(directory, path, flags | OFlags::CLOEXEC, Mode::empty(), scope | ResolveFlags::NO_MAGICLINKS) {
+        match rustix::fs::openat2(
+            directory,
+            path,
+            flags | OFlags::CLOEXEC,
+            Mode::empty(),
+            scope | ResolveFlags::NO_MAGICLINKS,
+        ) {
             // The tree changed under the walk in a way that could have led outside; the kernel asks to try again.
             Err(Errno::AGAIN) => continue,
             result => return Ok(result?),

@@ -23,6 +23,7 @@ pub fn install(filter: &[u8]) -> io::Result<()> {
     let program = libc::sock_fprog { len: instructions.len() as u16, filter: instructions.as_mut_ptr() };
     // SAFETY: `program` points at `instructions`, alive until after the call, with its true length (the kernel's own
     // bound of 4096 instructions fits `u16`); the kernel copies it.
-    let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -73,7 +73,8 @@ pub fn reap() -> Option<Ended> {
     if pid <= 0 {
         return None;
     }
-    let exit = if libc::WIFEXITED(status) { Ok(libc::WEXITSTATUS(status)) } else { Err(libc::WTERMSIG(status)) };
+    let exit =
+        if libc::WIFEXITED(status) { Ok(libc::WEXITSTATUS(status)) } else { Err(libc::WTERMSIG(status)) };
     Some(Ended { pid, exit })
 }
 
@@ -81,5 +82,8 @@ pub fn reap() -> Option<Ended> {
 pub fn reap_descriptor(pidfd: &OwnedFd) {
     use std::os::fd::AsFd;
     let id = rustix::process::WaitId::PidFd(pidfd.as_fd());
-    let _ = rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOHANG);
+    let _ = rustix::process::waitid(
+        id,
+        rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOHANG,
+    );
 }

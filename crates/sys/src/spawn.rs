@@ -45,7 +45,16 @@ impl Nest {
 
 fn map(length: usize, flags: i32) -> io::Result<*mut libc::c_void> {
     // SAFETY: asks for a new anonymous mapping at an address of the kernel's choice.
-    let mapping = unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_ANONYMOUS, -1, 0) };
+    let mapping = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            length,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
     if mapping == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(mapping) }
 }
 
@@ -61,7 +70,12 @@ pub struct Failed {
 ///
 /// `child` returns only if it failed, and keeps nothing it allocates. The caller must be single-threaded: it sleeps
 /// until the child has executed its program or given up, and nobody else may use the memory meanwhile.
-pub fn spawn<F: FnOnce() -> Failed>(nest: &Nest, cgroup: Option<BorrowedFd<'_>>, parent: Parent, child: F) -> Result<i32, Failed> {
+pub fn spawn<F: FnOnce() -> Failed>(
+    nest: &Nest,
+    cgroup: Option<BorrowedFd<'_>>,
+    parent: Parent,
+    child: F,
+) -> Result<i32, Failed> {
     let mut arguments = libc::clone_args { flags: libc::CLONE_VFORK as u64, ..zeroed_arguments() };
     match parent {
         // With CLONE_PARENT the new process ends with the signal its sibling, this process, was started with.
@@ -93,7 +107,10 @@ impl<F: FnOnce() -> Failed> Task<F> {
     fn run(&mut self) -> ! {
         if let Some(child) = self.child.take() {
             let failed = child();
-            self.word.store(1 << 63 | u64::from(failed.stage) << 32 | u64::from(failed.errno as u32), Ordering::SeqCst);
+            self.word.store(
+                1 << 63 | u64::from(failed.stage) << 32 | u64::from(failed.errno as u32),
+                Ordering::SeqCst,
+            );
         }
         exit(127)
     }
@@ -108,7 +125,11 @@ extern "C" fn begin<F: FnOnce() -> Failed>(task: *mut libc::c_void) -> ! {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn start<F: FnOnce() -> Failed>(mut arguments: libc::clone_args, nest: &Nest, task: &mut Task<F>) -> io::Result<i32> {
+fn start<F: FnOnce() -> Failed>(
+    mut arguments: libc::clone_args,
+    nest: &Nest,
+    task: &mut Task<F>,
+) -> io::Result<i32> {
     arguments.flags |= libc::CLONE_VM as u64;
     arguments.stack = nest.stack as u64 + GUARD as u64;
     arguments.stack_size = STACK as u64;
@@ -142,7 +163,11 @@ fn start<F: FnOnce() -> Failed>(mut arguments: libc::clone_args, nest: &Nest, ta
 
 /// Without the few instructions that make a child begin on another stack, it gets a copy of the memory instead.
 #[cfg(not(target_arch = "x86_64"))]
-fn start<F: FnOnce() -> Failed>(arguments: libc::clone_args, _: &Nest, task: &mut Task<F>) -> io::Result<i32> {
+fn start<F: FnOnce() -> Failed>(
+    arguments: libc::clone_args,
+    _: &Nest,
+    task: &mut Task<F>,
+) -> io::Result<i32> {
     match clone3(&arguments)? {
         0 => task.run(),
         pid => Ok(pid),
@@ -189,7 +214,8 @@ pub struct Pointers {
 
 impl Pointers {
     pub fn new(strings: Vec<CString>) -> Self {
-        let pointers = strings.iter().map(|string| string.as_ptr()).chain(std::iter::once(std::ptr::null())).collect();
+        let pointers =
+            strings.iter().map(|string| string.as_ptr()).chain(std::iter::once(std::ptr::null())).collect();
         Self { _strings: strings, pointers }
     }
 }
@@ -220,6 +246,8 @@ pub(crate) fn zeroed_arguments() -> libc::clone_args {
 pub(crate) fn clone3(arguments: &libc::clone_args) -> io::Result<i32> {
     // SAFETY: `arguments` is a live `clone_args` of its stated size. callers never set CLONE_VM, so the child
     // has its own copy of the memory and returning twice is returning once in each process.
-    let pid = unsafe { libc::syscall(libc::SYS_clone3, std::ptr::from_ref(arguments), size_of::<libc::clone_args>()) };
+    let pid = unsafe {
+        libc::syscall(libc::SYS_clone3, std::ptr::from_ref(arguments), size_of::<libc::clone_args>())
+    };
     if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid as i32) }
 }

@@ -17,7 +17,10 @@ pub struct Pair {
 pub fn open(devpts: BorrowedFd<'_>) -> io::Result<Pair> {
     let controller = openat(devpts, "ptmx", OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
     rustix::pty::unlockpt(&controller)?;
-    let user = rustix::pty::ioctl_tiocgptpeer(&controller, rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY | rustix::pty::OpenptFlags::CLOEXEC)?;
+    let user = rustix::pty::ioctl_tiocgptpeer(
+        &controller,
+        rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY | rustix::pty::OpenptFlags::CLOEXEC,
+    )?;
     Ok(Pair { controller, user })
 }
 

@@ -77,7 +77,10 @@ fn lift(from: BorrowedFd<'_>, name: &CStr, to: BorrowedFd<'_>, serial: &mut u64)
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::EXIST) => continue,
             // A directory must be writable by us to be given another parent.
-            Err(Errno::ACCESS) => fchmod(openat(from, name, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?, Mode::RWXU)?,
+            Err(Errno::ACCESS) => fchmod(
+                openat(from, name, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?,
+                Mode::RWXU,
+            )?,
             Err(error) => return Err(error.into()),
         }
     }
@@ -88,8 +91,16 @@ fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     match openat(parent, name, flags, Mode::empty()) {
         Err(Errno::ACCESS) => {
             // Its owner took the permissions away; give them back, through a descriptor and not the name.
-            let path = openat(parent, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-            rustix::fs::chmod(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&path)), Mode::RWXU)?;
+            let path = openat(
+                parent,
+                name,
+                OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?;
+            rustix::fs::chmod(
+                format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&path)),
+                Mode::RWXU,
+            )?;
             Ok(openat(parent, name, flags, Mode::empty())?)
         }
         result => Ok(result?),

@@ -6,7 +6,11 @@ pub mod list {
     use minicbor::decode::{Decoder, Error};
     use minicbor::encode::{self, Encoder, Write};
 
-    pub fn encode<C, W: Write>(list: &[Vec<u8>], encoder: &mut Encoder<W>, _: &mut C) -> Result<(), encode::Error<W::Error>> {
+    pub fn encode<C, W: Write>(
+        list: &[Vec<u8>],
+        encoder: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), encode::Error<W::Error>> {
         encoder.array(list.len() as u64)?;
         list.iter().try_for_each(|bytes| encoder.bytes(bytes).map(drop))
     }
@@ -24,7 +28,11 @@ pub mod pairs {
 
     type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-    pub fn encode<C, W: Write>(pairs: &Pairs, encoder: &mut Encoder<W>, _: &mut C) -> Result<(), encode::Error<W::Error>> {
+    pub fn encode<C, W: Write>(
+        pairs: &Pairs,
+        encoder: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), encode::Error<W::Error>> {
         encoder.array(pairs.len() as u64)?;
         pairs.iter().try_for_each(|(name, value)| encoder.array(2)?.bytes(name)?.bytes(value).map(drop))
     }

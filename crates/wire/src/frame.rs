@@ -20,7 +20,9 @@ pub enum FrameError {
 impl std::fmt::Display for FrameError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::TooLong { announced } => write!(f, "frame of {announced} bytes is over the limit of {FRAME_MAX}"),
+            Self::TooLong { announced } => {
+                write!(f, "frame of {announced} bytes is over the limit of {FRAME_MAX}")
+            }
             Self::Malformed { reason } => write!(f, "malformed message: {reason}"),
         }
     }
@@ -31,7 +33,8 @@ impl std::error::Error for FrameError {}
 /// Returns the message as one frame, header included.
 pub fn encode<M: Encode<()>>(message: &M) -> Result<Vec<u8>, FrameError> {
     let mut frame = vec![0; HEADER_LEN];
-    minicbor::encode(message, &mut frame).map_err(|error| FrameError::Malformed { reason: error.to_string() })?;
+    minicbor::encode(message, &mut frame)
+        .map_err(|error| FrameError::Malformed { reason: error.to_string() })?;
     let payload = frame.len() - HEADER_LEN;
     if payload > FRAME_MAX {
         return Err(FrameError::TooLong { announced: payload });

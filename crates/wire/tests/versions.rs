@@ -1,7 +1,8 @@
 //! What version 1 looks like on the wire, for ever: guests that were started by an older coracle speak it.
 
 use coracle_wire::{
-    Answer, Body, Chunk, Command, Decoder, Ending, ExecState, FrameError, Hello, Reply, Request, Stream, Welcome, decode, encode, negotiate,
+    Answer, Body, Chunk, Command, Decoder, Ending, ExecState, FrameError, Hello, Reply, Request, Stream,
+    Welcome, decode, encode, negotiate,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -10,7 +11,10 @@ fn hex(bytes: &[u8]) -> String {
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<_> = hex.chars().filter(|digit| !digit.is_whitespace()).collect();
-    digits.chunks(2).map(|pair| u8::from_str_radix(&pair.iter().collect::<String>(), 16).expect("hex digits")).collect()
+    digits
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(&pair.iter().collect::<String>(), 16).expect("hex digits"))
+        .collect()
 }
 
 fn start() -> Request {
@@ -46,7 +50,8 @@ fn output() -> Reply {
 const HELLO: &str = "a3 00 01 01 01 02 42 abcd";
 const WELCOME: &str = "82 00 a3 00 01 01 07 02 18 2a";
 const START: &str = "a2 00 07 01 82 02 82 61 65 a8 00 82 44 6563686f 42 6869 01 81 82 41 41 41 31 02 80 05 19 03e8 06 19 07d0 07 f4 08 f4 0a 0a";
-const OUTPUT: &str = "82 04 82 81 a3 00 01 01 01 02 43 68690a a6 00 82 00 81 03 01 80 02 03 03 00 05 05 06 01";
+const OUTPUT: &str =
+    "82 04 82 81 a3 00 01 01 01 02 43 68690a a6 00 82 00 81 03 01 80 02 03 03 00 05 05 06 01";
 
 #[test]
 fn version_one_is_written_as_it_always_was() {

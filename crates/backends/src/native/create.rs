@@ -31,9 +31,12 @@ pub fn create(native: &Native, order: &Order<'_>) -> Result<Created> {
     let group = native.group(layout, order.sandbox);
     let made = make(native, order, &image, &group);
     made.map_err(|failure| {
-        let error = Error::new(Kind::StartFailed, format!("could not {} for sandbox `{}`", failure.attempted, order.sandbox))
-            .caused_by(failure.cause)
-            .hint("run `coracle doctor` to see what this machine offers");
+        let error = Error::new(
+            Kind::StartFailed,
+            format!("could not {} for sandbox `{}`", failure.attempted, order.sandbox),
+        )
+        .caused_by(failure.cause)
+        .hint("run `coracle doctor` to see what this machine offers");
         match destroy::destroy(native, order.sandbox) {
             Ok(()) => error,
             Err(left) => error.detail("left_behind", left.chain()),
@@ -55,7 +58,8 @@ fn at(attempted: &'static str) -> impl FnOnce(io::Error) -> Failure {
 fn make(native: &Native, order: &Order<'_>, image: &Host, group: &Group<'_>) -> Result<Created, Failure> {
     let crash = native.setting.crash;
     let base = ids::base(order.sandbox);
-    let room = native.home.make_room(order.sandbox, image.shared.len(), base).map_err(at("make a directory"))?;
+    let room =
+        native.home.make_room(order.sandbox, image.shared.len(), base).map_err(at("make a directory"))?;
     crash("native.create.directories");
     group.create(&fit::values(order.spec), base).map_err(at("make a cgroup"))?;
     crash("native.create.cgroup");
@@ -67,17 +71,30 @@ fn make(native: &Native, order: &Order<'_>, image: &Host, group: &Group<'_>) -> 
     (&ours).write_all(&[1]).map_err(at("start the guest"))?;
     crash("native.create.mapped");
     let layers = Layers::open(image, &room, namespace.as_fd())?;
-    send_plan(order, image, group, &Parts { ours: &ours, listener: &listener, layers: &layers, commands: commands.as_fd() })?;
+    send_plan(
+        order,
+        image,
+        group,
+        &Parts { ours: &ours, listener: &listener, layers: &layers, commands: commands.as_fd() },
+    )?;
     wait_until_ready(&ours).map_err(at("boot the guest"))?;
     crash("native.create.ready");
-    let profile = probe::observe(native.layout().map_err(|error| at("find cgroups")(io::Error::other(error)))?, launched.pid)
-        .map_err(at("see the walls stand"))?;
+    let profile = probe::observe(
+        native.layout().map_err(|error| at("find cgroups")(io::Error::other(error)))?,
+        launched.pid,
+    )
+    .map_err(at("see the walls stand"))?;
     native.children().insert(order.sandbox.clone(), launched.pidfd);
     Ok(Created { placement: Placement(serde_json::json!({"pid": launched.pid})), profile })
 }
 
 /// Launches the guest's process; it waits for its ids.
-fn start(native: &Native, group: &Group<'_>, boot_peer: &UnixStream, boot: UnixStream) -> Result<(Launched, OwnedFd), Failure> {
+fn start(
+    native: &Native,
+    group: &Group<'_>,
+    boot_peer: &UnixStream,
+    boot: UnixStream,
+) -> Result<(Launched, OwnedFd), Failure> {
     let program = program::open(&native.home.guest).map_err(at("open the guest's program"))?;
     let null = fs::File::options().read(true).write(true).open("/dev/null").map_err(at("open /dev/null"))?;
     let (cgroup, commands) = group.directories().map_err(at("open the cgroup"))?;
@@ -125,7 +142,8 @@ fn send_plan(order: &Order<'_>, image: &Host, group: &Group<'_>, parts: &Parts<'
     descriptors.push(parts.commands);
     descriptors.extend(parts.layers.shared());
     descriptors.extend(joins.iter().chain(&memory).chain(&pids).map(AsFd::as_fd));
-    descriptors::send(parts.ours, &payload[coracle_wire::HEADER_LEN..], &descriptors).map_err(at("send the boot plan"))
+    descriptors::send(parts.ours, &payload[coracle_wire::HEADER_LEN..], &descriptors)
+        .map_err(at("send the boot plan"))
 }
 
 /// Waits for the guest's word: a 1, or a 0 and what went wrong.

@@ -39,7 +39,8 @@ impl Home {
         private(&self.sandboxes)?;
         let path = self.sandboxes.join(sandbox.as_str());
         private(&path)?;
-        let names = (0..overlays).flat_map(|index| [format!("storage/upper-{index}"), format!("storage/work-{index}")]);
+        let names = (0..overlays)
+            .flat_map(|index| [format!("storage/upper-{index}"), format!("storage/work-{index}")]);
         let fixed = ["storage", "storage/upper", "storage/work", "workspace"].map(str::to_owned);
         for name in fixed.into_iter().chain(names) {
             let directory = path.join(name);
@@ -63,7 +64,9 @@ impl Home {
     pub fn list(&self) -> io::Result<Vec<SandboxId>> {
         match fs::read_dir(&self.sandboxes) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            entries => entries?.filter_map(|entry| entry.map(|entry| entry.file_name().to_str()?.parse().ok()).transpose()).collect(),
+            entries => entries?
+                .filter_map(|entry| entry.map(|entry| entry.file_name().to_str()?.parse().ok()).transpose())
+                .collect(),
         }
     }
 

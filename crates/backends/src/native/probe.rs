@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use coracle_core::backend::{Probe, Profile, Wall};
 use coracle_core::Result;
+use coracle_core::backend::{Probe, Profile, Wall};
 use coracle_sys::cgroup::{Controller, Layout};
 
 /// Namespaces by their names in `/proc/self/ns`.
@@ -22,14 +22,16 @@ const NAMESPACES: [(&str, &str); 7] = [
 /// Tells what can be enforced here, without making anything.
 pub fn probe(layout: Result<&Layout>) -> Probe {
     let root = is_root();
-    let supported: Vec<_> = NAMESPACES.iter().filter(|(_, name)| Path::new("/proc/self/ns").join(name).exists()).collect();
+    let supported: Vec<_> =
+        NAMESPACES.iter().filter(|(_, name)| Path::new("/proc/self/ns").join(name).exists()).collect();
     let reason = match (&layout, root) {
         (_, false) => Some("it needs root: running without comes with a later version".to_owned()),
         (Err(error), _) => Some(error.chain()),
         (Ok(_), true) if supported.len() < NAMESPACES.len() => Some("the kernel lacks namespaces".to_owned()),
         (Ok(_), true) => None,
     };
-    let mut walls: Vec<_> = NAMESPACES.iter().map(|wall| namespace(*wall, supported.contains(&wall))).collect();
+    let mut walls: Vec<_> =
+        NAMESPACES.iter().map(|wall| namespace(*wall, supported.contains(&wall))).collect();
     walls.extend(process_walls());
     walls.extend(layout.ok().into_iter().flat_map(limits));
     walls.extend(unenforced());
@@ -40,7 +42,8 @@ pub fn probe(layout: Result<&Layout>) -> Probe {
 /// and does not is an error: nothing must run there.
 pub fn observe(layout: &Layout, guest: i32) -> io::Result<Profile> {
     let children = fs::read_to_string(format!("/proc/{guest}/task/{guest}/children"))?;
-    let forker = children.split_whitespace().next().ok_or_else(|| io::Error::other("the guest has no forker"))?;
+    let forker =
+        children.split_whitespace().next().ok_or_else(|| io::Error::other("the guest has no forker"))?;
     let status = fs::read_to_string(format!("/proc/{forker}/status"))?;
     let expected = [("Seccomp:", "2"), ("NoNewPrivs:", "1")];
     for (field, value) in expected {
@@ -49,7 +52,10 @@ pub fn observe(layout: &Layout, guest: i32) -> io::Result<Profile> {
             return Err(io::Error::other(format!("{field} is {} and not {value}", line.unwrap_or("absent"))));
         }
     }
-    if status.lines().any(|line| line.strip_prefix("Uid:").is_some_and(|ids| ids.split_whitespace().any(|id| id == "0"))) {
+    if status
+        .lines()
+        .any(|line| line.strip_prefix("Uid:").is_some_and(|ids| ids.split_whitespace().any(|id| id == "0")))
+    {
         return Err(io::Error::other("it runs as the machine's root"));
     }
     let mut walls = Vec::with_capacity(16);
@@ -72,7 +78,12 @@ fn namespace((wall, _): (&str, &str), enforced: bool) -> Wall {
 }
 
 fn process_walls() -> [Wall; 3] {
-    let wall = |name: &str, how: &str| Wall { name: name.to_owned(), enforced: true, how: how.to_owned(), hint: None };
+    let wall = |name: &str, how: &str| Wall {
+        name: name.to_owned(),
+        enforced: true,
+        how: how.to_owned(),
+        hint: None,
+    };
     [
         wall("seccomp", "allow-list, socket families, no foreign ABI"),
         wall("no_new_privileges", "set before any command"),
@@ -87,7 +98,9 @@ fn limits(layout: &Layout) -> Vec<Wall> {
             name: controller.name().to_owned(),
             enforced: by.is_some(),
             how: by.unwrap_or("no cgroup tree has this controller").to_owned(),
-            hint: by.is_none().then(|| format!("mount or enable the `{}` cgroup controller", controller.name())),
+            hint: by
+                .is_none()
+                .then(|| format!("mount or enable the `{}` cgroup controller", controller.name())),
         }
     };
     Controller::ALL.into_iter().map(limit).collect()
@@ -95,7 +108,12 @@ fn limits(layout: &Layout) -> Vec<Wall> {
 
 /// What later versions enforce.
 fn unenforced() -> [Wall; 2] {
-    let wall = |name: &str, how: &str| Wall { name: name.to_owned(), enforced: false, how: how.to_owned(), hint: None };
+    let wall = |name: &str, how: &str| Wall {
+        name: name.to_owned(),
+        enforced: false,
+        how: how.to_owned(),
+        hint: None,
+    };
     [wall("disk", "not limited yet"), wall("landlock", "not used yet")]
 }
 

@@ -12,8 +12,12 @@ use super::Native;
 pub fn survey(native: &Native) -> Result<Vec<Found>> {
     let layout = native.layout()?;
     let parent = native.parent();
-    let mut sandboxes: BTreeSet<SandboxId> =
-        native.home.list().map_err(|error| Error::internal("could not list the sandboxes of this home", error))?.into_iter().collect();
+    let mut sandboxes: BTreeSet<SandboxId> = native
+        .home
+        .list()
+        .map_err(|error| Error::internal("could not list the sandboxes of this home", error))?
+        .into_iter()
+        .collect();
     let trees = layout.legacies().iter().map(|(_, root)| root.as_path()).chain([layout.unified()]);
     for tree in trees {
         sandboxes.extend(groups(&tree.join(&parent)));
@@ -29,9 +33,12 @@ fn groups(directory: &Path) -> Vec<SandboxId> {
 
 fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
     let group = native.group(native.layout()?, &sandbox);
-    let processes = group.is_populated().map_err(|error| Error::internal(format!("could not look at sandbox `{sandbox}`"), error))?;
+    let processes = group
+        .is_populated()
+        .map_err(|error| Error::internal(format!("could not look at sandbox `{sandbox}`"), error))?;
     let alive = processes && native.home.connect(&sandbox).is_ok();
-    let there = [("process", processes), ("cgroup", group.count() > 0), ("directory", native.home.has(&sandbox))];
+    let there =
+        [("process", processes), ("cgroup", group.count() > 0), ("directory", native.home.has(&sandbox))];
     let objects = there.into_iter().filter(|(_, there)| *there).map(|(name, _)| name.to_owned()).collect();
     Ok(Found { sandbox, alive, objects })
 }

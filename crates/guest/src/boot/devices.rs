@@ -20,9 +20,11 @@ const LINKS: [(&str, &str); 5] = [
 pub fn build(plan: &Plan, new_root: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
     let noexec = mount::plain() | Attributes::MOUNT_ATTR_NOEXEC;
     // The devices are mounts from the host's `/dev` and keep working under `nodev` of this one.
-    let dev = mount::make("tmpfs", &[("mode", Some("0755")), ("size", Some("64k"))], mount::plain()).map_err(Failure::at("make /dev"))?;
+    let dev = mount::make("tmpfs", &[("mode", Some("0755")), ("size", Some("64k"))], mount::plain())
+        .map_err(Failure::at("make /dev"))?;
     for name in DEVICES {
-        openat(&dev, name, OFlags::CREATE | OFlags::CLOEXEC, Mode::from_raw_mode(0o666)).map_err(Failure::at("make a device"))?;
+        openat(&dev, name, OFlags::CREATE | OFlags::CLOEXEC, Mode::from_raw_mode(0o666))
+            .map_err(Failure::at("make a device"))?;
     }
     for (name, target) in LINKS {
         symlinkat(target, &dev, name).map_err(Failure::at("make a link in /dev"))?;
@@ -32,8 +34,10 @@ pub fn build(plan: &Plan, new_root: BorrowedFd<'_>) -> Result<OwnedFd, Failure> 
     }
     root::attach(dev.as_fd(), new_root, "dev")?;
     for (name, device) in DEVICES.iter().zip(&plan.devices) {
-        let target = openat(&dev, *name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(Failure::at("find a device"))?;
-        mount::attach_onto(device.as_fd(), target.as_fd()).map_err(Failure::at(&format!("mount /dev/{name}")))?;
+        let target = openat(&dev, *name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .map_err(Failure::at("find a device"))?;
+        mount::attach_onto(device.as_fd(), target.as_fd())
+            .map_err(Failure::at(&format!("mount /dev/{name}")))?;
     }
 
     // Terminals are devices: under `nodev` they could not be opened.
@@ -42,8 +46,10 @@ pub fn build(plan: &Plan, new_root: BorrowedFd<'_>) -> Result<OwnedFd, Failure> 
         .map_err(Failure::at("make /dev/pts"))?;
     root::attach(devpts.as_fd(), dev.as_fd(), "pts")?;
     let size = plan.boot.shm_bytes.to_string();
-    let shm = mount::make("tmpfs", &[("mode", Some("1777")), ("size", Some(&size))], noexec).map_err(Failure::at("make /dev/shm"))?;
+    let shm = mount::make("tmpfs", &[("mode", Some("1777")), ("size", Some(&size))], noexec)
+        .map_err(Failure::at("make /dev/shm"))?;
     root::attach(shm.as_fd(), dev.as_fd(), "shm")?;
-    mount::set(dev.as_fd(), Attributes::MOUNT_ATTR_RDONLY, None).map_err(Failure::at("make /dev read-only"))?;
+    mount::set(dev.as_fd(), Attributes::MOUNT_ATTR_RDONLY, None)
+        .map_err(Failure::at("make /dev read-only"))?;
     Ok(devpts)
 }

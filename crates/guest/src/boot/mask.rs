@@ -10,7 +10,8 @@ use coracle_sys::rustix::io::Errno;
 use super::Failure;
 
 /// Files that read as empty.
-const EMPTY_FILES: [&str; 7] = ["interrupts", "kcore", "keys", "latency_stats", "sched_debug", "timer_list", "kmsg"];
+const EMPTY_FILES: [&str; 7] =
+    ["interrupts", "kcore", "keys", "latency_stats", "sched_debug", "timer_list", "kmsg"];
 /// Directories that are empty.
 const EMPTY_DIRECTORIES: [&str; 3] = ["acpi", "asound", "scsi"];
 /// What may be read but not written.
@@ -19,9 +20,14 @@ const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 /// Covers them. `/proc` is freshly mounted by us, so its names are the kernel's.
 pub fn apply() -> Result<(), Failure> {
     // A command that could make user namespaces would hold every capability there. Belt to the filter's braces.
-    std::fs::write("/proc/sys/user/max_user_namespaces", "0").map_err(Failure::at("forbid user namespaces"))?;
-    let empty = mount::make("tmpfs", &[("mode", Some("0555")), ("size", Some("4k"))], mount::plain() | Attributes::MOUNT_ATTR_RDONLY)
-        .map_err(Failure::at("make an empty directory"))?;
+    std::fs::write("/proc/sys/user/max_user_namespaces", "0")
+        .map_err(Failure::at("forbid user namespaces"))?;
+    let empty = mount::make(
+        "tmpfs",
+        &[("mode", Some("0555")), ("size", Some("4k"))],
+        mount::plain() | Attributes::MOUNT_ATTR_RDONLY,
+    )
+    .map_err(Failure::at("make an empty directory"))?;
     for name in EMPTY_FILES {
         let copy = || {
             let device = openat(CWD, "/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -35,7 +41,11 @@ pub fn apply() -> Result<(), Failure> {
     for name in READ_ONLY {
         cover(name, || {
             let copy = mount::copy(format!("/proc/{name}").as_ref())?;
-            mount::set(copy.as_fd(), mount::plain() | Attributes::MOUNT_ATTR_RDONLY | Attributes::MOUNT_ATTR_NOEXEC, None)?;
+            mount::set(
+                copy.as_fd(),
+                mount::plain() | Attributes::MOUNT_ATTR_RDONLY | Attributes::MOUNT_ATTR_NOEXEC,
+                None,
+            )?;
             Ok(copy)
         })?;
     }

@@ -37,9 +37,14 @@ pub struct Plan {
 
 /// Receives the plan.
 pub fn receive(socket: &UnixStream) -> Result<Plan, Failure> {
-    let (payload, descriptors) = descriptors::receive(socket, PLAN_MAX).map_err(Failure::at("receive the boot plan"))?;
-    let boot: Boot = coracle_wire::decode(&payload).map_err(io::Error::other).map_err(Failure::at("read the boot plan"))?;
-    sort(boot, descriptors).ok_or_else(|| Failure::at("sort the boot descriptors")(io::Error::from(io::ErrorKind::UnexpectedEof)))
+    let (payload, descriptors) =
+        descriptors::receive(socket, PLAN_MAX).map_err(Failure::at("receive the boot plan"))?;
+    let boot: Boot = coracle_wire::decode(&payload)
+        .map_err(io::Error::other)
+        .map_err(Failure::at("read the boot plan"))?;
+    sort(boot, descriptors).ok_or_else(|| {
+        Failure::at("sort the boot descriptors")(io::Error::from(io::ErrorKind::UnexpectedEof))
+    })
 }
 
 fn sort(boot: Boot, descriptors: Vec<OwnedFd>) -> Option<Plan> {

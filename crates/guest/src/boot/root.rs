@@ -21,11 +21,19 @@ pub fn build(plan: &Plan) -> Result<OwnedFd, Failure> {
     mount::attach(root.as_fd(), "root").map_err(Failure::at("attach the root"))?;
     for (index, (name, lower)) in plan.boot.overlays.iter().zip(&plan.overlays).enumerate() {
         bring(lower.as_fd(), &format!("lower-{index}"))?;
-        let layer = overlay(&format!("lower-{index}"), &format!("storage/upper-{index}"), &format!("storage/work-{index}"))?;
+        let layer = overlay(
+            &format!("lower-{index}"),
+            &format!("storage/upper-{index}"),
+            &format!("storage/work-{index}"),
+        )?;
         attach(layer.as_fd(), root.as_fd(), name)?;
     }
-    let proc = mount::make("proc", &[("hidepid", Some("invisible"))], mount::plain() | Attributes::MOUNT_ATTR_NOEXEC)
-        .map_err(Failure::at("make /proc"))?;
+    let proc = mount::make(
+        "proc",
+        &[("hidepid", Some("invisible"))],
+        mount::plain() | Attributes::MOUNT_ATTR_NOEXEC,
+    )
+    .map_err(Failure::at("make /proc"))?;
     attach(proc.as_fd(), root.as_fd(), "proc")?;
     let devpts = devices::build(plan, root.as_fd())?;
     attach(plan.workspace.as_fd(), root.as_fd(), "workspace")?;
@@ -39,7 +47,9 @@ pub fn build(plan: &Plan) -> Result<OwnedFd, Failure> {
 
 /// Refuses to go on if the machine's root can still be reached from ours.
 fn check_nothing_is_behind() -> Result<(), Failure> {
-    let identity = |path: &str| stat(path).map(|found| (found.st_dev, found.st_ino)).map_err(Failure::at("look behind the root"));
+    let identity = |path: &str| {
+        stat(path).map(|found| (found.st_dev, found.st_ino)).map_err(Failure::at("look behind the root"))
+    };
     match identity("/")? == identity("/..")? {
         true => Ok(()),
         false => Err(Failure::at("leave the machine's root")(Errno::BUSY)),
@@ -50,7 +60,9 @@ fn check_nothing_is_behind() -> Result<(), Failure> {
 /// way there are refused.
 pub fn attach(layer: BorrowedFd<'_>, root: BorrowedFd<'_>, name: &str) -> Result<(), Failure> {
     let target = match open_target(root, name) {
-        Err(Errno::NOENT) => mkdirat(root, name, Mode::from_raw_mode(0o755)).and_then(|()| open_target(root, name)),
+        Err(Errno::NOENT) => {
+            mkdirat(root, name, Mode::from_raw_mode(0o755)).and_then(|()| open_target(root, name))
+        }
         target => target,
     };
     let target = target.map_err(Failure::at(&format!("find /{name} in the image")))?;
@@ -65,7 +77,8 @@ fn open_target(root: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
 /// Covers a directory every machine has with a small filesystem to put layers in. It goes away with the old root; on
 /// the root itself it would go away in its stead, and leave the machine's files behind `/..`.
 fn enter_scratch() -> Result<(), Failure> {
-    let scratch = mount::make("tmpfs", &[("mode", Some("0700")), ("size", Some("1m"))], mount::plain()).map_err(Failure::at("make a scratch mount"))?;
+    let scratch = mount::make("tmpfs", &[("mode", Some("0700")), ("size", Some("1m"))], mount::plain())
+        .map_err(Failure::at("make a scratch mount"))?;
     mount::attach(scratch.as_fd(), "/dev").map_err(Failure::at("attach the scratch mount"))?;
     fchdir(&scratch).map_err(Failure::at("enter the scratch mount"))
 }

@@ -1,5 +1,6 @@
 //! The leaf cgroup of one exec: where its processes are born, counted and killed, whatever they do to get away.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -14,6 +15,7 @@ pub struct Leaf {
     parent: OwnedFd,
     name: String,
     directory: OwnedFd,
+    killed: Cell<bool>,
 }
 
 impl Leaf {
@@ -21,7 +23,7 @@ impl Leaf {
         let name = format!("exec-{serial}");
         mkdirat(commands, &name, Mode::from_raw_mode(0o755))?;
         let directory = openat(commands, &name, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { parent: commands.try_clone_to_owned()?, name, directory })
+        Ok(Self { parent: commands.try_clone_to_owned()?, name, directory, killed: Cell::new(false) })
     }
 
     pub fn directory(&self) -> BorrowedFd<'_> {
@@ -33,9 +35,17 @@ impl Leaf {
         self.contents("cgroup.events").is_none_or(|events| !events.lines().any(|line| line == "populated 0"))
     }
 
+    /// Tells whether another exec may be born in it. The kernel kills whoever is forked into a group that was killed,
+    /// however long ago.
+    pub fn is_reusable(&self) -> bool {
+        !self.killed.get()
+    }
+
     /// Kills every process in it at once.
     pub fn kill(&self) {
-        let killed = openat(&self.directory, "cgroup.kill", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).and_then(|file| write(&file, b"1"));
+        self.killed.set(true);
+        let killed = openat(&self.directory, "cgroup.kill", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+            .and_then(|file| write(&file, b"1"));
         if killed.is_err() {
             // A kernel before 5.14: processes are killed one by one, and again at the next look.
             self.signal(coracle_sys::rustix::process::Signal::KILL.as_raw());
@@ -44,7 +54,12 @@ impl Leaf {
 
     /// Sends a signal to every process in it now.
     pub fn signal(&self, number: i32) {
-        for pid in self.contents("cgroup.procs").iter().flat_map(|text| text.lines()).filter_map(|line| line.parse().ok()) {
+        for pid in self
+            .contents("cgroup.procs")
+            .iter()
+            .flat_map(|text| text.lines())
+            .filter_map(|line| line.parse().ok())
+        {
             // It may have ended meanwhile; its number cannot have been given away, since only we reap.
             let _ = signal::send(pid, number);
         }

@@ -24,8 +24,13 @@ pub enum Phase {
     Starting,
     Running,
     /// The leader has ended; what it left behind is dying.
-    Clearing { exit: Result<i32, i32> },
-    Ended { ending: Ending, duration: Duration },
+    Clearing {
+        exit: Result<i32, i32>,
+    },
+    Ended {
+        ending: Ending,
+        duration: Duration,
+    },
 }
 
 /// One exec.
@@ -80,7 +85,10 @@ impl Exec {
             }
             self.kill_at = Some(now + Duration::from_millis(5));
         }
-        if self.cause.is_none() && self.deadline.is_some_and(|at| at <= now) && matches!(self.phase, Phase::Running) {
+        if self.cause.is_none()
+            && self.deadline.is_some_and(|at| at <= now)
+            && matches!(self.phase, Phase::Running)
+        {
             self.stop(Cause::Deadline, self.grace, now);
         }
         let deadline = self.deadline.filter(|_| self.cause.is_none());

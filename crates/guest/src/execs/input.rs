@@ -55,7 +55,11 @@ impl Execs {
         let table = self.lock();
         let found = table.execs.get(exec).ok_or_else(|| unknown(exec))?;
         if !(1..=64).contains(&number) {
-            return Err(Fault { code: FaultCode::Invalid, message: format!("{number} is not a signal"), errno: None });
+            return Err(Fault {
+                code: FaultCode::Invalid,
+                message: format!("{number} is not a signal"),
+                errno: None,
+            });
         }
         if matches!(found.phase, Phase::Running) {
             // The leader is not reaped while we hold the table, so the group is its own.

@@ -66,7 +66,10 @@ impl Spool {
             false => (&mut self.tail, &mut self.tail_cost),
         };
         let open = chunks.back_mut().filter(|last| {
-            last.stream == stream && last.seq == self.last_seq && last.seq > self.delivered && last.data.len() + piece.len() <= CHUNK_MAX
+            last.stream == stream
+                && last.seq == self.last_seq
+                && last.seq > self.delivered
+                && last.data.len() + piece.len() <= CHUNK_MAX
         });
         if let Some(last) = open {
             last.data.extend_from_slice(piece);
@@ -129,7 +132,10 @@ impl Spool {
     }
 
     pub fn has_after(&self, since: u64) -> bool {
-        self.last_seq > since && [&self.head, &self.tail].iter().any(|chunks| chunks.back().is_some_and(|chunk| chunk.seq > since))
+        self.last_seq > since
+            && [&self.head, &self.tail]
+                .iter()
+                .any(|chunks| chunks.back().is_some_and(|chunk| chunk.seq > since))
     }
 
     /// Returns how much memory is kept.
@@ -176,7 +182,10 @@ mod tests {
         spool.push(Stream::Stderr, b"bad", LIMIT);
 
         let chunks = kept(&mut spool);
-        assert_eq!(chunks.iter().map(|chunk| (chunk.seq, chunk.data.as_slice())).collect::<Vec<_>>(), [(1, b"one two".as_slice()), (2, b"bad")]);
+        assert_eq!(
+            chunks.iter().map(|chunk| (chunk.seq, chunk.data.as_slice())).collect::<Vec<_>>(),
+            [(1, b"one two".as_slice()), (2, b"bad")]
+        );
         assert_eq!(spool.bytes(), (7, 3));
         assert_eq!(spool.truncation(), None);
     }
@@ -237,7 +246,10 @@ mod tests {
 
         spool.clear();
 
-        assert_eq!(spool.truncation().map(|dropped| (dropped.from, dropped.to, dropped.bytes)), Some((1, spool.last_seq(), 100_000)));
+        assert_eq!(
+            spool.truncation().map(|dropped| (dropped.from, dropped.to, dropped.bytes)),
+            Some((1, spool.last_seq(), 100_000))
+        );
         assert!(spool.read(0, 10).is_empty());
     }
 }

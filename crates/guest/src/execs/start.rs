@@ -47,7 +47,13 @@ struct Ends {
 impl Execs {
     /// Starts the command, unless an exec of this id was started before. Returns whether it was. `watch` is called
     /// with each new pipe, to have it drained.
-    pub fn start(&self, epoch: u64, id: &str, command: &Command, watch: impl Fn(u64, &OwnedFd)) -> Result<bool, Fault> {
+    pub fn start(
+        &self,
+        epoch: u64,
+        id: &str,
+        command: &Command,
+        watch: impl Fn(u64, &OwnedFd),
+    ) -> Result<bool, Fault> {
         check(id, command)?;
         let fingerprint = self.setting.hasher.hash_one(command);
         let serial = match self.reserve(epoch, id, command, fingerprint)? {
@@ -70,13 +76,23 @@ impl Execs {
     }
 
     /// Takes the id. Returns `None` if the same command has it already, once that one is started.
-    fn reserve(&self, epoch: u64, id: &str, command: &Command, fingerprint: u64) -> Result<Option<u64>, Fault> {
+    fn reserve(
+        &self,
+        epoch: u64,
+        id: &str,
+        command: &Command,
+        fingerprint: u64,
+    ) -> Result<Option<u64>, Fault> {
         let taken = self.wait_until(Duration::from_secs(30), |table, _| match table.execs.get(id) {
-            Some(exec) if exec.fingerprint != fingerprint => Some(Err(fault(FaultCode::Conflict, format!("exec `{id}` is another command")))),
+            Some(exec) if exec.fingerprint != fingerprint => {
+                Some(Err(fault(FaultCode::Conflict, format!("exec `{id}` is another command"))))
+            }
             // Someone is starting it right now; whether that succeeds decides what we are to do.
             Some(Exec { phase: Phase::Starting, .. }) => None,
             Some(_) => Some(Ok(None)),
-            None if table.running() >= RUNNING_MAX => Some(Err(fault(FaultCode::Limit, format!("{RUNNING_MAX} execs are running")))),
+            None if table.running() >= RUNNING_MAX => {
+                Some(Err(fault(FaultCode::Limit, format!("{RUNNING_MAX} execs are running"))))
+            }
             None => {
                 table.serial += 1;
                 table.starting += 1;
@@ -84,7 +100,8 @@ impl Execs {
                 Some(Ok(Some(table.serial)))
             }
         });
-        taken.unwrap_or_else(|| Err(fault(FaultCode::Internal, format!("exec `{id}` is still being started"))))
+        taken
+            .unwrap_or_else(|| Err(fault(FaultCode::Internal, format!("exec `{id}` is still being started"))))
     }
 
     fn new_exec(&self, epoch: u64, command: &Command, fingerprint: u64) -> Exec {
@@ -114,7 +131,9 @@ impl Execs {
     fn launch(&self, id: &str, command: &Command, serial: u64) -> Result<(i32, Leaf, Ends), Fault> {
         let prepare = |what: &str| {
             let message = format!("could not {what} for exec `{id}`");
-            move |error: std::io::Error| started_fault(Stage::Prepare, error.raw_os_error().unwrap_or(5), message)
+            move |error: std::io::Error| {
+                started_fault(Stage::Prepare, error.raw_os_error().unwrap_or(5), message)
+            }
         };
         let user = users::find(command.user.as_deref()).ok_or_else(|| {
             let name = command.user.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
@@ -122,10 +141,17 @@ impl Execs {
         })?;
         let ends = self.open_streams(command).map_err(prepare("open the streams"))?;
         let spare = self.lock().spare.pop();
-        let leaf = spare.map_or_else(|| Leaf::new(self.setting.commands.as_fd(), serial), Ok).map_err(prepare("make a cgroup"))?;
+        let leaf = spare
+            .map_or_else(|| Leaf::new(self.setting.commands.as_fd(), serial), Ok)
+            .map_err(prepare("make a cgroup"))?;
         let order = self.order(command, &user);
         let [stdin, stdout, stderr] = &ends.theirs;
-        let streams = Streams { stdin: stdin.as_fd(), stdout: stdout.as_fd(), stderr: stderr.as_fd(), cgroup: leaf.directory() };
+        let streams = Streams {
+            stdin: stdin.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
+            cgroup: leaf.directory(),
+        };
         let pid = self.forker.start(&order, &streams).map_err(|failed| describe(failed, command, &order))?;
         Ok((pid, leaf, ends))
     }
@@ -186,16 +212,28 @@ impl Execs {
         let output = pair.controller.try_clone()?;
         let controller = Arc::new(pair.controller);
         let theirs = [pair.user.try_clone()?, pair.user.try_clone()?, pair.user];
-        Ok(Ends { stdin: Some(controller.clone()), terminal: Some(controller), outputs: vec![(Stream::Stdout, output)], theirs })
+        Ok(Ends {
+            stdin: Some(controller.clone()),
+            terminal: Some(controller),
+            outputs: vec![(Stream::Stdout, output)],
+            theirs,
+        })
     }
 
     fn order(&self, command: &Command, user: &User) -> Order {
         let env = self.environment(command, user);
-        let path = env.iter().rev().find(|(name, _)| name == b"PATH").map_or(PATH.to_vec(), |(_, value)| value.clone());
+        let path = env
+            .iter()
+            .rev()
+            .find(|(name, _)| name == b"PATH")
+            .map_or(PATH.to_vec(), |(_, value)| value.clone());
         Order {
             candidates: candidates(&command.argv[0], &path),
             argv: command.argv.clone(),
-            env: env.into_iter().map(|(name, value)| [name.as_slice(), b"=", value.as_slice()].concat()).collect(),
+            env: env
+                .into_iter()
+                .map(|(name, value)| [name.as_slice(), b"=", value.as_slice()].concat())
+                .collect(),
             cwd: command.cwd.clone().unwrap_or_else(|| self.setting.workdir.clone()),
             uid: user.uid,
             gid: user.gid,
@@ -244,7 +282,8 @@ fn check(id: &str, command: &Command) -> Result<(), Fault> {
         return invalid("the command is empty");
     }
     let pairs = command.env.iter().chain(&command.secrets);
-    let strings = command.argv.iter().chain(&command.cwd).chain(pairs.flat_map(|(name, value)| [name, value]));
+    let strings =
+        command.argv.iter().chain(&command.cwd).chain(pairs.flat_map(|(name, value)| [name, value]));
     if strings.into_iter().any(|string| string.contains(&0) || string.len() >= STRING_MAX) {
         return invalid("a string of the command holds a NUL byte or is too long");
     }

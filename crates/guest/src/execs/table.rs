@@ -72,11 +72,16 @@ impl Execs {
     }
 
     /// Waits until `ready` gives a value, at most until `wait` is over; then takes what `late` gives.
-    pub(super) fn wait_until<T>(&self, wait: Duration, mut ready: impl FnMut(&mut Table, bool) -> Option<T>) -> Option<T> {
+    pub(super) fn wait_until<T>(
+        &self,
+        wait: Duration,
+        mut ready: impl FnMut(&mut Table, bool) -> Option<T>,
+    ) -> Option<T> {
         let deadline = Instant::now().checked_add(wait);
         let mut table = self.lock();
         loop {
-            let left = deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
+            let left =
+                deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
             if let Some(value) = ready(&mut table, left.is_zero()) {
                 return Some(value);
             }
@@ -88,7 +93,13 @@ impl Execs {
     }
 
     /// Returns chunks after `since`, waiting for one or for the end.
-    pub fn read(&self, exec: &str, since: u64, max_chunks: usize, wait: Duration) -> Result<(Vec<Chunk>, ExecState), Fault> {
+    pub fn read(
+        &self,
+        exec: &str,
+        since: u64,
+        max_chunks: usize,
+        wait: Duration,
+    ) -> Result<(Vec<Chunk>, ExecState), Fault> {
         let read = self.wait_until(wait, |table, late| {
             let Some(found) = table.execs.get_mut(exec) else { return Some(Err(unknown(exec))) };
             let ready = late || found.is_ended() || found.spool.has_after(since);
@@ -149,7 +160,12 @@ impl Execs {
         let mut list: Vec<_> = table
             .execs
             .iter()
-            .map(|(id, exec)| ExecSummary { exec: id.clone(), argv: shown(&exec.argv), epoch: exec.epoch, state: exec.state() })
+            .map(|(id, exec)| ExecSummary {
+                exec: id.clone(),
+                argv: shown(&exec.argv),
+                epoch: exec.epoch,
+                state: exec.state(),
+            })
             .collect();
         list.sort_by(|one, other| one.exec.cmp(&other.exec));
         list.truncate(ENDED_MAX);
@@ -177,7 +193,10 @@ impl Execs {
         let mut guard = self.lock();
         let table = &mut *guard;
         for ended in ended {
-            let leader = table.execs.iter_mut().find(|(_, exec)| exec.pid == ended.pid && matches!(exec.phase, Phase::Running));
+            let leader = table
+                .execs
+                .iter_mut()
+                .find(|(_, exec)| exec.pid == ended.pid && matches!(exec.phase, Phase::Running));
             match leader {
                 Some((_, exec)) => exec.phase = Phase::Clearing { exit: ended.exit },
                 None if table.starting > 0 => drop(table.unclaimed.insert(ended.pid, ended.exit)),
@@ -189,7 +208,12 @@ impl Execs {
 
     /// Ends those whose leader has ended and whose processes are gone. Called whenever either may have changed.
     pub(super) fn settle(&self, table: &mut Table) {
-        let clearing: Vec<_> = table.execs.iter().filter(|(_, exec)| matches!(exec.phase, Phase::Clearing { .. })).map(|(id, _)| id.clone()).collect();
+        let clearing: Vec<_> = table
+            .execs
+            .iter()
+            .filter(|(_, exec)| matches!(exec.phase, Phase::Clearing { .. }))
+            .map(|(id, _)| id.clone())
+            .collect();
         for id in clearing {
             if table.conclude(&id, || self.setting.counters.read()) {
                 self.notify();
@@ -248,7 +272,8 @@ impl Table {
             exec.kill_at = Some(Instant::now() + Duration::from_millis(5));
             return false;
         }
-        let tokens: Vec<_> = self.pipes.iter().filter(|(_, pipe)| pipe.exec == id).map(|(token, _)| *token).collect();
+        let tokens: Vec<_> =
+            self.pipes.iter().filter(|(_, pipe)| pipe.exec == id).map(|(token, _)| *token).collect();
         for token in tokens {
             // What is in the pipe now is the exec's; a pipe holds at most 1 MiB.
             if !self.drain(token, 1 << 20) {
@@ -259,7 +284,7 @@ impl Table {
             let leaf = exec.conclude(exit, counters());
             if !exec.keep_background {
                 self.pipes.retain(|_, pipe| pipe.exec != id);
-                self.spare.extend(leaf.filter(|_| self.spare.len() < SPARE_MAX));
+                self.spare.extend(leaf.filter(|leaf| leaf.is_reusable() && self.spare.len() < SPARE_MAX));
             }
         }
         self.remember(id);

@@ -13,10 +13,13 @@ use super::refused;
 /// Deletes a file, or with `recursive` a tree. A link is deleted, not what it leads to.
 pub fn delete(path: &[u8], recursive: bool) -> Result<Reply, Fault> {
     let entry = entry(path, Parents::Expect)?;
-    let stat = statat(&entry.parent, &entry.name, AtFlags::SYMLINK_NOFOLLOW).map_err(refused("delete", path))?;
+    let stat =
+        statat(&entry.parent, &entry.name, AtFlags::SYMLINK_NOFOLLOW).map_err(refused("delete", path))?;
     match (FileType::from_raw_mode(stat.st_mode), recursive) {
         (FileType::Directory, false) => return Err(refused("delete", path)(Errno::ISDIR)),
-        (FileType::Directory, true) => tree::remove(entry.parent.as_fd(), &entry.name).map_err(refused("delete", path))?,
+        (FileType::Directory, true) => {
+            tree::remove(entry.parent.as_fd(), &entry.name).map_err(refused("delete", path))?
+        }
         _ => unlinkat(&entry.parent, &entry.name, AtFlags::empty()).map_err(refused("delete", path))?,
     }
     Ok(Reply::Done {})

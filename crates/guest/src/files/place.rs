@@ -28,7 +28,8 @@ static ROOTS: OnceLock<Roots> = OnceLock::new();
 
 /// Opens the places paths start from, once the sandbox's root is the root.
 pub fn open_roots() -> io::Result<()> {
-    let directory = |path: &str| open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let directory =
+        |path: &str| open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let roots = Roots { root: directory("/")?, workspace: directory(WORKSPACE)? };
     // Boot comes this way only once.
     let _ = ROOTS.set(roots);
@@ -69,12 +70,18 @@ pub fn open_plain(path: &[u8]) -> Result<File, Fault> {
         // A pipe or a device could keep the guest waiting, or do something.
         _ => return Err(refused("read", path)(Errno::INVAL)),
     }
-    path::reopen(found.as_fd(), OFlags::RDONLY | OFlags::NONBLOCK).map(File::from).map_err(refused("open", path))
+    path::reopen(found.as_fd(), OFlags::RDONLY | OFlags::NONBLOCK)
+        .map(File::from)
+        .map_err(refused("open", path))
 }
 
 /// Finds the directory a path's last name is in.
 pub fn entry(path: &[u8], parents: Parents) -> Result<Entry, Fault> {
-    let invalid = || Fault { code: FaultCode::Invalid, message: format!("`{}` does not name a file", String::from_utf8_lossy(path)), errno: None };
+    let invalid = || Fault {
+        code: FaultCode::Invalid,
+        message: format!("`{}` does not name a file", String::from_utf8_lossy(path)),
+        errno: None,
+    };
     let trimmed = path.strip_suffix(b"/").unwrap_or(path);
     let (directory, name) = match trimmed.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&trimmed[..=slash], &trimmed[slash + 1..]),
@@ -84,7 +91,9 @@ pub fn entry(path: &[u8], parents: Parents) -> Result<Entry, Fault> {
         return Err(invalid());
     }
     let parent = match find(directory, OFlags::DIRECTORY) {
-        Err(fault) if parents == Parents::Make && fault.errno == Some(Errno::NOENT.raw_os_error()) => make_parents(directory)?,
+        Err(fault) if parents == Parents::Make && fault.errno == Some(Errno::NOENT.raw_os_error()) => {
+            make_parents(directory)?
+        }
         found => found?,
     };
     let name = CString::new(name).map_err(|_| invalid())?;

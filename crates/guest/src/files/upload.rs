@@ -29,7 +29,8 @@ impl Upload {
     pub fn begin(path: &[u8], mode: u32, overwrite: bool) -> Result<Self, Fault> {
         let entry = entry(path, Parents::Make)?;
         let (file, temporary) = loop {
-            let name = CString::new(format!(".coracle-{:x}", SERIAL.fetch_add(1, Ordering::Relaxed))).map_err(|_| refused("name", path)(Errno::INVAL))?;
+            let name = CString::new(format!(".coracle-{:x}", SERIAL.fetch_add(1, Ordering::Relaxed)))
+                .map_err(|_| refused("name", path)(Errno::INVAL))?;
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             match openat(&entry.parent, &name, flags, Mode::RUSR | Mode::WUSR) {
                 // A command made a file of that name; the next number is as good.
@@ -47,7 +48,8 @@ impl Upload {
     /// Gives the file its mode and its name.
     pub fn commit(mut self) -> Result<(), Fault> {
         // Bits that lend rights are never set for a caller.
-        fchmod(&self.file, Mode::from_raw_mode(self.mode & 0o1777)).map_err(refused("chmod", &self.entry.path))?;
+        fchmod(&self.file, Mode::from_raw_mode(self.mode & 0o1777))
+            .map_err(refused("chmod", &self.entry.path))?;
         let flags = if self.overwrite { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         let Entry { parent, name, path } = &self.entry;
         renameat_with(parent, &self.temporary, parent, name, flags).map_err(refused("write", path))?;

@@ -73,12 +73,17 @@ impl Walk {
                 continue;
             }
             // It may have gone since it was listed.
-            let Ok(stat) = statat(&*descriptor, name.file_name(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let Ok(stat) = statat(&*descriptor, name.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
             let below = match relative.as_slice() {
                 b"." => name.file_name().to_bytes().to_vec(),
                 relative => [relative, b"/", name.file_name().to_bytes()].concat(),
             };
-            if self.recursive && FileType::from_raw_mode(stat.st_mode) == FileType::Directory && self.pending.len() < PENDING_MAX {
+            if self.recursive
+                && FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+                && self.pending.len() < PENDING_MAX
+            {
                 self.pending.push(below.clone());
             }
             return Ok(Some(from_stat(&stat, [self.prefix.as_slice(), &below].concat())));
@@ -88,7 +93,8 @@ impl Walk {
     fn open_pending(&mut self) -> Result<bool, Fault> {
         while let Some(relative) = self.pending.pop() {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-            let opened = path::open(self.base.as_fd(), &relative, Within::Beneath, flags).and_then(|descriptor| Ok((Dir::read_from(&descriptor)?, descriptor)));
+            let opened = path::open(self.base.as_fd(), &relative, Within::Beneath, flags)
+                .and_then(|descriptor| Ok((Dir::read_from(&descriptor)?, descriptor)));
             match opened {
                 Ok((directory, descriptor)) => {
                     self.current = Some((directory, descriptor, relative));

@@ -27,7 +27,11 @@ impl Fence {
             }
             if epoch < *current {
                 let message = format!("the request is from epoch {epoch}, now it is {}", *current);
-                return Err(Fault { code: FaultCode::StaleEpoch { current: *current }, message, errno: None });
+                return Err(Fault {
+                    code: FaultCode::StaleEpoch { current: *current },
+                    message,
+                    errno: None,
+                });
             }
             drop(current);
             let mut raised = self.0.write().unwrap_or_else(PoisonError::into_inner);

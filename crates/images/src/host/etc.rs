@@ -51,7 +51,9 @@ const WRITTEN: [(&str, &str); 9] = [
 /// Returns what the copy depends on: when each source last changed.
 pub fn fingerprint() -> String {
     use std::os::unix::fs::MetadataExt;
-    let changed = |name: &&str| fs::symlink_metadata(Path::new("/etc").join(name)).map_or(0, |metadata| metadata.ctime());
+    let changed = |name: &&str| {
+        fs::symlink_metadata(Path::new("/etc").join(name)).map_or(0, |metadata| metadata.ctime())
+    };
     COPIED.iter().map(|name| format!("{:x}.", changed(name))).collect()
 }
 

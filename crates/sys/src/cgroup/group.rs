@@ -42,10 +42,10 @@ impl<'a> Group<'a> {
     /// then, who may make leaves in it and move its own processes there.
     pub fn create(&self, values: &Values, owner: u32) -> io::Result<()> {
         for (controller, _) in self.layout.legacies() {
-            fs::create_dir_all(self.legacy(*controller))?;
+            make_directories(&self.legacy(*controller))?;
         }
         let unified = self.unified();
-        fs::create_dir_all(&unified)?;
+        make_directories(&unified)?;
         self.delegate_controllers(&unified)?;
         fs::create_dir_all(unified.join(GUEST))?;
         let commands = unified.join(COMMANDS);
@@ -60,8 +60,12 @@ impl<'a> Group<'a> {
 
     /// Turns the v2 controllers on from the root down to the group, so that `commands` can be limited.
     fn delegate_controllers(&self, group: &Path) -> io::Result<()> {
-        let wanted: String =
-            self.layout.unified_controllers().iter().map(|controller| format!("+{} ", controller.name())).collect();
+        let wanted: String = self
+            .layout
+            .unified_controllers()
+            .iter()
+            .map(|controller| format!("+{} ", controller.name()))
+            .collect();
         if wanted.is_empty() {
             return Ok(());
         }
@@ -131,7 +135,11 @@ impl<'a> Group<'a> {
     /// Opens the `tasks` files by which a process joins the v1 groups.
     pub fn joins(&self) -> io::Result<Vec<OwnedFd>> {
         let open = |path: PathBuf| File::options().write(true).open(path).map(OwnedFd::from);
-        self.layout.legacies().iter().map(|(controller, _)| open(self.legacy(*controller).join("tasks"))).collect()
+        self.layout
+            .legacies()
+            .iter()
+            .map(|(controller, _)| open(self.legacy(*controller).join("tasks")))
+            .collect()
     }
 
     /// Opens the `tasks` files by which a guest leaves the v1 groups of whoever started it, for the one all guests of
@@ -197,11 +205,13 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Removes the group from every tree. Succeeds if it is not there.
+    /// Removes the group from every tree, and its parent if it was the last one there. Succeeds if it is not there.
     pub fn remove(&self) -> io::Result<()> {
-        remove_tree(&self.unified())?;
-        for (controller, _) in self.layout.legacies() {
-            remove_tree(&self.legacy(*controller))?;
+        let legacies = self.layout.legacies().iter().map(|(controller, _)| self.legacy(*controller));
+        for path in legacies.chain([self.unified()]) {
+            remove_tree(&path)?;
+            // With others in it, it stays.
+            let _ = path.parent().map(fs::remove_dir);
         }
         Ok(())
     }
@@ -221,6 +231,17 @@ impl<'a> Group<'a> {
         let root = self.layout.legacy(controller).unwrap_or(Path::new("/nonexistent"));
         root.join(&self.name)
     }
+}
+
+/// Makes a group and those above it, which whoever destroys the last sandbox beside it may be removing right now.
+fn make_directories(path: &Path) -> io::Result<()> {
+    for _ in 0..100 {
+        match fs::create_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => return result,
+        }
+    }
+    fs::create_dir_all(path)
 }
 
 fn contains(text: &[u8], word: &[u8]) -> bool {

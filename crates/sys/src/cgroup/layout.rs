@@ -53,8 +53,10 @@ impl Layout {
             }
         };
         let available = fs::read_to_string(unified.join("cgroup.controllers"))?;
-        let unified_controllers =
-            Controller::ALL.into_iter().filter(|controller| available.split_whitespace().any(|name| name == controller.name())).collect();
+        let unified_controllers = Controller::ALL
+            .into_iter()
+            .filter(|controller| available.split_whitespace().any(|name| name == controller.name()))
+            .collect();
         Ok(Self { unified, unified_controllers, legacy, _mounted: mounted })
     }
 
@@ -138,7 +140,8 @@ mod tests {
 
     #[test]
     fn a_pure_v2_machine_has_one_tree() {
-        let (unified, legacy) = parse("30 25 0:27 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate");
+        let (unified, legacy) =
+            parse("30 25 0:27 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate");
 
         assert_eq!(unified, Some(PathBuf::from("/sys/fs/cgroup")));
         assert!(legacy.is_empty());

@@ -11,9 +11,15 @@ pub fn check(layout: &Layout, spec: &Spec) -> Result<()> {
     if misfits.is_empty() {
         return Ok(());
     }
-    Err(Error::new(Kind::Unsupported, format!("the native backend cannot enforce {} here", misfits.join(", ")))
-        .detail("misfits", misfits.clone())
-        .hint(format!("leave it out, or accept that with `allow_missing: [{}]`; `coracle doctor` says why", misfits.join(", "))))
+    Err(Error::new(
+        Kind::Unsupported,
+        format!("the native backend cannot enforce {} here", misfits.join(", ")),
+    )
+    .detail("misfits", misfits.clone())
+    .hint(format!(
+        "leave it out, or accept that with `allow_missing: [{}]`; `coracle doctor` says why",
+        misfits.join(", ")
+    )))
 }
 
 fn is_enforced(layout: &Layout, limit: Limit) -> bool {
@@ -37,5 +43,9 @@ fn name(limit: Limit) -> &'static str {
 /// Returns the limits as the kernel takes them.
 pub fn values(spec: &Spec) -> Values {
     let limits = &spec.limits;
-    Values { cpu_millicores: limits.cpu_millicores, memory_bytes: limits.memory_mb.map(|megabytes| megabytes << 20), pids: limits.pids }
+    Values {
+        cpu_millicores: limits.cpu_millicores,
+        memory_bytes: limits.memory_mb.map(|megabytes| megabytes << 20),
+        pids: limits.pids,
+    }
 }

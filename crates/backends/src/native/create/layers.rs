@@ -14,8 +14,14 @@ use crate::native::home::Room;
 
 /// Name and number of each harmless device, in the order the guest expects them. Taken by number: a host's `/dev` is
 /// not always what it should be.
-const DEVICES: [(&str, u64); 6] =
-    [("null", 0x103), ("zero", 0x105), ("full", 0x107), ("random", 0x108), ("urandom", 0x109), ("tty", 0x500)];
+const DEVICES: [(&str, u64); 6] = [
+    ("null", 0x103),
+    ("zero", 0x105),
+    ("full", 0x107),
+    ("random", 0x108),
+    ("urandom", 0x109),
+    ("tty", 0x500),
+];
 const O_PATH: i32 = 0o10_000_000;
 
 /// Detached mounts.
@@ -37,8 +43,17 @@ impl Layers {
             root: lower(&image.skeleton).map_err(at("open the image"))?,
             storage: own("storage").map_err(at("open the storage"))?,
             workspace: own("workspace").map_err(at("open the workspace"))?,
-            devices: DEVICES.iter().map(|(name, number)| device(name, *number)).collect::<io::Result<_>>().map_err(at("open the devices"))?,
-            shared: image.shared.iter().map(|name| lower(&Path::new("/").join(name))).collect::<io::Result<_>>().map_err(at("open the machine's programs"))?,
+            devices: DEVICES
+                .iter()
+                .map(|(name, number)| device(name, *number))
+                .collect::<io::Result<_>>()
+                .map_err(at("open the devices"))?,
+            shared: image
+                .shared
+                .iter()
+                .map(|name| lower(&Path::new("/").join(name)))
+                .collect::<io::Result<_>>()
+                .map_err(at("open the machine's programs"))?,
         })
     }
 
