@@ -97,10 +97,10 @@ fn a_request_of_a_later_version_is_an_error_and_not_a_loss_of_place() {
         decoder.push(payload);
     }
 
-    let first = decoder.next_payload().expect("a whole frame").map(|payload| decode::<Request>(payload));
+    let first = decoder.next_payload().expect("a whole frame").map(decode::<Request>);
 
     assert!(matches!(first, Some(Err(FrameError::Malformed { .. }))));
-    let second = decoder.next_payload().expect("a whole frame").map(|payload| decode::<Request>(payload));
+    let second = decoder.next_payload().expect("a whole frame").map(decode::<Request>);
     assert_eq!(second, Some(Ok(start())));
 }
 

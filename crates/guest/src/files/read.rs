@@ -50,7 +50,7 @@ pub fn from_stat(stat: &Stat, path: Vec<u8>) -> Entry {
         kind,
         size: stat.st_size as u64,
         mode: stat.st_mode & 0o7777,
-        mtime: stat.st_mtime as i64,
+        mtime: stat.st_mtime,
         uid: stat.st_uid,
         gid: stat.st_gid,
     }

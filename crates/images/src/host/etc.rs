@@ -84,7 +84,7 @@ fn copy(source: &Path, target: &Path) -> io::Result<()> {
         for entry in fs::read_dir(source)? {
             let entry = entry?;
             // Most of the alternatives are manual pages, which nobody reads in a sandbox.
-            if !entry.path().extension().is_some_and(|extension| extension == "gz") {
+            if entry.path().extension().is_none_or(|extension| extension != "gz") {
                 copy(&entry.path(), &target.join(entry.file_name()))?;
             }
         }
