@@ -115,6 +115,18 @@ pub enum Runtime {
     Bash,
 }
 
+impl Runtime {
+    /// Returns its program and the name its code gets in the workspace, beside other files so that they can be
+    /// imported.
+    pub fn interpreter(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Python => ("python3", "main.py"),
+            Self::Node => ("node", "main.js"),
+            Self::Bash => ("bash", "main.sh"),
+        }
+    }
+}
+
 /// What commands may do beyond the least.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -37,6 +37,18 @@ impl Progress {
         Self::with(state, state.ending.map(outcome))
     }
 
+    /// Returns why it did not exit by itself, for people.
+    pub fn complaint(&self) -> Option<String> {
+        match self.outcome? {
+            Outcome::Exited { .. } => None,
+            Outcome::Signalled { signal } => Some(format!("killed by signal {signal}")),
+            Outcome::OomKilled => Some("killed because it ran out of memory".to_owned()),
+            Outcome::TimedOut => Some(format!("timed out after {} ms", self.duration_ms)),
+            Outcome::Stopped => Some("stopped".to_owned()),
+            Outcome::Lost => Some("the sandbox went away before it ended".to_owned()),
+        }
+    }
+
     /// Like `of`, for an exec whose end nobody will see any more if it was not seen yet.
     pub fn final_of(state: &wire::ExecState) -> Self {
         Self::with(state, Some(state.ending.map_or(Outcome::Lost, outcome)))

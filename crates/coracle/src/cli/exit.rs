@@ -84,18 +84,6 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Returns why a command did not exit by itself, for people.
-pub fn complaint(progress: &Progress) -> Option<String> {
-    match progress.outcome? {
-        Outcome::Exited { .. } => None,
-        Outcome::Signalled { signal } => Some(format!("killed by signal {signal}")),
-        Outcome::OomKilled => Some("killed because it ran out of memory".to_owned()),
-        Outcome::TimedOut => Some(format!("timed out after {} ms", progress.duration_ms)),
-        Outcome::Stopped => Some("stopped".to_owned()),
-        Outcome::Lost => Some("the sandbox went away before it ended".to_owned()),
-    }
-}
-
 /// As a shell has it: of a larger number the kernel passes on the low byte.
 fn low_byte(code: i32) -> u8 {
     code.to_le_bytes()[0]

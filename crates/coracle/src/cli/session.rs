@@ -10,7 +10,7 @@ use coracle_engine::progress::Progress;
 use coracle_engine::{Caller, Engine, ExecRequest, Stdin};
 
 use super::context::Context;
-use super::exit::{Exit, complaint};
+use super::exit::Exit;
 use super::signals::{Caught, Target, Tie};
 use super::stop::Stop;
 use super::{input, live, stderr, stdout, terminal};
@@ -126,7 +126,7 @@ fn explain(progress: &Progress) {
     match progress.outcome {
         None | Some(Outcome::Exited { .. } | Outcome::Signalled { .. }) => {}
         Some(Outcome::OomKilled | Outcome::TimedOut | Outcome::Stopped | Outcome::Lost) => {
-            let why = complaint(progress).unwrap_or_default();
+            let why = progress.complaint().unwrap_or_default();
             stderr::note(&format!("the command did not come to its end: {why}"));
         }
     }

@@ -14,7 +14,7 @@ use coracle_engine::{Caller, Engine, ExecRequest, NewFile};
 
 use crate::cli::args::{LocalFile, ProcessArgs, SpecArgs};
 use crate::cli::context::Context;
-use crate::cli::exit::{Exit, complaint};
+use crate::cli::exit::Exit;
 use crate::cli::session::{Ran, Session};
 use crate::cli::signals::Tie;
 use crate::cli::stop::Stop;
@@ -100,7 +100,7 @@ fn finish(runtime: Option<Runtime>, ran: Ran) -> Result<Exit, Stop> {
         stdout::json(&run::Output {
             ok: captured.progress.exit_code == Some(0),
             runtime,
-            error: complaint(&captured.progress),
+            error: captured.progress.complaint(),
             exec: captured.into(),
         })?;
     }
@@ -121,7 +121,7 @@ fn plan(args: &mut Args) -> Result<Plan> {
         request.argv = command.collect();
         return Ok(Plan { runtime: None, files, request });
     };
-    let (interpreter, script) = interpreter(runtime);
+    let (interpreter, script) = runtime.interpreter();
     if files.iter().any(|file| file.path == script) {
         return Err(Error::invalid(
             "file",
@@ -158,14 +158,5 @@ fn read_code() -> Result<Vec<u8>> {
         }
         Ok(_) => Ok(code),
         Err(error) => Err(Error::internal("could not read code from standard input", error)),
-    }
-}
-
-/// Returns the program for a language and the name its text gets in the workspace, as `sandbox_run` has them.
-fn interpreter(runtime: Runtime) -> (&'static str, &'static str) {
-    match runtime {
-        Runtime::Python => ("python3", "main.py"),
-        Runtime::Node => ("node", "main.js"),
-        Runtime::Bash => ("bash", "main.sh"),
     }
 }

@@ -7,7 +7,7 @@ use coracle_engine::ops::sandbox::get::{self, ExecView};
 
 use super::ps::age;
 use crate::cli::context::Context;
-use crate::cli::exit::{Exit, complaint};
+use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
 use crate::cli::table::Columns;
 use crate::cli::{printable, stdout};
@@ -82,7 +82,7 @@ fn facts(context: &Context, shown: &get::Output) -> String {
 }
 
 fn status(exec: &ExecView) -> String {
-    match (exec.progress.exit_code, complaint(&exec.progress)) {
+    match (exec.progress.exit_code, exec.progress.complaint()) {
         (Some(code), _) => format!("exited {code}"),
         (None, Some(complaint)) => complaint,
         (None, None) => "running".to_owned(),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use coracle_core::exec::Outcome;
 use coracle_core::spec::{Runtime, SpecInput, check_path};
 use coracle_core::{Error, Record, Result, Spec};
 use schemars::JsonSchema;
@@ -110,7 +109,7 @@ fn plan(engine: &Engine, spec: &Spec, input: Input) -> Result<Plan> {
         (Some(cmd), None) => (None, cmd),
         (None, Some(code)) => {
             let runtime = spec.runtime.unwrap_or(Runtime::Python);
-            let (interpreter, script) = interpreter(runtime);
+            let (interpreter, script) = runtime.interpreter();
             if files.insert(script.to_owned(), code.into_bytes()).is_some() {
                 return Err(Error::invalid("files", format!("holds `{script}`, which is where `code` goes")));
             }
@@ -158,33 +157,11 @@ fn new_file(path: String) -> NewFile {
     NewFile { path: path.into_bytes(), mode: MODE, overwrite: true }
 }
 
-/// Returns the program for a language and the name its code gets in the workspace, beside the other files so that
-/// they can be imported.
-fn interpreter(runtime: Runtime) -> (&'static str, &'static str) {
-    match runtime {
-        Runtime::Python => ("python3", "main.py"),
-        Runtime::Node => ("node", "main.js"),
-        Runtime::Bash => ("bash", "main.sh"),
-    }
-}
-
 fn output(runtime: Option<Runtime>, captured: Captured) -> Output {
-    let outcome = captured.progress.outcome;
     Output {
         ok: captured.progress.exit_code == Some(0),
         runtime,
-        error: outcome.and_then(|outcome| complaint(outcome, captured.progress.duration_ms)),
+        error: captured.progress.complaint(),
         exec: captured.into(),
-    }
-}
-
-fn complaint(outcome: Outcome, duration_ms: u64) -> Option<String> {
-    match outcome {
-        Outcome::Exited { .. } => None,
-        Outcome::Signalled { signal } => Some(format!("killed by signal {signal}")),
-        Outcome::OomKilled => Some("killed because it ran out of memory".to_owned()),
-        Outcome::TimedOut => Some(format!("timed out after {duration_ms} ms")),
-        Outcome::Stopped => Some("stopped".to_owned()),
-        Outcome::Lost => Some("the sandbox went away before it ended".to_owned()),
     }
 }
