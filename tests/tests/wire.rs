@@ -81,6 +81,7 @@ fn sample() -> Request {
         stdin: false,
         terminal: Some(Terminal { rows: 24, columns: 80 }),
         output_bytes: 1 << 20,
+        attended: false,
     };
     Request { epoch: 7, body: Body::Start { exec: "exec_1".into(), command } }
 }

@@ -52,6 +52,12 @@ fn rules() -> Rules {
     let mut rules: Rules = ALLOWED.iter().chain(ARCHITECTURE).map(|number| (*number, Vec::new())).collect();
     rules.insert(libc::SYS_socket, sockets());
     rules.insert(libc::SYS_socketpair, vec![rule(vec![equal(0, libc::AF_UNIX as u64)])]);
+    for (number, arguments) in
+        [(libc::SYS_setuid, 1), (libc::SYS_setfsuid, 1), (libc::SYS_setreuid, 2), (libc::SYS_setresuid, 3)]
+    {
+        rules
+            .insert(number, vec![rule((0..arguments).map(|argument| differs(argument, GUEST_ID)).collect())]);
+    }
     rules.insert(libc::SYS_clone, vec![rule(vec![no_namespaces()])]);
     rules.insert(libc::SYS_ioctl, vec![rule(vec![differs(1, libc::TIOCSTI), differs(1, TIOCLINUX)])]);
     rules.insert(
@@ -61,13 +67,21 @@ fn rules() -> Rules {
     rules
 }
 
+/// The guest's own user, which no command may become.
+const GUEST_ID: u64 = 65_535;
+
 /// Types text at another's terminal, and controls the console: both reach outside.
 const TIOCLINUX: u64 = 0x541C;
 
 /// Unix and internet sockets, and of netlink only what lists interfaces.
 fn sockets() -> Vec<SeccompRule> {
-    let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
-    let mut rules: Vec<_> = families.into_iter().map(|family| rule(vec![equal(0, family as u64)])).collect();
+    // Other protocols of the internet families are modules a kernel would load because a command asked for them.
+    let protocols = [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMP, libc::IPPROTO_ICMPV6];
+    let mut rules = vec![rule(vec![equal(0, libc::AF_UNIX as u64)])];
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let internet = |protocol: i32| rule(vec![equal(0, family as u64), equal(2, protocol as u64)]);
+        rules.extend(protocols.map(internet));
+    }
     rules.push(rule(vec![equal(0, libc::AF_NETLINK as u64), equal(2, libc::NETLINK_ROUTE as u64)]));
     rules
 }
@@ -111,13 +125,13 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_fchown, libc::SYS_fchownat, libc::SYS_fcntl, libc::SYS_fdatasync, libc::SYS_fgetxattr, libc::SYS_flistxattr,
     libc::SYS_flock, libc::SYS_fremovexattr, libc::SYS_fsetxattr, libc::SYS_fstat, libc::SYS_fstatfs, libc::SYS_fsync,
     libc::SYS_ftruncate, libc::SYS_futex, libc::SYS_futex_waitv, libc::SYS_get_robust_list, libc::SYS_getcpu,
-    libc::SYS_getcwd, libc::SYS_getdents64, libc::SYS_getegid, libc::SYS_geteuid, libc::SYS_getgid, libc::SYS_getgroups,
+    libc::SYS_get_mempolicy, libc::SYS_getcwd, libc::SYS_getdents64, libc::SYS_getegid, libc::SYS_geteuid, libc::SYS_getgid, libc::SYS_getgroups,
     libc::SYS_getitimer, libc::SYS_getpeername, libc::SYS_getpgid, libc::SYS_getpid, libc::SYS_getppid,
     libc::SYS_getpriority, libc::SYS_getrandom, libc::SYS_getresgid, libc::SYS_getresuid, libc::SYS_getrlimit,
     libc::SYS_getrusage, libc::SYS_getsid, libc::SYS_getsockname, libc::SYS_getsockopt, libc::SYS_gettid,
     libc::SYS_gettimeofday, libc::SYS_getuid, libc::SYS_getxattr, libc::SYS_inotify_add_watch, libc::SYS_inotify_init1,
-    libc::SYS_inotify_rm_watch, libc::SYS_io_cancel, libc::SYS_io_destroy, libc::SYS_io_getevents, libc::SYS_io_setup,
-    libc::SYS_io_submit, libc::SYS_ioprio_get, libc::SYS_ioprio_set, libc::SYS_kill, libc::SYS_landlock_add_rule,
+    libc::SYS_inotify_rm_watch, 
+    libc::SYS_ioprio_get, libc::SYS_ioprio_set, libc::SYS_kill, libc::SYS_landlock_add_rule,
     libc::SYS_landlock_create_ruleset, libc::SYS_landlock_restrict_self, libc::SYS_lgetxattr, libc::SYS_linkat,
     libc::SYS_listen, libc::SYS_listxattr, libc::SYS_llistxattr, libc::SYS_lremovexattr, libc::SYS_lseek,
     libc::SYS_lsetxattr, libc::SYS_madvise, libc::SYS_membarrier, libc::SYS_memfd_create, libc::SYS_mincore,
@@ -142,7 +156,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_setregid, libc::SYS_setresgid, libc::SYS_setresuid, libc::SYS_setreuid, libc::SYS_setrlimit,
     libc::SYS_setsid, libc::SYS_setsockopt, libc::SYS_setuid, libc::SYS_setxattr, libc::SYS_shmat, libc::SYS_shmctl,
     libc::SYS_shmdt, libc::SYS_shmget, libc::SYS_shutdown, libc::SYS_sigaltstack, libc::SYS_signalfd4, libc::SYS_splice,
-    libc::SYS_statfs, libc::SYS_statx, libc::SYS_symlinkat, libc::SYS_sync, libc::SYS_sync_file_range, libc::SYS_sysinfo,
+    libc::SYS_statfs, libc::SYS_statx, libc::SYS_symlinkat, libc::SYS_syncfs, libc::SYS_sync_file_range, libc::SYS_sysinfo,
     libc::SYS_tee, libc::SYS_tgkill, libc::SYS_timer_create, libc::SYS_timer_delete, libc::SYS_timer_getoverrun,
     libc::SYS_timer_gettime, libc::SYS_timer_settime, libc::SYS_timerfd_create, libc::SYS_timerfd_gettime,
     libc::SYS_timerfd_settime, libc::SYS_times, libc::SYS_tkill, libc::SYS_truncate, libc::SYS_umask, libc::SYS_uname,

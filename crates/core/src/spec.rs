@@ -56,6 +56,20 @@ pub struct SpecInput {
     pub allow_missing: Vec<Limit>,
 }
 
+impl SpecInput {
+    /// Returns the spec of a sandbox for one command: whoever made it removes it, and if they die it is soon gone.
+    pub fn for_one_command(mut self) -> Self {
+        let idle = match &self.limits {
+            Some(LimitsChoice::Limits(limits)) => limits.timeout_seconds,
+            Some(LimitsChoice::Word(_)) | None => None,
+        };
+        if idle.is_none() {
+            self.ttl.get_or_insert_with(|| "1m".to_owned());
+        }
+        self
+    }
+}
+
 /// Limits, or the explicit word that there are none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
@@ -159,7 +173,14 @@ impl Spec {
             |what: &str| Err(Error::new(Kind::Unsupported, format!("{what} is not supported yet")));
         match input.network.as_deref() {
             None | Some("none") => {}
-            Some(other) => return unsupported(&format!("network `{}`", other.escape_debug())),
+            Some(other) if other == "open" || other.starts_with("allow=") => {
+                return unsupported(&format!("network `{}`", other.escape_debug()));
+            }
+            Some(other) => {
+                let problem =
+                    format!("is `{}` and not `none`, `open` or `allow=HOST,…`", other.escape_debug());
+                return Err(Error::invalid("network", problem));
+            }
         }
         if !input.mounts.is_empty() {
             return unsupported("mounting a directory");

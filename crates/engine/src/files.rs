@@ -125,15 +125,18 @@ pub(crate) fn read_head(inside: &mut Inside, path: &[u8], max_bytes: usize) -> R
     Ok(Head { data, truncated, size })
 }
 
-/// Copies a whole file into a sink; returns how many bytes it had.
+/// Copies a whole file into a sink; returns how many bytes it had. One that grows meanwhile is not run after.
 pub(crate) fn copy_out(inside: &mut Inside, path: &[u8], sink: &mut dyn Write) -> Result<u64> {
     let mut offset = 0;
+    let mut end = None;
     loop {
-        let piece = inside.guest.read_piece(path, offset, PIECE_LEN)?;
+        let mut piece = inside.guest.read_piece(path, offset, PIECE_LEN)?;
+        let end = *end.get_or_insert(piece.size);
+        piece.data.truncate(usize::try_from(end - offset.min(end)).unwrap_or(usize::MAX));
         sink.write_all(&piece.data)
             .map_err(|error| Error::internal("could not write what was read", error))?;
         offset += piece.data.len() as u64;
-        if piece.data.is_empty() || (piece.size > 0 && offset >= piece.size) {
+        if piece.data.is_empty() || offset >= end {
             return Ok(offset);
         }
     }

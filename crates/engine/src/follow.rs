@@ -45,6 +45,22 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Like [`Engine::follow`], for whoever the output is meant for: a command waits until its output was read, and
+    /// a terminal is hung up when this is dropped.
+    pub fn attend(
+        &self,
+        caller: &Caller,
+        sandbox: &SandboxId,
+        exec: &ExecId,
+        since_seq: u64,
+    ) -> Result<Follow> {
+        let mut follow = self.follow(caller, sandbox, exec, since_seq)?;
+        follow.inside.guest.attend(exec.as_str(), since_seq)?;
+        Ok(follow)
+    }
+}
+
 impl Follow {
     /// Returns the next output, waiting for it; `None` behind the last batch.
     ///

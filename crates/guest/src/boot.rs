@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use coracle_sys::rustix::process::{Resource, Rlimit, setrlimit};
+use coracle_sys::rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use coracle_sys::{capability, identity, loopback, rustix, signal, spawn};
 
 use crate::GUEST_ID;
@@ -28,6 +28,9 @@ const KILL: u32 = 5;
 const SETGID: u32 = 6;
 const SETUID: u32 = 7;
 const SETPCAP: u32 = 8;
+
+/// Open files of one command, whatever whoever made the sandbox is allowed.
+const FILES_MAX: u64 = 65_536;
 
 /// A step that failed, in words for the host.
 #[derive(Debug)]
@@ -60,13 +63,19 @@ pub fn build(plan: &Plan) -> Result<OwnedFd, Failure> {
 pub fn start_forker(plan: &Plan) -> Result<Forker, Failure> {
     let (ours, theirs) = UnixStream::pair().map_err(Failure::at("make the forker's socket"))?;
     let capabilities = plan.boot.capabilities;
-    spawn::fork_into(plan.commands.as_fd(), || {
-        let confined = confine_forker(plan, capabilities);
-        forker::run(&theirs, confined, &plan.boot.last_filter, capabilities);
+    let pid = spawn::fork_into(plan.commands.as_fd(), || {
+        let confined = confine_forker(plan, capabilities).and_then(|()| keep_only(&theirs));
+        forker::run(&coracle_sys::launch::boot_socket(), confined, &plan.boot.last_filter, capabilities);
     })
     .map_err(Failure::at("start the forker"))?;
     drop(theirs);
-    Forker::new(ours).map_err(Failure::at("confine the forker"))
+    Forker::new(ours, pid).map_err(Failure::at("confine the forker"))
+}
+
+/// Closes everything the forker has from the guest but its end of their socket, which takes the boot socket's place.
+fn keep_only(socket: &UnixStream) -> io::Result<()> {
+    spawn::place(socket.as_fd(), coracle_sys::launch::BOOT_DESCRIPTOR)?;
+    spawn::close_from(coracle_sys::launch::BOOT_DESCRIPTOR as u32 + 1)
 }
 
 /// Everything commands inherit instead of being given it one by one.
@@ -77,8 +86,10 @@ fn confine_forker(plan: &Plan, capabilities: u64) -> io::Result<()> {
     identity::hide_cgroups()?;
     signal::reset();
     identity::be_opaque()?;
-    let none = Rlimit { current: Some(0), maximum: Some(0) };
-    setrlimit(Resource::Core, none)?;
+    // With 0 a core dump may still go to a program of the host's; with 1 it goes nowhere.
+    setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) })?;
+    let files = getrlimit(Resource::Nofile).maximum.unwrap_or(FILES_MAX).min(FILES_MAX);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum: Some(files) })?;
     capability::keep_across_setuid()?;
     identity::become_user(GUEST_ID, GUEST_ID, &[])?;
     capability::keep(bits(&[SETGID, SETUID, SETPCAP]) | capabilities)?;
@@ -92,6 +103,8 @@ fn confine_forker(plan: &Plan, capabilities: u64) -> io::Result<()> {
 /// Takes from the guest what it needed only to build the sandbox.
 pub fn drop_privileges() -> Result<(), Failure> {
     let dropped = || -> io::Result<()> {
+        let files = getrlimit(Resource::Nofile).maximum;
+        setrlimit(Resource::Nofile, Rlimit { current: files, maximum: files })?;
         identity::be_opaque()?;
         capability::bound(0)?;
         capability::keep_across_setuid()?;

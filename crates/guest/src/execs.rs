@@ -8,6 +8,7 @@ mod spool;
 mod start;
 mod table;
 
+pub use cgroup::Leaf;
 pub use counters::Counters;
 pub use start::Setting;
 pub use table::Execs;

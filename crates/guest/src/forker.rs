@@ -8,11 +8,14 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use coracle_sys::spawn::{self, Failed, Nest, Parent, Pointers};
 use coracle_sys::{capability, descriptors, identity, rustix, seccomp, terminal};
 use coracle_wire::Stage;
 use minicbor::{Decode, Encode};
+
+use crate::execs::Leaf;
 
 /// An environment of 512 KiB, arguments of as much, and room for the rest.
 const ORDER_MAX: usize = 2 << 20;
@@ -46,7 +49,7 @@ pub struct Streams<'a> {
     pub stdout: BorrowedFd<'a>,
     pub stderr: BorrowedFd<'a>,
     /// The cgroup the command is born in.
-    pub cgroup: BorrowedFd<'a>,
+    pub cgroup: &'a Leaf,
 }
 
 /// Why a command was not started.
@@ -59,16 +62,25 @@ pub struct NotStarted {
 /// The guest's end.
 #[derive(Debug)]
 pub struct Forker {
+    pub pid: i32,
     socket: Mutex<UnixStream>,
 }
 
+/// How long a command may take from fork to its program; reading that from a slow disk is part of it.
+const START_TIME: Duration = Duration::from_secs(10);
+/// How often a start that takes long is looked after.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
 impl Forker {
     /// Waits until the forker has confined itself.
-    pub fn new(socket: UnixStream) -> io::Result<Self> {
+    pub fn new(socket: UnixStream, pid: i32) -> io::Result<Self> {
         let mut errno = [0; 4];
         (&socket).read_exact(&mut errno)?;
         match i32::from_le_bytes(errno) {
-            0 => Ok(Self { socket: Mutex::new(socket) }),
+            0 => {
+                socket.set_read_timeout(Some(LOOK_AGAIN))?;
+                Ok(Self { pid, socket: Mutex::new(socket) })
+            }
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
     }
@@ -85,14 +97,34 @@ impl Forker {
         descriptors::send(
             &socket,
             &payload,
-            &[streams.stdin, streams.stdout, streams.stderr, streams.cgroup],
+            &[streams.stdin, streams.stdout, streams.stderr, streams.cgroup.directory()],
         )?;
         let mut reply = [0; 9];
-        (&*socket).read_exact(&mut reply)?;
+        receive(&socket, &mut reply, streams.cgroup)?;
         let [a, b, c, d, stage, e, f, g, h] = reply;
         let (pid, errno) = (i32::from_le_bytes([a, b, c, d]), i32::from_le_bytes([e, f, g, h]));
         Ok(if pid > 0 { Ok(pid) } else { Err(NotStarted { stage: to_stage(stage), errno }) })
     }
+}
+
+/// Waits for the forker's word. A fork that has become the command's user can be stopped by other commands before it
+/// runs its program, and the forker sleeps until it does: it is set going again, and killed if that does not help.
+fn receive(mut socket: &UnixStream, reply: &mut [u8], leaf: &Leaf) -> io::Result<()> {
+    let began = Instant::now();
+    let mut filled = 0;
+    while filled < reply.len() {
+        match socket.read(&mut reply[filled..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(length) => filled += length,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => match began.elapsed() > START_TIME {
+                true => leaf.kill(),
+                false => leaf.signal(rustix::process::Signal::CONT.as_raw()),
+            },
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Serves orders until the guest is gone.
@@ -168,8 +200,9 @@ fn become_command(
     identity::become_user(order.uid, order.gid, &order.groups).map_err(at(Stage::User))?;
     capability::keep(capabilities).map_err(at(Stage::Confine))?;
     seccomp::install(last_filter).map_err(at(Stage::Confine))?;
-    rustix::process::chdir(&*order.cwd).map_err(io::Error::from).map_err(at(Stage::Directory))?;
-    spawn::close_from(3).map_err(at(Stage::Confine))
+    // Before entering the directory: a path may lead through `/proc/self/fd`, and must find nothing of ours there.
+    spawn::close_from(3).map_err(at(Stage::Confine))?;
+    rustix::process::chdir(&*order.cwd).map_err(io::Error::from).map_err(at(Stage::Directory))
 }
 
 /// A program with its arguments in the form the kernel takes, made before the fork: what a child allocates is never

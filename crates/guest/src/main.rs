@@ -19,6 +19,8 @@ const GUEST_ID: u32 = 65_535;
 
 fn main() {
     coracle_sys::heap::share_arena();
+    // Whoever made the sandbox may have had another one.
+    coracle_sys::rustix::process::umask(coracle_sys::rustix::fs::Mode::from_raw_mode(0o022));
     let socket = boot::socket();
     match start(&socket) {
         Ok(reactor) => reactor.run(),

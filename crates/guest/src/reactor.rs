@@ -78,6 +78,7 @@ pub struct Reactor {
 impl Reactor {
     pub fn new(plan: Plan, devpts: OwnedFd, forker: Forker) -> std::io::Result<Self> {
         crate::files::open_roots()?;
+        crate::files::make_directory(&plan.boot.workdir);
         let children = signal::child_descriptor()?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -121,6 +122,7 @@ impl Reactor {
         loop {
             let now = Instant::now();
             let due = self.shared.execs.tick(now);
+            self.shared.execs.resume(|token, pipe| self.shared.watch(token, pipe));
             let Some(idle_left) = self.idle_left() else { break };
             let left = due.map_or(idle_left, |at| at.saturating_duration_since(now).min(idle_left));
             events.clear();
@@ -154,10 +156,9 @@ impl Reactor {
             CHILDREN => self.reap(),
             WAKE => drop(rustix::io::read(&self.shared.wake, &mut [0; 8])),
             pipe => {
-                if let Some(closed) = self.shared.execs.drain(pipe - FIRST_PIPE) {
-                    // A terminal is open elsewhere too and would go on reporting its end.
-                    let _ = epoll::delete(&self.shared.events, &closed.descriptor);
-                }
+                self.shared.execs.drain(pipe - FIRST_PIPE, |descriptor| {
+                    let _ = epoll::delete(&self.shared.events, descriptor);
+                });
             }
         }
     }
@@ -171,8 +172,7 @@ impl Reactor {
     fn reap(&self) {
         // One read takes many signals of the same kind; the processes are asked for one by one.
         let _ = rustix::io::read(&self.children, &mut [0; 128]);
-        let ended: Vec<_> = std::iter::from_fn(signal::reap).collect();
-        self.shared.execs.reaped(&ended);
+        self.shared.execs.reap();
     }
 }
 

@@ -6,7 +6,7 @@ mod request;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use coracle_wire::{
@@ -23,6 +23,7 @@ const STACK: usize = 256 << 10;
 /// A caller that does not greet is not the host.
 const GREETING_TIME: Duration = Duration::from_secs(5);
 
+static SERIAL: AtomicU64 = AtomicU64::new(0);
 static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
 
 /// Serves one connection in the background.
@@ -49,12 +50,20 @@ fn serve(stream: &UnixStream, shared: &Shared, crowded: bool) -> Option<()> {
     answer.ok()?;
     stream.set_read_timeout(None).ok()?;
 
-    let mut begun = request::Begun::default();
+    let connection_id = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let mut begun = request::Begun::on(connection_id);
+    let ended = converse(&mut connection, shared, &mut begun);
+    begun.end(shared);
+    ended
+}
+
+/// Answers requests until the caller has gone.
+fn converse(connection: &mut Connection<'_>, shared: &Shared, begun: &mut request::Begun) -> Option<()> {
     loop {
         let payload = connection.receive()?;
         shared.touch();
         let reply = match coracle_wire::decode::<Request>(&payload) {
-            Ok(request) => request::handle(shared, &mut begun, request).unwrap_or_else(Reply::Fault),
+            Ok(request) => request::handle(shared, begun, request).unwrap_or_else(Reply::Fault),
             Err(error) => {
                 Reply::Fault(Fault { code: FaultCode::Unknown, message: error.to_string(), errno: None })
             }

@@ -7,66 +7,113 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fchmod, openat, unlinkat};
 use rustix::io::Errno;
 
+/// How deep a tree may be where it cannot be lifted: each level costs a little stack and two descriptors.
+const DEPTH_MAX: usize = 256;
+
+/// Entries removed under one admission.
+const BATCH: usize = 256;
+
 /// Removes `name` in `parent` and everything below it. Succeeds if it is not there.
 ///
 /// A deep tree is moved up level by level instead of being descended into, so neither the stack nor the number of
 /// open descriptors grows with its depth.
 pub fn remove(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
-    match unlinkat(parent, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ISDIR | Errno::PERM | Errno::ACCESS) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let top = match open_directory(parent, name) {
-        Ok(top) => top,
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let mut serial = 0u64;
-    loop {
-        let lifted = empty_once(top.as_fd(), &mut serial)?;
-        if !lifted {
-            break;
+    remove_while(parent, name, &|| Ok(()))
+}
+
+/// Removes like [`remove`], asking `admit` before each few entries and holding what it returns while it works on them.
+/// Others may write to the tree meanwhile and so keep this from ever ending; `admit` decides when it is enough.
+pub fn remove_while<G>(
+    parent: BorrowedFd<'_>,
+    name: &CStr,
+    admit: &dyn Fn() -> io::Result<G>,
+) -> io::Result<()> {
+    Removal { admit, depth: 0, serial: 0 }.remove(parent, name)
+}
+
+struct Removal<'a, G> {
+    admit: &'a dyn Fn() -> io::Result<G>,
+    depth: usize,
+    /// Makes names for what is lifted.
+    serial: u64,
+}
+
+impl<G> Removal<'_, G> {
+    fn remove(&mut self, parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+        if self.depth > DEPTH_MAX {
+            return Err(Errno::LOOP.into());
         }
+        match unlinkat(parent, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::ISDIR | Errno::PERM | Errno::ACCESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let top = match open_directory(parent, name) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+            top => top?,
+        };
+        while self.empty_once(top.as_fd())? {}
+        let _admitted = (self.admit)()?;
+        ignore_missing(unlinkat(parent, name, AtFlags::REMOVEDIR))
     }
-    match unlinkat(parent, name, AtFlags::REMOVEDIR) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(error.into()),
+
+    /// Goes once over the directory: removes files and empty directories, and lifts the directories inside its
+    /// directories up to itself. Tells whether another round is needed.
+    fn empty_once(&mut self, top: BorrowedFd<'_>) -> io::Result<bool> {
+        let mut again = false;
+        for batch in entries(top)?.chunks(BATCH) {
+            for (name, _) in self.plain_removed(top, batch)? {
+                again |= self.flatten(top, name)?;
+            }
+        }
+        Ok(again)
+    }
+
+    /// Removes what is not a directory with something in it; returns the rest.
+    fn plain_removed<'b>(&self, directory: BorrowedFd<'_>, batch: &'b [Entry]) -> io::Result<Vec<&'b Entry>> {
+        let _admitted = (self.admit)()?;
+        let mut rest = Vec::new();
+        for entry in batch {
+            let (name, kind) = entry;
+            if *kind != FileType::Directory {
+                ignore_missing(unlinkat(directory, name, AtFlags::empty()))?;
+            } else if !matches!(unlinkat(directory, name, AtFlags::REMOVEDIR), Ok(()) | Err(Errno::NOENT)) {
+                rest.push(entry);
+            }
+        }
+        Ok(rest)
+    }
+
+    /// Empties one directory of `top`, lifting what is deeper, and removes it. Tells whether anything was lifted or
+    /// came back.
+    fn flatten(&mut self, top: BorrowedFd<'_>, name: &CStr) -> io::Result<bool> {
+        let mut again = false;
+        let inner = open_directory(top, name)?;
+        for batch in entries(inner.as_fd())?.chunks(BATCH) {
+            for (child, _) in self.plain_removed(inner.as_fd(), batch)? {
+                match lift(inner.as_fd(), child, top, &mut self.serial) {
+                    // An overlay does not move directories of its lower layers; those are as deep as an image is.
+                    Err(error) if error.raw_os_error() == Some(libc::EXDEV) => {
+                        self.depth += 1;
+                        self.remove(inner.as_fd(), child)?;
+                        self.depth -= 1;
+                    }
+                    lifted => {
+                        lifted?;
+                        again = true;
+                    }
+                }
+            }
+        }
+        match unlinkat(top, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(again),
+            Err(Errno::NOTEMPTY) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
-/// Goes once over the directory: removes files and empty directories, and lifts the directories inside its
-/// directories up to itself. Tells whether another round is needed.
-fn empty_once(top: BorrowedFd<'_>, serial: &mut u64) -> io::Result<bool> {
-    let mut again = false;
-    for (name, kind) in entries(top)? {
-        if kind != FileType::Directory {
-            ignore_missing(unlinkat(top, &name, AtFlags::empty()))?;
-            continue;
-        }
-        match unlinkat(top, &name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => continue,
-            Err(_) => {}
-        }
-        let inner = open_directory(top, &name)?;
-        for (child, kind) in entries(inner.as_fd())? {
-            if kind != FileType::Directory {
-                ignore_missing(unlinkat(&inner, &child, AtFlags::empty()))?;
-                continue;
-            }
-            if unlinkat(&inner, &child, AtFlags::REMOVEDIR).is_err() {
-                lift(inner.as_fd(), &child, top, serial)?;
-                again = true;
-            }
-        }
-        match unlinkat(top, &name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(Errno::NOTEMPTY) => again = true,
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(again)
-}
+type Entry = (CString, FileType);
 
 /// Moves a directory up one level, under a name nobody else uses.
 fn lift(from: BorrowedFd<'_>, name: &CStr, to: BorrowedFd<'_>, serial: &mut u64) -> io::Result<()> {
@@ -108,7 +155,7 @@ fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
 }
 
 /// Returns the names in a directory, all read before any is removed: removing while reading may skip some.
-fn entries(directory: BorrowedFd<'_>) -> io::Result<Vec<(CString, FileType)>> {
+fn entries(directory: BorrowedFd<'_>) -> io::Result<Vec<Entry>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;

@@ -91,6 +91,15 @@ pub enum Body {
     /// Answered by [`Reply::Execs`].
     #[n(9)]
     Execs {},
+    /// This connection attends the exec: what it has not read yet is not dropped, the command waits instead. It ends
+    /// with the connection; a terminal is hung up then. Answered by [`Reply::Done`].
+    #[n(10)]
+    Attend {
+        #[n(0)]
+        exec: String,
+        #[n(1)]
+        since: u64,
+    },
     /// Answered by [`Reply::File`].
     #[n(20)]
     FileRead {

@@ -37,6 +37,9 @@ pub struct Command {
     /// How many bytes of output are kept.
     #[n(10)]
     pub output_bytes: u64,
+    /// Someone is about to attend it: for a moment output waits for them instead of being dropped.
+    #[n(11)]
+    pub attended: bool,
 }
 
 /// The size of a terminal.

@@ -30,6 +30,7 @@ fn start() -> Request {
         stdin: false,
         terminal: None,
         output_bytes: 10,
+        attended: false,
     };
     Request { epoch: 7, body: Body::Start { exec: "e".to_owned(), command } }
 }
@@ -49,7 +50,7 @@ fn output() -> Reply {
 
 const HELLO: &str = "a3 00 01 01 01 02 42 abcd";
 const WELCOME: &str = "82 00 a3 00 01 01 07 02 18 2a";
-const START: &str = "a2 00 07 01 82 02 82 61 65 a8 00 82 44 6563686f 42 6869 01 81 82 41 41 41 31 02 80 05 19 03e8 06 19 07d0 07 f4 08 f4 0a 0a";
+const START: &str = "a2 00 07 01 82 02 82 61 65 a9 00 82 44 6563686f 42 6869 01 81 82 41 41 41 31 02 80 05 19 03e8 06 19 07d0 07 f4 08 f4 0a 0a 0b f4";
 const OUTPUT: &str =
     "82 04 82 81 a3 00 01 01 01 02 43 68690a a6 00 82 00 81 03 01 80 02 03 03 00 05 05 06 01";
 

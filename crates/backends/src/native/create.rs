@@ -25,6 +25,7 @@ const BOOT_TIME: Duration = Duration::from_secs(20);
 
 /// Makes the sandbox. On error nothing of it is left.
 pub fn create(native: &Native, order: &Order<'_>) -> Result<Created> {
+    probe::check_privileges()?;
     let layout = native.layout()?;
     fit::check(layout, order.spec)?;
     let image = native.image(order.spec)?;
@@ -66,6 +67,7 @@ fn make(native: &Native, order: &Order<'_>, image: &Host, group: &Group<'_>) -> 
     let listener = room.listen().map_err(at("make the guest's socket"))?;
     let (ours, theirs) = UnixStream::pair().map_err(at("make the boot socket"))?;
     let (launched, commands) = start(native, group, &ours, theirs)?;
+    native.children().insert(order.sandbox.clone(), launched.pidfd);
     crash("native.create.launched");
     let namespace = map_ids(launched.pid, base).map_err(at("map users"))?;
     (&ours).write_all(&[1]).map_err(at("start the guest"))?;
@@ -84,7 +86,6 @@ fn make(native: &Native, order: &Order<'_>, image: &Host, group: &Group<'_>) -> 
         launched.pid,
     )
     .map_err(at("see the walls stand"))?;
-    native.children().insert(order.sandbox.clone(), launched.pidfd);
     Ok(Created { placement: Placement(serde_json::json!({"pid": launched.pid})), profile })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -45,6 +45,8 @@ impl Home {
         for name in fixed.into_iter().chain(names) {
             let directory = path.join(name);
             DirBuilder::new().mode(0o755).create(&directory)?;
+            // Whatever the caller's umask made of it.
+            fs::set_permissions(&directory, fs::Permissions::from_mode(0o755))?;
             std::os::unix::fs::chown(&directory, Some(owner), Some(owner))?;
         }
         Ok(Room { directory: File::open(&path)?, path })
@@ -92,9 +94,12 @@ fn short_path(directory: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
 }
 
-fn private(path: &Path) -> io::Result<()> {
+/// Makes a directory nobody else may enter; what is executed from it or written through it is ours alone.
+pub fn private(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+        }
         result => result,
     }
 }

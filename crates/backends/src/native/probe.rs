@@ -4,9 +4,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use coracle_core::Result;
 use coracle_core::backend::{Probe, Profile, Wall};
+use coracle_core::{Error, Kind, Result};
 use coracle_sys::cgroup::{Controller, Layout};
+
+const NEEDS_ROOT: &str = "it needs root: running without comes with a later version";
 
 /// Namespaces by their names in `/proc/self/ns`.
 const NAMESPACES: [(&str, &str); 7] = [
@@ -25,7 +27,7 @@ pub fn probe(layout: Result<&Layout>) -> Probe {
     let supported: Vec<_> =
         NAMESPACES.iter().filter(|(_, name)| Path::new("/proc/self/ns").join(name).exists()).collect();
     let reason = match (&layout, root) {
-        (_, false) => Some("it needs root: running without comes with a later version".to_owned()),
+        (_, false) => Some(NEEDS_ROOT.to_owned()),
         (Err(error), _) => Some(error.chain()),
         (Ok(_), true) if supported.len() < NAMESPACES.len() => Some("the kernel lacks namespaces".to_owned()),
         (Ok(_), true) => None,
@@ -36,6 +38,17 @@ pub fn probe(layout: Result<&Layout>) -> Probe {
     walls.extend(layout.ok().into_iter().flat_map(limits));
     walls.extend(unenforced());
     Probe { available: reason.is_none(), reason, profile: Profile { walls } }
+}
+
+/// Refuses to begin without what making a sandbox takes.
+pub fn check_privileges() -> Result<()> {
+    match is_root() {
+        true => Ok(()),
+        false => {
+            Err(Error::new(Kind::NotAvailable, format!("the native backend is not available: {NEEDS_ROOT}"))
+                .hint("run coracle as root"))
+        }
+    }
 }
 
 /// Looks at a guest's forker, which every command is forked from, and records what holds. A wall that ought to stand

@@ -3,8 +3,10 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+
+use super::home;
 
 const GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest"));
 
@@ -17,11 +19,14 @@ pub fn open(directory: &Path) -> io::Result<OwnedFd> {
     {
         return Ok(file.into());
     }
-    fs::create_dir_all(directory)?;
+    home::private(directory)?;
     let draft = directory.join(format!(".draft-{}", std::process::id()));
+    // Of an earlier process of the same number.
+    let _ = fs::remove_file(&draft);
     // The guest's user is nobody on this machine: anyone may execute it, but only we can get to the directory.
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o555).open(&draft)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(&draft)?;
     file.write_all(GUEST)?;
+    file.set_permissions(fs::Permissions::from_mode(0o555))?;
     drop(file);
     fs::rename(&draft, &path)?;
     Ok(File::open(path)?.into())

@@ -1,7 +1,7 @@
 //! Output of a command while it runs, and all of it at once when it has ended.
 
 use coracle_engine::exec::Captured;
-use coracle_engine::follow::{Chunk, Stream};
+use coracle_engine::follow::{Chunk, Follow, Stream};
 use coracle_engine::ops::sandbox::exec_wait;
 use coracle_engine::progress::Progress;
 
@@ -9,10 +9,11 @@ use super::signals::Target;
 use super::stop::Stop;
 use super::{stderr, stdout};
 
-/// Passes output on, stream by stream, until the command ends.
-pub fn show(target: &Target, since_seq: u64) -> Result<Progress, Stop> {
-    let mut gaps = Gaps::after(since_seq);
-    each_chunk(target, since_seq, |chunk| {
+/// Passes output on, stream by stream, until the command ends. The command waits for us, so nothing is missed.
+pub fn attend(target: &Target) -> Result<Progress, Stop> {
+    let follow = target.engine.attend(&target.caller, &target.sandbox, &target.exec, 0)?;
+    let mut gaps = Gaps::after(0);
+    each_chunk(follow, |chunk| {
         gaps.see(&chunk);
         pass_on(&chunk)
     })
@@ -30,7 +31,8 @@ pub fn collect(target: &Target) -> Result<Captured, Stop> {
     };
     exec_wait::call(&target.engine, &target.caller, input)?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let progress = each_chunk(target, 0, |chunk| {
+    let follow = target.engine.follow(&target.caller, &target.sandbox, &target.exec, 0)?;
+    let progress = each_chunk(follow, |chunk| {
         match chunk.stream {
             Stream::Stdout => stdout.extend(chunk.data),
             Stream::Stderr => stderr.extend(chunk.data),
@@ -42,11 +44,9 @@ pub fn collect(target: &Target) -> Result<Captured, Stop> {
 
 /// Hands out chunks as they come and returns how the command ended.
 pub fn each_chunk(
-    target: &Target,
-    since_seq: u64,
+    mut follow: Follow,
     mut take: impl FnMut(Chunk) -> Result<(), Stop>,
 ) -> Result<Progress, Stop> {
-    let mut follow = target.engine.follow(&target.caller, &target.sandbox, &target.exec, since_seq)?;
     let mut last = Progress::lost();
     while let Some(batch) = follow.next_batch()? {
         batch.chunks.into_iter().try_for_each(&mut take)?;

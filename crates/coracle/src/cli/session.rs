@@ -92,12 +92,13 @@ impl<'a> Session<'a> {
             self.caught.pass_on(target.clone());
             return Ok(Ran::Captured(target.engine.exec(&target.caller, sandbox, &request)?));
         }
+        request.attended = !json;
         let started = target.engine.exec_start(&target.caller, sandbox, &request)?;
         self.caught.pass_on(target.clone());
         let raw = attend(&target, &request, started.existing)?;
         let ran = match json {
             true => live::collect(&target).map(Ran::Captured),
-            false => live::show(&target, 0).map(Ran::Shown),
+            false => live::attend(&target).map(Ran::Shown),
         };
         // In raw mode the lines of a note would run down the screen like stairs.
         drop(raw);

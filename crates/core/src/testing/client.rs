@@ -166,6 +166,7 @@ pub fn command(argv: &[&str]) -> Command {
         stdin: false,
         terminal: None,
         output_bytes: 1 << 20,
+        attended: false,
     }
 }
 

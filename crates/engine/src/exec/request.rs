@@ -34,6 +34,8 @@ pub struct ExecRequest {
     pub keep_background: bool,
     pub stdin: Stdin,
     pub terminal: Option<Terminal>,
+    /// Somebody will [`attend`](crate::Engine::attend) it at once, and must not miss anything until then.
+    pub attended: bool,
 }
 
 /// Where a command's standard input comes from.
@@ -98,6 +100,7 @@ impl ExecRequest {
             stdin: self.stdin != Stdin::Empty,
             terminal: self.terminal,
             output_bytes: spec.limits.output_bytes,
+            attended: self.attended,
         })
     }
 }

@@ -8,6 +8,7 @@ pub const ENOEXEC: i32 = 8;
 pub const EAGAIN: i32 = 11;
 pub const ENOMEM: i32 = 12;
 pub const EACCES: i32 = 13;
+pub const EBUSY: i32 = 16;
 pub const EEXIST: i32 = 17;
 pub const EXDEV: i32 = 18;
 pub const ENOTDIR: i32 = 20;
@@ -37,7 +38,7 @@ const NAMES: &[(i32, &str)] = &[
     (ENOMEM, "ENOMEM"),
     (EACCES, "EACCES"),
     (14, "EFAULT"),
-    (16, "EBUSY"),
+    (EBUSY, "EBUSY"),
     (EEXIST, "EEXIST"),
     (EXDEV, "EXDEV"),
     (19, "ENODEV"),

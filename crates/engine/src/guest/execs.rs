@@ -22,6 +22,11 @@ impl Guest {
         existing(&reply)
     }
 
+    /// Attends an exec from this connection: what was not read from here yet waits instead of being dropped.
+    pub fn attend(&mut self, exec: &str, since: u64) -> Result<(), Failure> {
+        done(&self.ask(Body::Attend { exec: exec.to_owned(), since }, Duration::ZERO)?)
+    }
+
     /// Returns chunks after `since`, waiting up to `wait` until there is one or the end.
     pub fn read(
         &mut self,

@@ -60,7 +60,7 @@ fn refusal(refusal: &Refusal) -> &'static str {
 fn faulted(fault: &Fault) -> Error {
     let error = Error::new(kind(fault), fault.message.clone());
     let error = match fault.errno {
-        Some(errno) => error.detail("errno", name(errno)),
+        Some(errno) => error.detail("errno", name(errno)).caused_by(std::io::Error::from_raw_os_error(errno)),
         None => error,
     };
     match fault.code {
@@ -69,10 +69,13 @@ fn faulted(fault: &Fault) -> Error {
             .hint("the sandbox has changed hands since; claim it again to learn the epoch of your lease"),
         FaultCode::NotStarted { stage } => not_started(error, stage, fault.errno),
         FaultCode::Unknown => error.hint("the sandbox was started by an older coracle; open a new one"),
+        FaultCode::File => match fault.errno.and_then(file_hint) {
+            Some(hint) => error.hint(hint),
+            None => error,
+        },
         FaultCode::NotFound
         | FaultCode::Conflict
         | FaultCode::Invalid
-        | FaultCode::File
         | FaultCode::Limit
         | FaultCode::Internal => error,
     }
@@ -95,7 +98,7 @@ fn kind(fault: &Fault) -> Kind {
 fn kind_of_file(errno: i32) -> Kind {
     match errno {
         errno::ENOENT => Kind::NotFound,
-        errno::EEXIST => Kind::Conflict,
+        errno::EEXIST | errno::EBUSY => Kind::Conflict,
         errno::ENOSPC | errno::EDQUOT | errno::EFBIG | errno::EMLINK => Kind::LimitExceeded,
         errno::EACCES
         | errno::EPERM
@@ -108,6 +111,18 @@ fn kind_of_file(errno: i32) -> Kind {
         | errno::EINVAL
         | errno::EROFS => Kind::Invalid,
         _ => Kind::Internal,
+    }
+}
+
+fn file_hint(errno: i32) -> Option<&'static str> {
+    match errno {
+        errno::EISDIR => Some("it is a directory; deleting one needs `recursive`"),
+        errno::EEXIST => Some("something has that name; allow it to be replaced, or choose another"),
+        errno::EXDEV => {
+            Some("a relative path stays in the workspace; an absolute one may go anywhere in the sandbox")
+        }
+        errno::EBUSY => Some("something is mounted there; delete what is in it instead"),
+        _ => None,
     }
 }
 

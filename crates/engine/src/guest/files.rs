@@ -70,6 +70,10 @@ impl Guest {
         let mut body = Body::FileList { path: path.to_vec(), recursive };
         loop {
             let (entries, more) = self.entries(body)?;
+            if more && entries.is_empty() {
+                // It could go on like that for ever.
+                return Err(Failure::Unexpected);
+            }
             all.extend(entries);
             if all.len() > max_entries || !more {
                 let truncated = all.len() > max_entries || more;

@@ -90,13 +90,19 @@ fn read<Input: DeserializeOwned>(name: &str, input: Value) -> Result<Input> {
     if !input.is_object() {
         return Err(Error::new(Kind::Invalid, format!("the input of `{name}` is not a JSON object")));
     }
-    serde_json::from_value(input).map_err(|error| {
+    serde_path_to_error::deserialize(input).map_err(|error| {
+        let path = error.path().to_string();
         // Serde repeats what it could not read, however long that is.
-        let text: String = error.to_string().chars().take(COMPLAINT_MAX).collect();
+        let text: String = error.into_inner().to_string().chars().take(COMPLAINT_MAX).collect();
+        let named = text.starts_with("unknown field") || text.starts_with("missing field") || path == ".";
+        let (field, text) = match named {
+            // The first name in backticks is the field, in these messages of serde's and in ours.
+            true => (text.split('`').nth(1).map(str::to_owned), text),
+            false => (Some(path.clone()), format!("`{path}`: {text}")),
+        };
         let error = Error::new(Kind::Invalid, format!("the input of `{name}` is not valid: {text}"))
             .hint(format!("the schema of `{name}` lists its fields"));
-        // The first name in backticks is the field, in serde's messages and in ours.
-        match text.split('`').nth(1) {
+        match field {
             Some(field) => error.detail("field", field),
             None => error,
         }

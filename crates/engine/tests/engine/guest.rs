@@ -111,6 +111,7 @@ fn command() -> Command {
         stdin: false,
         terminal: None,
         output_bytes: 1024,
+        attended: false,
     }
 }
 

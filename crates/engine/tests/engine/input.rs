@@ -125,7 +125,7 @@ fn complaints_are_short_and_keep_secrets() {
 
     for error in [typed, nested] {
         assert!(!error.to_json().to_string().contains("hunter2"), "{}", error.chain());
-        assert_eq!(error.details["field"], "secrets");
+        assert!(error.details["field"].as_str().is_some_and(|field| field.starts_with("secrets")));
     }
     assert!(long.to_json().to_string().len() < 2000);
 }

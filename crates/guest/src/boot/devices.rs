@@ -42,8 +42,12 @@ pub fn build(plan: &Plan, new_root: BorrowedFd<'_>) -> Result<OwnedFd, Failure> 
 
     // Terminals are devices: under `nodev` they could not be opened.
     let attributes = Attributes::MOUNT_ATTR_NOSUID | Attributes::MOUNT_ATTR_NOEXEC;
-    let devpts = mount::make("devpts", &[("ptmxmode", Some("0666")), ("mode", Some("0620"))], attributes)
-        .map_err(Failure::at("make /dev/pts"))?;
+    let devpts = mount::make(
+        "devpts",
+        &[("ptmxmode", Some("0666")), ("mode", Some("0620")), ("max", Some("64"))],
+        attributes,
+    )
+    .map_err(Failure::at("make /dev/pts"))?;
     root::attach(devpts.as_fd(), dev.as_fd(), "pts")?;
     let size = plan.boot.shm_bytes.to_string();
     let shm = mount::make("tmpfs", &[("mode", Some("1777")), ("size", Some(&size))], noexec)

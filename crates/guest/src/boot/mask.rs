@@ -10,18 +10,42 @@ use coracle_sys::rustix::io::Errno;
 use super::Failure;
 
 /// Files that read as empty.
-const EMPTY_FILES: [&str; 7] =
-    ["interrupts", "kcore", "keys", "latency_stats", "sched_debug", "timer_list", "kmsg"];
+const EMPTY_FILES: [&str; 14] = [
+    "cmdline",
+    "config.gz",
+    "diskstats",
+    "interrupts",
+    "iomem",
+    "ioports",
+    "kcore",
+    "key-users",
+    "keys",
+    "kmsg",
+    "latency_stats",
+    "partitions",
+    "sched_debug",
+    "timer_list",
+];
 /// Directories that are empty.
 const EMPTY_DIRECTORIES: [&str; 3] = ["acpi", "asound", "scsi"];
 /// What may be read but not written.
 const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
+/// Tables of the kernel that all sandboxes of the machine draw from.
+const TABLES: [(&str, &str); 2] =
+    [("/proc/sys/user/max_inotify_instances", "32"), ("/proc/sys/user/max_inotify_watches", "65536")];
+
 /// Covers them. `/proc` is freshly mounted by us, so its names are the kernel's.
-pub fn apply() -> Result<(), Failure> {
+pub fn apply(shm_bytes: u64) -> Result<(), Failure> {
     // A command that could make user namespaces would hold every capability there. Belt to the filter's braces.
     std::fs::write("/proc/sys/user/max_user_namespaces", "0")
         .map_err(Failure::at("forbid user namespaces"))?;
+    for (name, value) in TABLES {
+        // Not every kernel lets a namespace lower every one of them.
+        let _ = std::fs::write(name, value);
+    }
+    // Segments nobody is attached to stay when their makers are killed; see the size of `/dev/shm`.
+    let _ = std::fs::write("/proc/sys/kernel/shmall", (shm_bytes / 4096).to_string());
     let empty = mount::make(
         "tmpfs",
         &[("mode", Some("0555")), ("size", Some("4k"))],

@@ -41,7 +41,7 @@ pub fn build(plan: &Plan) -> Result<OwnedFd, Failure> {
     fchdir(&root).map_err(Failure::at("enter the root"))?;
     mount::pivot().map_err(Failure::at("make the root the root"))?;
     check_nothing_is_behind()?;
-    mask::apply()?;
+    mask::apply(plan.boot.shm_bytes)?;
     Ok(devpts)
 }
 

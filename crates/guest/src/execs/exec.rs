@@ -1,5 +1,6 @@
 //! One exec, from its start to its end.
 
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,6 +58,10 @@ pub struct Exec {
     pub kill_at: Option<Instant>,
     pub before: Reading,
     pub limits: Vec<LimitHit>,
+    /// Connections that attend it, and the last chunk each has.
+    pub attendants: HashMap<u64, u64>,
+    /// Until then someone is expected to attend it.
+    pub expected: Option<Instant>,
 }
 
 impl Exec {
@@ -72,6 +77,12 @@ impl Exec {
             leaf.signal(coracle_sys::rustix::process::Signal::TERM.as_raw());
             self.kill_at = Some(now + grace);
         }
+    }
+
+    /// Returns the last chunk everyone who attends it has; `None` if nobody does.
+    pub fn held(&self, now: Instant) -> Option<u64> {
+        let expected = self.expected.filter(|until| *until > now).map(|_| 0);
+        self.attendants.values().copied().min().or(expected)
     }
 
     /// Acts on what is due by `now`; returns when to look again.

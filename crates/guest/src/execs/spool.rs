@@ -41,8 +41,9 @@ impl Spool {
         }
     }
 
-    /// Adds output. At most about `limit` bytes stay: the first half of that, and the newest half.
-    pub fn push(&mut self, stream: Stream, mut data: &[u8], limit: usize) {
+    /// Adds output. At most about `limit` bytes stay: the first half of that, and the newest half. What comes after
+    /// chunk `held` is not dropped.
+    pub fn push(&mut self, stream: Stream, mut data: &[u8], limit: usize, held: Option<u64>) {
         match stream {
             Stream::Stdout => self.stdout_bytes += data.len() as u64,
             Stream::Stderr => self.stderr_bytes += data.len() as u64,
@@ -51,13 +52,22 @@ impl Spool {
         while !data.is_empty() {
             let in_head = self.tail.is_empty() && self.dropped.is_none() && self.head_cost < half;
             let room = if in_head { half - self.head_cost } else { CHUNK_MAX };
-            let (piece, rest) = data.split_at(data.len().min(room).min(CHUNK_MAX));
+            let (piece, rest) = data.split_at(cut(data, room.min(CHUNK_MAX)));
             self.append(stream, piece, in_head);
             data = rest;
         }
-        while self.tail_cost > half {
+        while self.tail_cost > half && !self.is_held(held) {
             self.drop_oldest();
         }
+    }
+
+    /// Tells whether more output would have to push out what someone has yet to read.
+    pub fn is_full(&self, limit: usize, held: u64) -> bool {
+        self.tail_cost > limit / 2 && self.is_held(Some(held))
+    }
+
+    fn is_held(&self, held: Option<u64>) -> bool {
+        held.is_some_and(|held| self.tail.front().is_some_and(|oldest| oldest.seq > held))
     }
 
     fn append(&mut self, stream: Stream, piece: &[u8], in_head: bool) {
@@ -156,6 +166,30 @@ impl Spool {
     }
 }
 
+/// Returns where to cut, `most` bytes in at most, without cutting a character in two.
+fn cut(data: &[u8], most: usize) -> usize {
+    if data.len() <= most {
+        return data.len();
+    }
+    match whole(&data[..most]) {
+        0 => most,
+        length => length,
+    }
+}
+
+/// Returns how much of the data is not the beginning of a character whose rest is missing.
+pub fn whole(data: &[u8]) -> usize {
+    let begins = |byte: u8| byte & 0b1100_0000 != 0b1000_0000;
+    let Some(back) = data.iter().rev().take(4).position(|byte| begins(*byte)) else { return data.len() };
+    let needed = match data[data.len() - 1 - back] {
+        0xC0..=0xDF => 2,
+        0xE0..=0xEF => 3,
+        0xF0..=0xF7 => 4,
+        _ => 1,
+    };
+    if back + 1 < needed { data.len() - 1 - back } else { data.len() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,9 +211,9 @@ mod tests {
     fn small_output_is_kept_whole_and_joined() {
         let mut spool = Spool::new();
 
-        spool.push(Stream::Stdout, b"one ", LIMIT);
-        spool.push(Stream::Stdout, b"two", LIMIT);
-        spool.push(Stream::Stderr, b"bad", LIMIT);
+        spool.push(Stream::Stdout, b"one ", LIMIT, None);
+        spool.push(Stream::Stdout, b"two", LIMIT, None);
+        spool.push(Stream::Stderr, b"bad", LIMIT, None);
 
         let chunks = kept(&mut spool);
         assert_eq!(
@@ -193,10 +227,10 @@ mod tests {
     #[test]
     fn a_chunk_that_was_read_does_not_grow() {
         let mut spool = Spool::new();
-        spool.push(Stream::Stdout, b"a", LIMIT);
+        spool.push(Stream::Stdout, b"a", LIMIT, None);
         let first = spool.read(0, 10);
 
-        spool.push(Stream::Stdout, b"b", LIMIT);
+        spool.push(Stream::Stdout, b"b", LIMIT, None);
 
         assert_eq!(first[0].data, b"a");
         assert_eq!(spool.read(1, 10)[0].data, b"b");
@@ -209,7 +243,7 @@ mod tests {
         let total = 500;
 
         for _ in 0..total {
-            spool.push(Stream::Stdout, &line, LIMIT);
+            spool.push(Stream::Stdout, &line, LIMIT, None);
             spool.read(spool.last_seq() - 1, 1);
         }
 
@@ -229,7 +263,7 @@ mod tests {
 
         for index in 0..100_000 {
             let stream = if index % 2 == 0 { Stream::Stdout } else { Stream::Stderr };
-            spool.push(stream, b"z", LIMIT);
+            spool.push(stream, b"z", LIMIT, None);
         }
 
         assert!(spool.cost() <= LIMIT + CHUNK_COST);
@@ -240,7 +274,7 @@ mod tests {
     fn clearing_counts_everything_as_truncated() {
         let mut spool = Spool::new();
         for _ in 0..100 {
-            spool.push(Stream::Stdout, &[b'y'; 1000], LIMIT);
+            spool.push(Stream::Stdout, &[b'y'; 1000], LIMIT, None);
             spool.read(spool.last_seq() - 1, 1);
         }
 
@@ -251,5 +285,42 @@ mod tests {
             Some((1, spool.last_seq(), 100_000))
         );
         assert!(spool.read(0, 10).is_empty());
+    }
+
+    #[test]
+    fn what_someone_has_yet_to_read_is_not_dropped() {
+        let mut spool = Spool::new();
+        let mut since = 0;
+        let mut read = 0;
+
+        for _ in 0..500 {
+            while !spool.is_full(LIMIT, since) {
+                spool.push(Stream::Stdout, &[b'x'; 1000], LIMIT, Some(since));
+            }
+            let chunks = spool.read(since, 3);
+            since = chunks.last().expect("a full spool has something to read").seq;
+            read += chunks.iter().map(|chunk| chunk.data.len()).sum::<usize>();
+            assert!(spool.cost() < 2 * LIMIT + CHUNK_MAX);
+        }
+        read += kept_after(&mut spool, since);
+
+        assert_eq!(read as u64, spool.bytes().0);
+    }
+
+    fn kept_after(spool: &mut Spool, since: u64) -> usize {
+        kept(spool).iter().filter(|chunk| chunk.seq > since).map(|chunk| chunk.data.len()).sum()
+    }
+
+    #[test]
+    fn a_character_is_not_cut_in_two() {
+        let text = "é€😀".repeat(10_000);
+        let mut spool = Spool::new();
+
+        spool.push(Stream::Stdout, text.as_bytes(), 1 << 20, None);
+
+        assert!(kept(&mut spool).iter().all(|chunk| std::str::from_utf8(&chunk.data).is_ok()));
+        assert_eq!(whole("a€".as_bytes()), 4);
+        assert_eq!(whole(&"a€".as_bytes()[..3]), 1);
+        assert_eq!(whole(&[0xff, 0x80, 0x80, 0x80, 0x80]), 5);
     }
 }

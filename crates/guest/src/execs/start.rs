@@ -1,5 +1,6 @@
 //! Starting a command: once per id, with its streams, its cgroup and its environment.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -14,11 +15,13 @@ use super::cgroup::Leaf;
 use super::counters::Counters;
 use super::exec::{Exec, Phase};
 use super::spool::Spool;
-use super::table::{Execs, Pipe, RUNNING_MAX};
+use super::table::{Execs, Pipe, RUNNING_MAX, shown};
 use crate::forker::{NotStarted, Order, Streams};
 use crate::users::{self, User};
 
 const ID_MAX: usize = 128;
+/// How long whoever is to attend a command has to come.
+const EXPECTED: Duration = Duration::from_secs(5);
 /// What the kernel takes for one string of arguments or environment.
 const STRING_MAX: usize = 128 << 10;
 const PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -107,7 +110,7 @@ impl Execs {
     fn new_exec(&self, epoch: u64, command: &Command, fingerprint: u64) -> Exec {
         let now = Instant::now();
         Exec {
-            argv: command.argv.clone(),
+            argv: shown(&command.argv),
             epoch,
             fingerprint,
             phase: Phase::Starting,
@@ -125,6 +128,8 @@ impl Execs {
             kill_at: None,
             before: self.setting.counters.read(),
             limits: Vec::new(),
+            attendants: HashMap::new(),
+            expected: command.attended.then(|| now + EXPECTED),
         }
     }
 
@@ -139,19 +144,15 @@ impl Execs {
             let name = command.user.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
             fault(FaultCode::Invalid, format!("there is no user `{name}` in the sandbox"))
         })?;
-        let ends = self.open_streams(command).map_err(prepare("open the streams"))?;
+        let ends = self.open_streams(command, &user).map_err(prepare("open the streams"))?;
         let spare = self.lock().spare.pop();
         let leaf = spare
             .map_or_else(|| Leaf::new(self.setting.commands.as_fd(), serial), Ok)
             .map_err(prepare("make a cgroup"))?;
         let order = self.order(command, &user);
         let [stdin, stdout, stderr] = &ends.theirs;
-        let streams = Streams {
-            stdin: stdin.as_fd(),
-            stdout: stdout.as_fd(),
-            stderr: stderr.as_fd(),
-            cgroup: leaf.directory(),
-        };
+        let streams =
+            Streams { stdin: stdin.as_fd(), stdout: stdout.as_fd(), stderr: stderr.as_fd(), cgroup: &leaf };
         let pid = self.forker.start(&order, &streams).map_err(|failed| describe(failed, command, &order))?;
         Ok((pid, leaf, ends))
     }
@@ -162,7 +163,7 @@ impl Execs {
             table.serial += 1;
             let token = table.serial;
             watch(token, &descriptor);
-            table.pipes.insert(token, Pipe { exec: id.to_owned(), stream, descriptor });
+            table.pipes.insert(token, Pipe { exec: id.to_owned(), stream, descriptor, begun: Vec::new() });
         }
         let early = table.unclaimed.remove(&pid);
         if let Some(exec) = table.execs.get_mut(id) {
@@ -174,15 +175,19 @@ impl Execs {
                 Some(exit) => Phase::Clearing { exit },
                 None => Phase::Running,
             };
+            // Stopped while it was being started: only now is there something to stop.
+            if let (Some(cause), Phase::Running) = (exec.cause, &exec.phase) {
+                exec.stop(cause, exec.grace, Instant::now());
+            }
         }
         table.finish_starting();
         self.settle(&mut table);
         self.notify();
     }
 
-    fn open_streams(&self, command: &Command) -> std::io::Result<Ends> {
+    fn open_streams(&self, command: &Command, user: &User) -> std::io::Result<Ends> {
         if let Some(size) = command.terminal {
-            return self.open_terminal(size);
+            return self.open_terminal(size, user);
         }
         let (stdin, their_stdin) = match command.stdin {
             true => {
@@ -205,9 +210,12 @@ impl Execs {
         })
     }
 
-    fn open_terminal(&self, size: coracle_wire::Terminal) -> std::io::Result<Ends> {
+    fn open_terminal(&self, size: coracle_wire::Terminal, user: &User) -> std::io::Result<Ends> {
         let pair = terminal::open(self.setting.devpts.as_fd())?;
         terminal::resize(pair.controller.as_fd(), size.rows, size.columns)?;
+        // Or the user could not open it by its name.
+        let owner = Some(rustix::fs::Uid::from_raw(user.uid));
+        rustix::fs::fchown(&pair.user, owner, Some(rustix::fs::Gid::from_raw(user.gid)))?;
         rustix::io::ioctl_fionbio(&pair.controller, true)?;
         let output = pair.controller.try_clone()?;
         let controller = Arc::new(pair.controller);
@@ -234,11 +242,20 @@ impl Execs {
                 .into_iter()
                 .map(|(name, value)| [name.as_slice(), b"=", value.as_slice()].concat())
                 .collect(),
-            cwd: command.cwd.clone().unwrap_or_else(|| self.setting.workdir.clone()),
+            cwd: self.directory(command.cwd.as_deref()),
             uid: user.uid,
             gid: user.gid,
             groups: user.groups.clone(),
             terminal: command.terminal.is_some(),
+        }
+    }
+
+    /// Returns where a command starts; a relative path starts at the sandbox's own directory.
+    fn directory(&self, cwd: Option<&[u8]>) -> Vec<u8> {
+        match cwd {
+            None => self.setting.workdir.clone(),
+            Some(cwd) if cwd.starts_with(b"/") => cwd.to_vec(),
+            Some(cwd) => [&self.setting.workdir, b"/".as_slice(), cwd].concat(),
         }
     }
 

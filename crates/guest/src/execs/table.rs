@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use coracle_sys::rustix;
 use coracle_sys::rustix::io::Errno;
-use coracle_sys::signal::Ended;
+use coracle_sys::{signal, spawn};
 use coracle_wire::{Chunk, ExecState, ExecSummary, Fault, FaultCode, Stream};
 
 use super::cgroup::Leaf;
 use super::exec::{Cause, Exec, Phase};
+use super::spool::whole;
 use super::start::Setting;
 use crate::forker::Forker;
 
@@ -21,6 +22,10 @@ pub(super) const RUNNING_MAX: usize = 256;
 const ENDED_MAX: usize = 1000;
 /// Output kept in all. The guest lives outside the sandbox's memory limit, so it bounds itself.
 const BUDGET: usize = 64 << 20;
+/// How soon paused pipes are looked at again, in case nobody comes to read.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// What a list of execs may take of a frame.
+const LIST_MAX: i64 = 512 << 10;
 /// Leaves kept for the next execs.
 const SPARE_MAX: usize = 4;
 /// What one look at a pipe reads, so that one loud exec cannot keep the others waiting.
@@ -32,6 +37,24 @@ pub struct Pipe {
     pub exec: String,
     pub stream: Stream,
     pub descriptor: OwnedFd,
+    /// The beginning of a character whose rest has not come yet.
+    pub begun: Vec<u8>,
+}
+
+/// Whether a look at a pipe minds how much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Bounded,
+    Any,
+}
+
+/// What a look at a pipe found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Drained {
+    Open,
+    Closed,
+    /// Whoever attends the exec has to read first.
+    Full,
 }
 
 /// What the lock guards.
@@ -42,6 +65,10 @@ pub struct Table {
     pub(super) pipes: HashMap<u64, Pipe>,
     pub(super) serial: u64,
     pub(super) starting: usize,
+    /// Pipes nobody looks at until there is room again.
+    paused: Vec<u64>,
+    /// What was left running in the background, and under which epoch it was started.
+    kept: Vec<(u64, Leaf)>,
     /// Empty leaves of ended execs.
     pub(super) spare: Vec<Leaf>,
     /// Leaders that ended before their start was written down.
@@ -147,10 +174,13 @@ impl Execs {
         for exec in table.execs.values_mut().filter(|exec| exec.epoch < epoch && !exec.is_ended()) {
             exec.stop(Cause::Asked, Duration::ZERO, now);
         }
+        table.kept.iter().filter(|(started, _)| *started < epoch).for_each(|(_, leaf)| leaf.kill());
         drop(table);
         wake();
         self.wait_until(Duration::from_secs(10), |table, _| {
-            let left = table.execs.values().any(|exec| exec.epoch < epoch && !exec.is_ended());
+            table.kept.retain(|(_, leaf)| leaf.is_populated());
+            let left = table.execs.values().any(|exec| exec.epoch < epoch && !exec.is_ended())
+                || table.kept.iter().any(|(started, _)| *started < epoch);
             (!left).then_some(())
         });
     }
@@ -168,8 +198,21 @@ impl Execs {
             })
             .collect();
         list.sort_by(|one, other| one.exec.cmp(&other.exec));
-        list.truncate(ENDED_MAX);
-        list
+        // The newest first, as many as fit one answer.
+        let mut room = LIST_MAX;
+        let fits = |summary: &ExecSummary| {
+            room -= 256 + summary.argv.iter().map(|argument| argument.len() as i64 + 8).sum::<i64>();
+            room > 0
+        };
+        let kept: Vec<_> = list.into_iter().rev().take_while(fits).collect();
+        kept.into_iter().rev().collect()
+    }
+
+    /// Returns how many are in the background of execs that have ended.
+    pub fn background(&self) -> usize {
+        let mut table = self.lock();
+        table.kept.retain(|(_, leaf)| leaf.is_populated());
+        table.kept.len()
     }
 
     /// Returns how many run, and how much output is kept.
@@ -178,21 +221,70 @@ impl Execs {
         (table.running(), table.execs.values().map(|exec| exec.spool.cost()).sum())
     }
 
-    /// Takes what is waiting in a pipe. Returns the pipe if that was the last of it.
-    pub fn drain(&self, token: u64) -> Option<Pipe> {
+    /// Takes what is waiting in a pipe. `unwatch` is called with it if that was the last of it, or if there is no room
+    /// for more now: a terminal is open elsewhere too and would go on reporting its end.
+    pub fn drain(&self, token: u64, unwatch: impl Fn(&OwnedFd)) {
         let mut table = self.lock();
-        let open = table.drain(token, READ_MAX);
-        let closed = if open { None } else { table.pipes.remove(&token) };
+        match table.drain(token, READ_MAX, Room::Bounded) {
+            Drained::Open => {}
+            Drained::Closed => {
+                if let Some(pipe) = table.close(token) {
+                    unwatch(&pipe.descriptor);
+                }
+            }
+            Drained::Full => {
+                table.paused.push(token);
+                if let Some(pipe) = table.pipes.get(&token) {
+                    unwatch(&pipe.descriptor);
+                }
+            }
+        }
         drop(table);
         self.notify();
-        closed
     }
 
-    /// Takes note of processes that have ended.
-    pub fn reaped(&self, ended: &[Ended]) {
+    /// Has pipes looked at again that there is room for now.
+    pub fn resume(&self, watch: impl Fn(u64, &OwnedFd)) {
+        let mut table = self.lock();
+        let paused = std::mem::take(&mut table.paused);
+        for token in paused {
+            match table.pipes.get(&token) {
+                Some(pipe) if table.is_full(pipe) => table.paused.push(token),
+                Some(pipe) => watch(token, &pipe.descriptor),
+                None => {}
+            }
+        }
+    }
+
+    /// Notes that a connection attends an exec and has everything up to `since`.
+    pub fn attend(&self, exec: &str, connection: u64, since: u64) -> Result<(), Fault> {
+        let mut table = self.lock();
+        let found = table.execs.get_mut(exec).ok_or_else(|| unknown(exec))?;
+        found.expected = None;
+        found.attendants.insert(connection, since);
+        Ok(())
+    }
+
+    /// Notes that a connection has gone. A terminal that nobody attends any more is hung up.
+    pub fn leave(&self, exec: &str, connection: u64) {
+        let mut table = self.lock();
+        let Some(found) = table.execs.get_mut(exec) else { return };
+        let last = found.attendants.remove(&connection).is_some() && found.attendants.is_empty();
+        if last && found.terminal.is_some() && matches!(found.phase, Phase::Running) {
+            // The leader is not reaped while we hold the table, so the group is its own.
+            let _ = signal::send_to_group(found.pid, rustix::process::Signal::HUP.as_raw());
+        }
+    }
+
+    /// Takes note of processes that have ended. They are reaped under the lock: until then their numbers are theirs.
+    pub fn reap(&self) {
         let mut guard = self.lock();
         let table = &mut *guard;
-        for ended in ended {
+        while let Some(ended) = signal::reap() {
+            if ended.pid == self.forker.pid {
+                // Without it nothing can be started any more. Better gone than there and of no use.
+                spawn::exit(1);
+            }
             let leader = table
                 .execs
                 .iter_mut()
@@ -225,7 +317,9 @@ impl Execs {
     pub fn tick(&self, now: Instant) -> Option<Instant> {
         let mut table = self.lock();
         self.settle(&mut table);
-        table.execs.values_mut().filter_map(|exec| exec.tick(now)).min()
+        // Those expected to attend an exec may not come; their time is looked at rather than waited for.
+        let paused = (!table.paused.is_empty()).then(|| now + LOOK_AGAIN);
+        table.execs.values_mut().filter_map(|exec| exec.tick(now)).chain(paused).min()
     }
 }
 
@@ -234,29 +328,63 @@ impl Table {
         self.execs.values().filter(|exec| !exec.is_ended()).count()
     }
 
-    /// Reads up to `most` bytes from a pipe into its exec's spool. Returns false at its end.
-    fn drain(&mut self, token: u64, most: usize) -> bool {
-        let share = BUDGET / self.running().max(1);
-        let Some(pipe) = self.pipes.get(&token) else { return false };
+    /// Reads up to `most` bytes from a pipe into its exec's spool.
+    fn drain(&mut self, token: u64, most: usize, room: Room) -> Drained {
+        let share = self.share();
+        let now = Instant::now();
+        let Some(pipe) = self.pipes.get_mut(&token) else { return Drained::Closed };
         let mut exec = self.execs.get_mut(&pipe.exec).filter(|exec| !exec.is_ended());
+        let held = exec.as_ref().and_then(|exec| exec.held(now));
+        let limit = exec.as_ref().map_or(0, |exec| exec.output_bytes.min(share));
         let mut buffer = [0; 64 << 10];
         let mut taken = 0;
         while taken < most {
-            match rustix::io::read(&pipe.descriptor, &mut buffer) {
-                Ok(0) => return false,
+            let full = exec.as_ref().zip(held).is_some_and(|(exec, held)| exec.spool.is_full(limit, held));
+            if full && room == Room::Bounded {
+                return Drained::Full;
+            }
+            let begun = pipe.begun.len();
+            buffer[..begun].copy_from_slice(&pipe.begun);
+            match rustix::io::read(&pipe.descriptor, &mut buffer[begun..]) {
+                Ok(0) => return Drained::Closed,
                 Ok(length) => {
                     taken += length;
+                    let data = &buffer[..begun + length];
+                    let (data, rest) = data.split_at(whole(data));
+                    pipe.begun = rest.to_vec();
                     if let Some(exec) = &mut exec {
-                        exec.spool.push(pipe.stream, &buffer[..length], exec.output_bytes.min(share));
+                        exec.spool.push(pipe.stream, data, limit, held);
                     }
                 }
-                Err(Errno::AGAIN) => return true,
+                Err(Errno::AGAIN) => return Drained::Open,
                 Err(Errno::INTR) => {}
                 // A terminal whose last user has gone.
-                Err(_) => return false,
+                Err(_) => return Drained::Closed,
             }
         }
-        true
+        Drained::Open
+    }
+
+    /// Lets go of a pipe; the beginning of a character is all there will be of it.
+    fn close(&mut self, token: u64) -> Option<Pipe> {
+        let share = self.share();
+        let pipe = self.pipes.remove(&token)?;
+        if let Some(exec) = self.execs.get_mut(&pipe.exec).filter(|exec| !exec.is_ended()) {
+            let held = exec.held(Instant::now());
+            exec.spool.push(pipe.stream, &pipe.begun, exec.output_bytes.min(share), held);
+        }
+        Some(pipe)
+    }
+
+    /// Returns what one exec may keep, for all to have some.
+    fn share(&self) -> usize {
+        BUDGET / self.running().max(1)
+    }
+
+    fn is_full(&self, pipe: &Pipe) -> bool {
+        let Some(exec) = self.execs.get(&pipe.exec) else { return false };
+        let limit = exec.output_bytes.min(self.share());
+        exec.held(Instant::now()).is_some_and(|held| exec.spool.is_full(limit, held))
     }
 
     /// Ends one exec if nothing of it is left to wait for. Never waits for the end of a pipe: someone outside the
@@ -272,19 +400,23 @@ impl Table {
             exec.kill_at = Some(Instant::now() + Duration::from_millis(5));
             return false;
         }
+        let keep_background = exec.keep_background;
         let tokens: Vec<_> =
             self.pipes.iter().filter(|(_, pipe)| pipe.exec == id).map(|(token, _)| *token).collect();
         for token in tokens {
-            // What is in the pipe now is the exec's; a pipe holds at most 1 MiB.
-            if !self.drain(token, 1 << 20) {
-                self.pipes.remove(&token);
+            // What is in the pipe now is the exec's, room or not; a pipe holds at most 1 MiB.
+            let drained = self.drain(token, 1 << 20, Room::Any);
+            if drained == Drained::Closed || !keep_background {
+                self.close(token);
             }
         }
         if let Some(exec) = self.execs.get_mut(id) {
             let leaf = exec.conclude(exit, counters());
             if !exec.keep_background {
-                self.pipes.retain(|_, pipe| pipe.exec != id);
                 self.spare.extend(leaf.filter(|leaf| leaf.is_reusable() && self.spare.len() < SPARE_MAX));
+            } else {
+                self.kept.retain(|(_, leaf)| leaf.is_populated());
+                self.kept.extend(leaf.map(|leaf| (exec.epoch, leaf)));
             }
         }
         self.remember(id);
@@ -304,7 +436,7 @@ impl Table {
             if kept <= BUDGET {
                 break;
             }
-            if let Some(exec) = self.execs.get_mut(oldest) {
+            if let Some(exec) = self.execs.get_mut(oldest).filter(|exec| exec.attendants.is_empty()) {
                 kept -= exec.spool.cost();
                 exec.spool.clear();
             }
@@ -317,6 +449,6 @@ pub(super) fn unknown(exec: &str) -> Fault {
 }
 
 /// Returns a command line short enough to list.
-fn shown(argv: &[Vec<u8>]) -> Vec<Vec<u8>> {
+pub(super) fn shown(argv: &[Vec<u8>]) -> Vec<Vec<u8>> {
     argv.iter().take(16).map(|argument| argument.iter().copied().take(128).collect()).collect()
 }

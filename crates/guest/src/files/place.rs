@@ -36,6 +36,11 @@ pub fn open_roots() -> io::Result<()> {
     Ok(())
 }
 
+/// Makes a directory and those above it, for the guest's own use. If that fails, who needs it will say so.
+pub fn make_directory(path: &[u8]) {
+    drop(make_parents(path));
+}
+
 /// A name in a directory.
 #[derive(Debug)]
 pub struct Entry {
@@ -149,7 +154,7 @@ fn leaves(path: &[u8]) -> bool {
         })
 }
 
-fn check_filesystem(found: BorrowedFd<'_>, path: &[u8]) -> Result<(), Fault> {
+pub fn check_filesystem(found: BorrowedFd<'_>, path: &[u8]) -> Result<(), Fault> {
     let kind = fstatfs(found).map_err(refused("look at", path))?.f_type as i64;
     match MAGIC.contains(&kind) {
         true => Err(refused("open", path)(Errno::ACCESS)),

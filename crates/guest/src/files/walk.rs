@@ -13,8 +13,8 @@ use super::{place, refused};
 /// What one page holds: entries, and bytes of names (a frame is 1 MiB).
 const ENTRIES_MAX: usize = 1000;
 const NAMES_MAX: usize = 256 << 10;
-/// Directories remembered to be listed later.
-const PENDING_MAX: usize = 100_000;
+/// Bytes of names of directories remembered to be listed later.
+const PENDING_MAX: usize = 4 << 20;
 
 /// A listing under way.
 pub struct Walk {
@@ -24,6 +24,7 @@ pub struct Walk {
     prefix: Vec<u8>,
     /// Directories still to be listed, relative to the base.
     pending: Vec<Vec<u8>>,
+    pending_bytes: usize,
     current: Option<(Dir, OwnedFd, Vec<u8>)>,
 }
 
@@ -41,7 +42,7 @@ impl Walk {
             b"." => Vec::new(),
             _ => [trimmed, b"/"].concat(),
         };
-        Ok(Self { base, recursive, prefix, pending: vec![b".".to_vec()], current: None })
+        Ok(Self { base, recursive, prefix, pending: vec![b".".to_vec()], pending_bytes: 0, current: None })
     }
 
     /// Returns the next entries, and whether there are more.
@@ -82,8 +83,9 @@ impl Walk {
             };
             if self.recursive
                 && FileType::from_raw_mode(stat.st_mode) == FileType::Directory
-                && self.pending.len() < PENDING_MAX
+                && self.pending_bytes < PENDING_MAX
             {
+                self.pending_bytes += below.len();
                 self.pending.push(below.clone());
             }
             return Ok(Some(from_stat(&stat, [self.prefix.as_slice(), &below].concat())));
@@ -92,10 +94,13 @@ impl Walk {
 
     fn open_pending(&mut self) -> Result<bool, Fault> {
         while let Some(relative) = self.pending.pop() {
+            self.pending_bytes = self.pending_bytes.saturating_sub(relative.len());
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
             let opened = path::open(self.base.as_fd(), &relative, Within::Beneath, flags)
                 .and_then(|descriptor| Ok((Dir::read_from(&descriptor)?, descriptor)));
             match opened {
+                // Below a directory may be a filesystem that is none.
+                Ok((_, descriptor)) if place::check_filesystem(descriptor.as_fd(), &relative).is_err() => {}
                 Ok((directory, descriptor)) => {
                     self.current = Some((directory, descriptor, relative));
                     return Ok(true);

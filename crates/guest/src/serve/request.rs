@@ -13,8 +13,26 @@ const WAIT_MAX: Duration = Duration::from_secs(3600);
 /// What was begun on a connection by one request and goes on with the next.
 #[derive(Debug, Default)]
 pub struct Begun {
+    /// Tells this connection from others.
+    connection: u64,
     upload: Option<Upload>,
     walk: Option<Walk>,
+    /// The exec this connection attends.
+    attended: Option<String>,
+}
+
+impl Begun {
+    pub fn on(connection: u64) -> Self {
+        Self { connection, ..Self::default() }
+    }
+
+    /// Lets go of what the connection held.
+    pub fn end(&mut self, shared: &Shared) {
+        if let Some(exec) = self.attended.take() {
+            shared.execs.leave(&exec, self.connection);
+            shared.wake();
+        }
+    }
 }
 
 /// Does what is asked, if the fence admits it.
@@ -38,8 +56,18 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             Ok(Reply::Started { existing })
         }
         // Waiting must not keep the fence from being raised; it is checked again when there is something to tell.
+        Body::Attend { exec, since } => {
+            execs.attend(&exec, begun.connection, since)?;
+            begun.attended = Some(exec);
+            Ok(Reply::Done {})
+        }
         Body::Read { exec, since, max_chunks, wait_ms } => {
             drop(admitted);
+            if begun.attended.as_ref() == Some(&exec) {
+                // Asking for what comes after `since` says that everything up to there has arrived.
+                execs.attend(&exec, begun.connection, since)?;
+                execs.resume(|token, pipe| shared.watch(token, pipe));
+            }
             let (chunks, state) = execs.read(&exec, since, max_chunks as usize, wait(wait_ms))?;
             drop(shared.fence.admit(epoch)?);
             Ok(Reply::Output { chunks, state })
@@ -78,7 +106,10 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
         Body::FileListMore {} => list(begun),
         Body::FileStat { path } => files::stat(&path),
         Body::FileMove { from, to, overwrite } => files::rename(&from, &to, overwrite),
-        Body::FileDelete { path, recursive } => files::delete(&path, recursive),
+        Body::FileDelete { path, recursive } => {
+            drop(admitted);
+            files::delete(&path, recursive, || shared.fence.admit(epoch))
+        }
     }
 }
 
@@ -86,7 +117,7 @@ fn status(shared: &Shared) -> Status {
     let (running, spool) = shared.execs.load();
     Status {
         epoch: shared.fence.epoch(),
-        running: running as u64,
+        running: (running + shared.execs.background()) as u64,
         idle_ms: if running > 0 { 0 } else { shared.idle().as_millis() as u64 },
         uptime_ms: shared.uptime().as_millis() as u64,
         spool_bytes: spool as u64,

@@ -49,7 +49,7 @@ impl Skeleton<'_> {
         if finished.is_dir() {
             return Ok(finished);
         }
-        fs::create_dir_all(self.store)?;
+        make_private(self.store)?;
         let draft = self.store.join(format!(".draft-{}-{}", std::process::id(), self.name()));
         let _ = fs::remove_dir_all(&draft);
         self.build(&draft)?;
@@ -81,10 +81,17 @@ impl Skeleton<'_> {
         symlink("/run", root.join("var/run"))?;
         for name in self.shared {
             fs::create_dir(root.join(name))?;
+            fs::set_permissions(root.join(name), fs::Permissions::from_mode(0o755))?;
         }
         for (name, target) in &self.links {
             symlink(target, root.join(name))?;
         }
         etc::build(&root.join("etc"))
     }
+}
+
+/// Makes the directory images are kept in. Nobody else may change what every sandbox is made from.
+fn make_private(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
 }

@@ -126,10 +126,12 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Opens the v2 groups to be born into: the guest's and the commands'.
+    /// Opens the v2 groups to be born into: the guest's and the commands'. The latter goes into the sandbox, so it is
+    /// a mount of its own: nothing is above it.
     pub fn directories(&self) -> io::Result<(OwnedFd, OwnedFd)> {
-        let open = |name: &str| File::open(self.unified().join(name)).map(OwnedFd::from);
-        Ok((open(GUEST)?, open(COMMANDS)?))
+        let guest = File::open(self.unified().join(GUEST))?;
+        let commands = crate::mount::copy(&self.unified().join(COMMANDS))?;
+        Ok((guest.into(), reopened(commands)?))
     }
 
     /// Opens the `tasks` files by which a process joins the v1 groups.
@@ -231,6 +233,12 @@ impl<'a> Group<'a> {
         let root = self.layout.legacy(controller).unwrap_or(Path::new("/nonexistent"));
         root.join(&self.name)
     }
+}
+
+/// A mount's own descriptor names a place; what is born into a group needs the directory opened.
+fn reopened(place: OwnedFd) -> io::Result<OwnedFd> {
+    let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(&place, ".", flags, rustix::fs::Mode::empty())?)
 }
 
 /// Makes a group and those above it, which whoever destroys the last sandbox beside it may be removing right now.

@@ -63,9 +63,10 @@ fn read(path: &PathBuf) -> Result<String> {
             .strip_suffix('\n')
             .map_or(value.as_str(), |line| line.strip_suffix('\r').unwrap_or(line))
             .to_owned()),
-        Err(error) => {
-            Err(Error::new(Kind::Invalid, format!("could not read the secret in `{shown}`")).caused_by(error))
-        }
+        // The name is not repeated: where there is no such file, somebody may have written the value itself.
+        Err(error) => Err(Error::new(Kind::Invalid, "could not read the file of a secret")
+            .hint("write `NAME=FILE` or `NAME=env:VARIABLE`, never the value")
+            .caused_by(error)),
     }
 }
 

@@ -18,9 +18,9 @@ pub struct Args {
     /// The operation, such as sandbox_open
     #[arg(value_name = "OP", required_unless_present = "schema")]
     operation: Option<String>,
-    /// Its input; `-` reads it from standard input
-    #[arg(value_name = "JSON", required_unless_present = "schema", conflicts_with = "schema")]
-    input: Option<OsString>,
+    /// Its input, nothing if absent; `-` reads it from standard input
+    #[arg(value_name = "JSON", conflicts_with = "schema", default_value = "{}")]
+    input: OsString,
     /// Print the schemas of the operation, or of all
     #[arg(long)]
     schema: bool,
@@ -38,7 +38,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 }
 
 fn call(context: &Context, args: Args) -> Result<Value> {
-    let input = ops::parse(&text(args.input.unwrap_or_default())?)?;
+    let input = ops::parse(&text(args.input)?)?;
     let operation = args.operation.unwrap_or_default();
     context.engine()?.call(&context.caller()?, &operation, input)
 }

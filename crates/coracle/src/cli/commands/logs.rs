@@ -22,7 +22,7 @@ pub struct Args {
     /// Begin behind this chunk; they count from 1
     #[arg(long, value_name = "N", default_value_t = 0)]
     since_seq: u64,
-    /// Go on until the command ends
+    /// Go on until the command ends, and exit as it did
     #[arg(long, short)]
     follow: bool,
 }
@@ -38,14 +38,20 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
             live::pass_on(&chunk)
         }
     };
-    let progress = match args.follow {
-        true => live::each_chunk(&target, args.since_seq, print)?.into(),
-        false => so_far(&target, args.since_seq, print)?,
+    let (progress, exit) = match args.follow {
+        true => {
+            let follow =
+                target.engine.follow(&target.caller, &target.sandbox, &target.exec, args.since_seq)?;
+            let progress = live::each_chunk(follow, print)?;
+            let exit = Exit::of_progress(&progress);
+            (progress.into(), exit)
+        }
+        false => (so_far(&target, args.since_seq, print)?, Exit::SUCCESS),
     };
     if context.json {
         stdout::json_line(&progress)?;
     }
-    Ok(Exit::SUCCESS)
+    Ok(exit)
 }
 
 /// Hands out what there is now.

@@ -22,7 +22,8 @@ use crate::cli::{missing, stderr, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Run this program text; without it and without CMD, the text comes from standard input
+    /// Run this program text, python unless --runtime says otherwise; with --runtime and neither this nor CMD, the
+    /// text comes from standard input
     #[arg(short, value_name = "CODE")]
     code: Option<String>,
     /// Put a local file into the sandbox first
@@ -53,7 +54,7 @@ struct Source {
 
 pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
     let mut plan = plan(&mut args)?;
-    let spec = SpecInput::from(args.spec);
+    let spec = SpecInput::from(args.spec).for_one_command();
     let mut session = Session::prepare(context, Tie::Bound)?;
     let engine = session.engine().clone();
     // A new sandbox has an epoch of its own; the caller's is about others.

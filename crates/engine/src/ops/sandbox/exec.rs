@@ -133,6 +133,7 @@ fn request(engine: &Engine, input: Input) -> Result<ExecRequest> {
         keep_background: input.keep_background,
         stdin: stdin(bytes, input.stdin_open, input.stream)?,
         terminal: input.tty.map(|tty| Terminal { rows: tty.rows, columns: tty.columns }),
+        attended: false,
     })
 }
 

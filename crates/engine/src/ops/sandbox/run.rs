@@ -76,7 +76,7 @@ struct Plan {
 }
 
 pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output> {
-    let spec = Spec::resolve(std::mem::take(&mut input.spec), engine.policy())?;
+    let spec = Spec::resolve(std::mem::take(&mut input.spec).for_one_command(), engine.policy())?;
     let plan = plan(engine, &spec, input)?;
     plan.request.checked(&spec, engine.policy())?;
 
