@@ -8,6 +8,10 @@ use crate::spawn::{CLONE_INTO_CGROUP, clone3, exit, zeroed_arguments};
 /// The descriptor the guest finds its boot socket at.
 pub const BOOT_DESCRIPTOR: i32 = 3;
 
+/// Another thread of the host may just have written the program, and a process it forked meanwhile has it open for
+/// writing until it executes its own. A millisecond each.
+const TEXT_BUSY_TRIES: u32 = 1000;
+
 /// What a guest is started with.
 #[derive(Debug)]
 pub struct Launch<'a> {
@@ -99,17 +103,25 @@ fn child(launch: &Launch<'_>) -> ! {
     }
     let argv = [c"guest".as_ptr(), std::ptr::null()];
     let envp = [std::ptr::null::<libc::c_char>()];
-    // SAFETY: the path is a terminated empty string, both arrays end in a null pointer, all of it outlives the call.
-    unsafe {
-        libc::syscall(
-            libc::SYS_execveat,
-            program,
-            c"".as_ptr(),
-            argv.as_ptr(),
-            envp.as_ptr(),
-            libc::AT_EMPTY_PATH,
-        )
-    };
+    for _ in 0..TEXT_BUSY_TRIES {
+        // SAFETY: the path is a terminated empty string, both arrays end in a null pointer, all of it outlives the
+        // call.
+        unsafe {
+            libc::syscall(
+                libc::SYS_execveat,
+                program,
+                c"".as_ptr(),
+                argv.as_ptr(),
+                envp.as_ptr(),
+                libc::AT_EMPTY_PATH,
+            )
+        };
+        if io::Error::last_os_error().raw_os_error() != Some(libc::ETXTBSY) {
+            break;
+        }
+        // SAFETY: takes a number.
+        unsafe { libc::usleep(1000) };
+    }
     exit(5)
 }
 

@@ -18,6 +18,10 @@ fn a_command_gets_its_environment_directory_and_input() {
     let directory = home.call(["exec", &sandbox, "--cwd", "/tmp", "--", "pwd"]).succeed();
     assert_eq!(directory.text(), "/tmp\n");
 
+    home.exec(&sandbox, ["mkdir", "below"]).succeed();
+    let relative = home.call(["exec", &sandbox, "--cwd", "below", "--", "pwd"]).succeed();
+    assert_eq!(relative.text(), "/workspace/below\n");
+
     let input = home.call(["exec", &sandbox, "-i", "--", "cat"]).stdin(vec![0xff; 300_000]).succeed();
     assert_eq!(input.stdout, vec![0xff; 300_000]);
 
@@ -201,4 +205,47 @@ fn every_operation_has_a_schema() {
         assert!(schemas.text().contains(operation), "no schema for {operation}");
         home.call(["call", "--schema", operation]).succeed().json();
     }
+}
+
+#[test]
+fn a_stop_that_meets_the_start_still_stops() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+
+    for n in 0..coracle_tests::count(15, 150) {
+        let id = format!("race-{n}");
+        let start = home.call(["exec", &sandbox, "--detach", "--id", &id, "--", "sleep", "606060"]).start();
+        let stop = home.call(["stop", &sandbox, &id, "--grace", "0s"]).start();
+        start.finish().expect_code(0);
+        if stop.finish().code() == Some(125) {
+            home.call(["stop", &sandbox, &id, "--grace", "0s"]).run();
+        }
+    }
+
+    eventually("everything that was stopped is gone", || home.census().named("sleep 606060").is_empty());
+}
+
+#[test]
+fn whoever_attends_a_command_misses_nothing_of_it() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    // Ten times what is kept, faster than anyone reads.
+    let script = format!(
+        "'{}' exec {sandbox} -- sh -c 'yes 0123456789 | head -c 100000000' | (sleep 0.5; sha256sum)",
+        coracle_tests::binary::path().display()
+    );
+
+    let read = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .env("CORACLE_HOME", home.path())
+        .output()
+        .expect("a shell runs");
+    let expected = std::process::Command::new("sh")
+        .args(["-c", "yes 0123456789 | head -c 100000000 | sha256sum"])
+        .output()
+        .expect("a shell runs");
+
+    assert_eq!(String::from_utf8_lossy(&read.stdout), String::from_utf8_lossy(&expected.stdout));
 }

@@ -117,3 +117,21 @@ fn a_symlink_leads_nowhere_but_into_the_sandbox() {
     assert!(through.code().is_some());
     assert_eq!(std::fs::read_to_string(canary.path()).expect("the file is ours"), "host canary");
 }
+
+#[test]
+fn a_place_where_something_is_mounted_is_not_emptied() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    home.call(["fs", "write", &sandbox, "kept"]).stdin("kept").succeed();
+
+    for place in ["/workspace", "/usr", "/dev", "/proc"] {
+        let refused = home.call(["fs", "delete", &sandbox, place, "--recursive", "--json"]).run();
+        assert!(refused.code() == Some(125), "{place} was deleted");
+    }
+    home.call(["fs", "delete", &sandbox, "/usr/share/doc", "--recursive"]).succeed();
+
+    assert_eq!(home.call(["fs", "read", &sandbox, "kept"]).succeed().text(), "kept");
+    home.exec(&sandbox, ["test", "!", "-e", "/usr/share/doc"]).succeed();
+    assert!(std::path::Path::new("/usr/share/doc").exists());
+}

@@ -162,3 +162,18 @@ fn a_transfer_while_something_runs_is_a_conflict_unless_said_otherwise() {
     let dead = eventually(Duration::from_secs(1), || home.census().named("sleep 616161").is_empty());
     assert!(dead.is_some());
 }
+
+#[test]
+fn what_the_lender_left_in_the_background_ends_with_a_kill() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open_with(&["--run", "run_a"]);
+    home.call(["exec", &sandbox, "--run", "run_a", "--keep-background", "--", "sh", "-c", "sleep 707070 &"])
+        .succeed();
+
+    let refused = home.call(["transfer", &sandbox, "--to", "run_b", "--run", "run_a", "--json"]).run();
+    assert_eq!(refused.error_kind(), "conflict");
+    home.call(["transfer", &sandbox, "--to", "run_b", "--run", "run_a", "--running", "kill"]).succeed();
+
+    assert!(home.census().named("sleep 707070").is_empty());
+}
