@@ -4,6 +4,7 @@ mod cgroup;
 mod counters;
 mod exec;
 mod input;
+mod pipes;
 mod spool;
 mod start;
 mod table;

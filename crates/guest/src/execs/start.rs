@@ -14,8 +14,9 @@ use coracle_wire::{Command, Fault, FaultCode, Stage, Stream};
 use super::cgroup::Leaf;
 use super::counters::Counters;
 use super::exec::{Exec, Phase};
+use super::pipes::Pipe;
 use super::spool::Spool;
-use super::table::{Execs, Pipe, RUNNING_MAX, shown};
+use super::table::{Execs, RUNNING_MAX, shown};
 use crate::forker::{NotStarted, Order, Streams};
 use crate::users::{self, User};
 

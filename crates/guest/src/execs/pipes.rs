@@ -1,0 +1,160 @@
+//! Output on its way from pipes into spools, and how it waits for whoever attends the exec.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use coracle_sys::rustix;
+use coracle_sys::rustix::io::Errno;
+use coracle_sys::signal;
+use coracle_wire::{Fault, Stream};
+
+use super::exec::Phase;
+use super::spool::whole;
+use super::table::{BUDGET, Execs, Table, unknown};
+
+/// What one look at a pipe reads, so that one loud exec cannot keep the others waiting.
+const READ_MAX: usize = 256 << 10;
+
+/// The reading end of an exec's output.
+#[derive(Debug)]
+pub struct Pipe {
+    pub exec: String,
+    pub stream: Stream,
+    pub descriptor: OwnedFd,
+    /// The beginning of a character whose rest has not come yet.
+    pub begun: Vec<u8>,
+}
+
+/// Whether a look at a pipe minds how much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    Bounded,
+    Any,
+}
+
+/// What a look at a pipe found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Drained {
+    Open,
+    Closed,
+    /// Whoever attends the exec has to read first.
+    Full,
+}
+
+impl Execs {
+    /// Takes what is waiting in a pipe. `unwatch` is called with it if that was the last of it, or if there is no room
+    /// for more now: a terminal is open elsewhere too and would go on reporting its end.
+    pub fn drain(&self, token: u64, unwatch: impl Fn(&OwnedFd)) {
+        let mut table = self.lock();
+        match table.drain(token, READ_MAX, Room::Bounded) {
+            Drained::Open => {}
+            Drained::Closed => {
+                if let Some(pipe) = table.close(token) {
+                    unwatch(&pipe.descriptor);
+                }
+            }
+            Drained::Full => {
+                table.paused.push(token);
+                if let Some(pipe) = table.pipes.get(&token) {
+                    unwatch(&pipe.descriptor);
+                }
+            }
+        }
+        drop(table);
+        self.notify();
+    }
+
+    /// Has pipes looked at again that there is room for now.
+    pub fn resume(&self, watch: impl Fn(u64, &OwnedFd)) {
+        let mut table = self.lock();
+        let paused = std::mem::take(&mut table.paused);
+        for token in paused {
+            match table.pipes.get(&token) {
+                Some(pipe) if table.is_full(pipe) => table.paused.push(token),
+                Some(pipe) => watch(token, &pipe.descriptor),
+                None => {}
+            }
+        }
+    }
+
+    /// Notes that a connection attends an exec and has everything up to `since`.
+    pub fn attend(&self, exec: &str, connection: u64, since: u64) -> Result<(), Fault> {
+        let mut table = self.lock();
+        let found = table.execs.get_mut(exec).ok_or_else(|| unknown(exec))?;
+        found.expected = None;
+        found.attendants.insert(connection, since);
+        Ok(())
+    }
+
+    /// Notes that a connection has gone. A terminal that nobody attends any more is hung up.
+    pub fn leave(&self, exec: &str, connection: u64) {
+        let mut table = self.lock();
+        let Some(found) = table.execs.get_mut(exec) else { return };
+        let last = found.attendants.remove(&connection).is_some() && found.attendants.is_empty();
+        if last && found.terminal.is_some() && matches!(found.phase, Phase::Running) {
+            // The leader is not reaped while we hold the table, so the group is its own.
+            let _ = signal::send_to_group(found.pid, rustix::process::Signal::HUP.as_raw());
+        }
+    }
+}
+
+impl Table {
+    /// Reads up to `most` bytes from a pipe into its exec's spool.
+    pub(super) fn drain(&mut self, token: u64, most: usize, room: Room) -> Drained {
+        let share = self.share();
+        let now = Instant::now();
+        let Some(pipe) = self.pipes.get_mut(&token) else { return Drained::Closed };
+        let mut exec = self.execs.get_mut(&pipe.exec).filter(|exec| !exec.is_ended());
+        let held = exec.as_ref().and_then(|exec| exec.held(now));
+        let limit = exec.as_ref().map_or(0, |exec| exec.output_bytes.min(share));
+        let mut buffer = [0; 64 << 10];
+        let mut taken = 0;
+        while taken < most {
+            let full = exec.as_ref().zip(held).is_some_and(|(exec, held)| exec.spool.is_full(limit, held));
+            if full && room == Room::Bounded {
+                return Drained::Full;
+            }
+            let begun = pipe.begun.len();
+            buffer[..begun].copy_from_slice(&pipe.begun);
+            match rustix::io::read(&pipe.descriptor, &mut buffer[begun..]) {
+                Ok(0) => return Drained::Closed,
+                Ok(length) => {
+                    taken += length;
+                    let data = &buffer[..begun + length];
+                    let (data, rest) = data.split_at(whole(data));
+                    pipe.begun = rest.to_vec();
+                    if let Some(exec) = &mut exec {
+                        exec.spool.push(pipe.stream, data, limit, held);
+                    }
+                }
+                Err(Errno::AGAIN) => return Drained::Open,
+                Err(Errno::INTR) => {}
+                // A terminal whose last user has gone.
+                Err(_) => return Drained::Closed,
+            }
+        }
+        Drained::Open
+    }
+
+    /// Lets go of a pipe; the beginning of a character is all there will be of it.
+    pub(super) fn close(&mut self, token: u64) -> Option<Pipe> {
+        let share = self.share();
+        let pipe = self.pipes.remove(&token)?;
+        if let Some(exec) = self.execs.get_mut(&pipe.exec).filter(|exec| !exec.is_ended()) {
+            let held = exec.held(Instant::now());
+            exec.spool.push(pipe.stream, &pipe.begun, exec.output_bytes.min(share), held);
+        }
+        Some(pipe)
+    }
+
+    /// Returns what one exec may keep, for all to have some.
+    fn share(&self) -> usize {
+        BUDGET / self.running().max(1)
+    }
+
+    fn is_full(&self, pipe: &Pipe) -> bool {
+        let Some(exec) = self.execs.get(&pipe.exec) else { return false };
+        let limit = exec.output_bytes.min(self.share());
+        exec.held(Instant::now()).is_some_and(|held| exec.spool.is_full(limit, held))
+    }
+}
