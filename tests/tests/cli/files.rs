@@ -135,3 +135,20 @@ fn a_place_where_something_is_mounted_is_not_emptied() {
     home.exec(&sandbox, ["test", "!", "-e", "/usr/share/doc"]).succeed();
     assert!(std::path::Path::new("/usr/share/doc").exists());
 }
+
+#[test]
+fn cp_keeps_empty_directories_either_way() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let local = tempfile::tempdir().expect("a directory can be made");
+    std::fs::create_dir_all(local.path().join("tree/empty")).expect("it is ours");
+    let tree = local.path().join("tree").display().to_string();
+    let back = local.path().join("back").display().to_string();
+
+    home.call(["cp", &tree, &format!("{sandbox}:tree")]).succeed();
+    home.call(["cp", &format!("{sandbox}:tree"), &back]).succeed();
+
+    assert_eq!(home.exec(&sandbox, ["find", "tree"]).succeed().text(), "tree\ntree/empty\n");
+    assert!(local.path().join("back/empty").is_dir());
+}

@@ -5,13 +5,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use coracle::{Error, Kind, NewFile, Result};
+use coracle::{Depth, Error, Kind, NewFile, Result};
 use coracle_engine::Attached;
 use coracle_engine::files::FileKind;
 
 use super::{Copied, below};
 
-/// Copies a file or a directory. Empty directories are not copied: a sandbox makes them for files only.
+/// Copies a file or a directory.
 pub fn copy(attached: &mut Attached, from: &Path, to: &[u8]) -> Result<Copied> {
     let metadata = from.metadata().map_err(|error| unreadable(from, error))?;
     let target = target(attached, from, to)?;
@@ -54,13 +54,24 @@ fn walk(
         copied.skipped.push(from.display().to_string());
         return Ok(());
     }
-    for entry in fs::read_dir(from).map_err(|error| unreadable(from, error))? {
+    let mut entries = fs::read_dir(from).map_err(|error| unreadable(from, error))?.peekable();
+    if entries.peek().is_none() {
+        return make_empty(attached, to);
+    }
+    for entry in entries {
         let entry = entry.map_err(|error| unreadable(from, error))?;
         // Of the entry itself: a link below the directory is not followed out of it.
         let metadata = entry.metadata().map_err(|error| unreadable(&entry.path(), error))?;
         walk(attached, &entry.path(), &metadata, &below(to, entry.file_name().as_bytes()), copied)?;
     }
     Ok(())
+}
+
+/// A sandbox makes directories for the files in them; one that goes again leaves its directory behind.
+fn make_empty(attached: &mut Attached, directory: &[u8]) -> Result<()> {
+    let path = below(directory, b".coracle-empty");
+    attached.write_file(&NewFile { path: path.clone(), mode: 0o600, overwrite: true }, &mut std::io::empty())?;
+    attached.delete(&path, Depth::One)
 }
 
 fn unreadable(path: &Path, error: std::io::Error) -> Error {
