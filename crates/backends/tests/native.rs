@@ -2,7 +2,10 @@
 
 use coracle_backends::Setting;
 use coracle_backends::native::Native;
+use coracle_core::Epoch;
+use coracle_core::backend::Order;
 use coracle_core::backend_conformance;
+use coracle_core::record::Secret;
 use coracle_core::testing::conformance::backend::Subject;
 use coracle_core::testing::sample;
 
@@ -25,3 +28,25 @@ fn native() -> Option<Subject> {
 }
 
 backend_conformance!(native);
+
+#[test]
+fn many_threads_may_be_the_first_in_a_home() {
+    let Some(subject) = native() else { return };
+    let secret = Secret([7; 32]);
+
+    let made: Vec<_> = std::thread::scope(|scope| {
+        let (backend, instance, spec) = (&subject.backend, &subject.instance, &subject.spec);
+        let create = || {
+            let sandbox = sample::sandbox();
+            let order = Order { sandbox: &sandbox, instance, spec, secret: &secret, epoch: Epoch(1) };
+            (sandbox.clone(), backend.create(&order).map(drop))
+        };
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(create)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a create does not panic")).collect()
+    });
+
+    for (sandbox, created) in made {
+        created.expect("each thread makes its sandbox");
+        subject.backend.destroy(&sandbox).expect("what was made can be destroyed");
+    }
+}

@@ -43,9 +43,7 @@ impl Engine {
         let inside = self.enter(caller, sandbox)?;
         Ok(Follow { inside, exec: exec.clone(), since: since_seq, until: None, last: None, done: false })
     }
-}
 
-impl Engine {
     /// Like [`Engine::follow`], for whoever the output is meant for: a command waits until its output was read, and
     /// a terminal is hung up when this is dropped.
     pub fn attend(

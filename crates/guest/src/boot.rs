@@ -64,8 +64,11 @@ pub fn start_forker(plan: &Plan) -> Result<Forker, Failure> {
     let (ours, theirs) = UnixStream::pair().map_err(Failure::at("make the forker's socket"))?;
     let capabilities = plan.boot.capabilities;
     let pid = spawn::fork_into(plan.commands.as_fd(), || {
-        let confined = confine_forker(plan, capabilities).and_then(|()| keep_only(&theirs));
-        forker::run(&coracle_sys::launch::boot_socket(), confined, &plan.boot.last_filter, capabilities);
+        let confined = confine_forker(plan, capabilities);
+        // Whatever became of that, it is told to the guest and never on the host's socket.
+        if keep_only(&theirs).is_ok() {
+            forker::run(&coracle_sys::launch::boot_socket(), confined, &plan.boot.last_filter, capabilities);
+        }
     })
     .map_err(Failure::at("start the forker"))?;
     drop(theirs);

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use coracle_sys::spawn::{self, Failed, Nest, Parent, Pointers};
+use coracle_sys::spawn::{self, Failed, Nest, Pointers};
 use coracle_sys::{capability, descriptors, identity, rustix, seccomp, terminal};
 use coracle_wire::Stage;
 use minicbor::{Decode, Encode};
@@ -166,7 +166,7 @@ fn fork(
         |errno: rustix::io::Errno| Failed { stage: Stage::Prepare as u8, errno: errno.raw_os_error() };
     let [stdin, stdout, stderr, cgroup] = received else { return Err(prepare(rustix::io::Errno::BADF)) };
     let program = Program::new(order).ok_or(prepare(rustix::io::Errno::INVAL))?;
-    let result = spawn::spawn(nest, Some(cgroup.as_fd()), Parent::Callers, || {
+    let result = spawn::spawn(nest, cgroup.as_fd(), || {
         let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         become_command(order, &streams, last_filter, capabilities).err().unwrap_or_else(|| program.execute())
     });

@@ -8,14 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// libc has this constant in a type it does not fit.
 pub(crate) const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// Whose child the new process is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parent {
-    Caller,
-    /// The caller's own parent, which then is the one to reap it.
-    Callers,
-}
-
 /// What children are started with: a stack of their own, and a word in which one says why it could not go on.
 ///
 /// A child runs in this process's memory until it has executed its program, as with `vfork`: copying the memory of
@@ -66,26 +58,18 @@ pub struct Failed {
     pub errno: i32,
 }
 
-/// Starts a child that runs `child`, in `cgroup` if one is given, and returns its pid once it runs its program.
+/// Starts a child that runs `child` in `cgroup`, and returns its pid once it runs its program. It is a child of this
+/// process's parent, which is the one to reap it.
 ///
 /// `child` returns only if it failed, and keeps nothing it allocates. The caller must be single-threaded: it sleeps
 /// until the child has executed its program or given up, and nobody else may use the memory meanwhile.
-pub fn spawn<F: FnOnce() -> Failed>(
-    nest: &Nest,
-    cgroup: Option<BorrowedFd<'_>>,
-    parent: Parent,
-    child: F,
-) -> Result<i32, Failed> {
-    let mut arguments = libc::clone_args { flags: libc::CLONE_VFORK as u64, ..zeroed_arguments() };
-    match parent {
+pub fn spawn<F: FnOnce() -> Failed>(nest: &Nest, cgroup: BorrowedFd<'_>, child: F) -> Result<i32, Failed> {
+    let arguments = libc::clone_args {
         // With CLONE_PARENT the new process ends with the signal its sibling, this process, was started with.
-        Parent::Callers => arguments.flags |= libc::CLONE_PARENT as u64,
-        Parent::Caller => arguments.exit_signal = libc::SIGCHLD as u64,
-    }
-    if let Some(cgroup) = cgroup {
-        arguments.flags |= CLONE_INTO_CGROUP;
-        arguments.cgroup = cgroup.as_raw_fd() as u64;
-    }
+        flags: libc::CLONE_VFORK as u64 | libc::CLONE_PARENT as u64 | CLONE_INTO_CGROUP,
+        cgroup: cgroup.as_raw_fd() as u64,
+        ..zeroed_arguments()
+    };
     nest.word.store(0, Ordering::SeqCst);
     let mut task = Task { child: Some(child), word: nest.word };
     match start(arguments, nest, &mut task) {

@@ -90,9 +90,4 @@ impl Decoder {
         self.taken = start + announced;
         Ok(Some(&self.buffer[start..start + announced]))
     }
-
-    /// Tells whether bytes of an unfinished frame are waiting.
-    pub fn is_mid_frame(&self) -> bool {
-        self.taken < self.buffer.len()
-    }
 }

@@ -6,8 +6,6 @@ use minicbor::{Decode, Encode};
 pub const VERSION_MIN: u16 = 1;
 /// The newest version this build speaks.
 pub const VERSION_MAX: u16 = 1;
-/// The length of a boot secret.
-pub const SECRET_LEN: usize = 32;
 
 /// What the host says first.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]

@@ -11,7 +11,7 @@ mod message;
 mod value;
 
 pub use frame::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, decode, encode};
-pub use handshake::{Answer, Hello, Refusal, SECRET_LEN, VERSION_MAX, VERSION_MIN, Welcome, negotiate};
+pub use handshake::{Answer, Hello, Refusal, VERSION_MAX, VERSION_MIN, Welcome, negotiate};
 pub use message::{Body, Boot, Fault, FaultCode, Reply, Request, Stage};
 pub use value::{
     Chunk, Command, Ending, Entry, EntryKind, ExecState, ExecSummary, LimitHit, Running, Status, Stream,

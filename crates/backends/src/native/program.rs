@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::home;
 
@@ -20,8 +21,10 @@ pub fn open(directory: &Path) -> io::Result<OwnedFd> {
         return Ok(file.into());
     }
     home::private(directory)?;
-    let draft = directory.join(format!(".draft-{}", std::process::id()));
-    // Of an earlier process of the same number.
+    // Of this thread alone; one of that name is of an earlier process with the same number.
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let draft = directory.join(format!(".draft-{}-{serial}", std::process::id()));
     let _ = fs::remove_file(&draft);
     // The guest's user is nobody on this machine: anyone may execute it, but only we can get to the directory.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(&draft)?;

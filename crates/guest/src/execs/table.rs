@@ -67,7 +67,7 @@ impl Execs {
         self.changed.notify_all();
     }
 
-    /// Waits until `ready` gives a value, at most until `wait` is over; then takes what `late` gives.
+    /// Waits until `ready` gives a value, at most until `wait` is over; it is told when that is its last chance.
     pub(super) fn wait_until<T>(
         &self,
         wait: Duration,

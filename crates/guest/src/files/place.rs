@@ -57,7 +57,8 @@ pub enum Parents {
     Make,
 }
 
-/// Finds what a path names, without opening it. Links are followed within bounds, the last one only by `follow`.
+/// Finds what a path names, without opening it. Links are followed within bounds, the last one unless
+/// `flags` say no.
 pub fn find(path: &[u8], flags: OFlags) -> Result<OwnedFd, Fault> {
     let (start, relative, within) = start(path)?;
     let found = path::open(start, relative, within, flags | OFlags::PATH).map_err(refused("open", path))?;

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::etc;
 
@@ -50,7 +51,10 @@ impl Skeleton<'_> {
             return Ok(finished);
         }
         make_private(self.store)?;
-        let draft = self.store.join(format!(".draft-{}-{}", std::process::id(), self.name()));
+        // Of this thread alone; one of that name is of an earlier process with the same number.
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let draft = self.store.join(format!(".draft-{}-{serial}-{}", std::process::id(), self.name()));
         let _ = fs::remove_dir_all(&draft);
         self.build(&draft)?;
         match fs::rename(&draft, &finished) {
