@@ -18,6 +18,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use coracle_core::backend::{Created, Found, Order, Placement, Probe};
+use coracle_core::image::{Images, Progress};
+use coracle_core::volume::Volumes;
 use coracle_core::{Backend, Error, Kind, Result, SandboxId, Spec};
 use coracle_images::host::{self, Host};
 use coracle_sys::cgroup::{Group, Layout};
@@ -96,7 +98,7 @@ impl Backend for Native {
         probe::probe(self.layout())
     }
 
-    fn prepare(&self, spec: &Spec) -> Result<()> {
+    fn prepare(&self, spec: &Spec, _progress: &dyn Progress) -> Result<()> {
         self.image(spec).map(drop)
     }
 
@@ -115,6 +117,14 @@ impl Backend for Native {
 
     fn destroy(&self, sandbox: &SandboxId) -> Result<()> {
         destroy::destroy(self, sandbox)
+    }
+
+    fn images(&self) -> Option<&dyn Images> {
+        None
+    }
+
+    fn volumes(&self) -> Option<&dyn Volumes> {
+        None
     }
 
     fn survey(&self) -> Result<Vec<Found>> {

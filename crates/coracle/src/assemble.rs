@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use coracle_core::image::Silent;
 use coracle_core::{Claim, Clock, Error, Result, Store, Timestamp};
 use coracle_engine::{Caller, CrashPoints, Engine, Parts};
 use coracle_stores::sqlite::SqliteStore;
@@ -25,6 +26,7 @@ pub fn engine(config: &Config) -> Result<Engine> {
         policy: config.policy.clone(),
         boot: boot()?,
         crash,
+        progress: Arc::new(Silent),
     }))
 }
 

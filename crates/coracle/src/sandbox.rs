@@ -249,6 +249,7 @@ mod tests {
             policy: Policy::default(),
             boot: "boot".to_owned(),
             crash: CrashPoints::default(),
+            progress: Arc::new(coracle_core::image::Silent),
         });
         Coracle { engine, caller: Caller { claim: Claim { run: run("run_a"), epoch: None } } }
     }

@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::ids::{InstanceId, SandboxId};
+use crate::image::{self, Images, Progress};
 use crate::lease::Epoch;
 use crate::record::Secret;
 use crate::spec::Spec;
+use crate::volume::Volumes;
 
 /// What a backend needs to find a sandbox again. Only the backend that made it reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +34,8 @@ pub struct Order<'a> {
 pub struct Created {
     pub placement: Placement,
     pub profile: Profile,
+    /// What the image says of itself; its `workdir` is there already.
+    pub image: image::Config,
 }
 
 /// What holds, and what does not and why.
@@ -80,13 +84,13 @@ pub trait Backend: Send + Sync {
     fn probe(&self) -> Probe;
 
     /// Brings what the spec needs beforehand, such as its image. May take long; calling it twice costs little.
-    fn prepare(&self, spec: &Spec) -> Result<()>;
+    fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()>;
 
     /// Starts a sandbox whose guest answers when this returns.
     ///
     /// A row in state `creating` exists already. On error nothing of it is left, as far as that could be done;
     /// `destroy` finishes what could not. A limit in `spec.limits.required` that cannot be enforced and is not in
-    /// `allow_missing` is refused before anything is made.
+    /// `allow_missing` is refused before anything is made, and so is a wall in `spec.require` that would not stand.
     fn create(&self, order: &Order<'_>) -> Result<Created>;
 
     /// Opens a new stream to the guest. Fails with `not_found` if the guest is gone.
@@ -94,6 +98,12 @@ pub trait Backend: Send + Sync {
 
     /// Removes every trace. Succeeds if there is none; works without a placement, from any half-made state.
     fn destroy(&self, sandbox: &SandboxId) -> Result<()>;
+
+    /// Returns where it keeps images; nothing if it has none but its own.
+    fn images(&self) -> Option<&dyn Images>;
+
+    /// Returns where it keeps volumes; nothing if it cannot.
+    fn volumes(&self) -> Option<&dyn Volumes>;
 
     /// Lists every sandbox of this instance that has left anything on the machine, and nothing of others.
     fn survey(&self) -> Result<Vec<Found>>;

@@ -1,4 +1,4 @@
-//! Names of things: sandboxes, execs, runs, instances and session keys. Made from raw input once, at the edge.
+//! Names of things: sandboxes, execs, runs, instances, volumes and session keys. Made from raw input once, at the edge.
 
 use std::fmt;
 use std::str::FromStr;
@@ -78,6 +78,10 @@ id_type!(
 id_type!(
     /// Names one home of coracle, so that two on one machine leave each other's sandboxes alone.
     InstanceId, "ins_", "instance"
+);
+id_type!(
+    /// Names a directory coracle keeps beyond the life of sandboxes; the caller chooses it.
+    VolumeName, "vol_", "volume"
 );
 
 /// The name by which a run finds its sandbox again.

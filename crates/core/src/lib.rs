@@ -10,9 +10,11 @@ pub mod duration;
 pub mod error;
 pub mod exec;
 pub mod ids;
+pub mod image;
 pub mod lease;
 pub mod lifecycle;
 pub mod limits;
+pub mod mount;
 pub mod policy;
 pub mod reconcile;
 pub mod record;
@@ -20,11 +22,12 @@ pub mod spec;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod volume;
 
 pub use backend::Backend;
 pub use clock::{Clock, Timestamp};
 pub use error::{Error, Kind, Result};
-pub use ids::{ExecId, InstanceId, RunId, SandboxId, SessionKey};
+pub use ids::{ExecId, InstanceId, RunId, SandboxId, SessionKey, VolumeName};
 pub use lease::{Claim, Epoch, Lease};
 pub use lifecycle::State;
 pub use limits::Limits;

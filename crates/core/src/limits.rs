@@ -22,8 +22,12 @@ pub struct LimitsInput {
     /// How long the sandbox may be idle before it is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u64>,
+    /// All that may be written to the sandbox's own files: the workspace, `/tmp` and the rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_mb: Option<u64>,
+    /// Files and directories that may be made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inodes: Option<u64>,
     /// Bytes of output kept for each exec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
@@ -37,6 +41,8 @@ pub struct Limits {
     pub pids: Option<u64>,
     pub timeout_seconds: u64,
     pub workspace_mb: Option<u64>,
+    #[serde(default)]
+    pub inodes: Option<u64>,
     pub output_bytes: u64,
     /// Those the caller wrote: what cannot be enforced of them is refused.
     pub required: Vec<Limit>,
@@ -67,6 +73,7 @@ pub struct Ranges {
     pub pids: Range,
     pub timeout_seconds: Range,
     pub workspace_mb: Range,
+    pub inodes: Range,
     pub output_bytes: Range,
 }
 
@@ -78,6 +85,7 @@ impl Default for Ranges {
             pids: Range { default: 1_024, max: 32_768 },
             timeout_seconds: Range { default: 15 * 60, max: 24 * 3600 },
             workspace_mb: Range { default: 20 << 10, max: 100 << 10 },
+            inodes: Range { default: 1_000_000, max: 10_000_000 },
             output_bytes: Range { default: 10_000_000, max: 64_000_000 },
         }
     }
@@ -90,7 +98,7 @@ impl Limits {
             (Limit::Cpu, input.cpu_millicores),
             (Limit::Memory, input.memory_mb),
             (Limit::Pids, input.pids),
-            (Limit::Disk, input.workspace_mb),
+            (Limit::Disk, input.workspace_mb.or(input.inodes)),
         ];
         Ok(Self {
             // Below 10 ms of each second the kernel refuses the quota.
@@ -110,6 +118,7 @@ impl Limits {
                 ranges.timeout_seconds,
             )?,
             workspace_mb: Some(pick("limits.workspace_mb", input.workspace_mb, 1, ranges.workspace_mb)?),
+            inodes: Some(pick("limits.inodes", input.inodes, 16, ranges.inodes)?),
             output_bytes: pick("limits.output_bytes", input.output_bytes, 1024, ranges.output_bytes)?,
             required: written.iter().filter(|(_, value)| value.is_some()).map(|(limit, _)| *limit).collect(),
         })
@@ -123,6 +132,7 @@ impl Limits {
             pids: None,
             timeout_seconds: ranges.timeout_seconds.default,
             workspace_mb: None,
+            inodes: None,
             output_bytes: ranges.output_bytes.default,
             required: Vec::new(),
         }

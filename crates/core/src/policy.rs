@@ -1,8 +1,12 @@
 //! What the operator allows and what is used where a caller is silent. Comes from configuration, never from a caller.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::image::{Allowed, HOST};
 use crate::limits::Ranges;
+use crate::mount::MountPolicy;
+use crate::spec::Runtime;
 
 /// The operator's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +20,10 @@ pub struct Policy {
     pub grace: Duration,
     /// The image of a sandbox that names none.
     pub image: String,
+    /// The images of languages, where it is not the default one.
+    pub runtimes: BTreeMap<Runtime, String>,
+    pub images: Allowed,
+    pub mounts: MountPolicy,
 }
 
 impl Default for Policy {
@@ -25,7 +33,10 @@ impl Default for Policy {
             exec_timeout: Duration::from_secs(5 * 60),
             exec_timeout_max: Duration::from_secs(4 * 3600),
             grace: Duration::from_secs(2),
-            image: "host".to_owned(),
+            image: HOST.to_owned(),
+            runtimes: BTreeMap::new(),
+            images: Allowed::default(),
+            mounts: MountPolicy::default(),
         }
     }
 }

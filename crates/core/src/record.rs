@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::backend::{Placement, Profile};
 use crate::clock::Timestamp;
 use crate::ids::{SandboxId, SessionKey};
+use crate::image;
 use crate::lease::Lease;
 use crate::lifecycle::State;
-use crate::spec::Spec;
+use crate::spec::{Spec, WORKSPACE};
 
 /// Everything known of a sandbox from outside it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +23,9 @@ pub struct Record {
     pub placement: Option<Placement>,
     /// What was observed to be enforced when it started.
     pub profile: Option<Profile>,
+    /// What the image it was made from says of itself.
+    #[serde(default)]
+    pub image: Option<image::Config>,
     pub secret: Secret,
     /// The boot of the machine it was made under; processes do not outlive that.
     pub boot: String,
@@ -29,6 +33,14 @@ pub struct Record {
     pub updated_at: Timestamp,
     /// Why it is in the state it is in, for people.
     pub reason: Option<String>,
+}
+
+impl Record {
+    /// Returns where commands start: as the caller said, or the image, or in the workspace.
+    pub fn workdir(&self) -> &str {
+        let of_image = self.image.as_ref().and_then(|image| image.workdir.as_deref());
+        self.spec.workdir.as_deref().or(of_image).unwrap_or(WORKSPACE)
+    }
 }
 
 /// The proof that a caller of the guest is the host. Never shown.

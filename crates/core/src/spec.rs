@@ -8,7 +8,9 @@ use serde::de::{self, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, Kind, Result};
+use crate::image::{self, Reference};
 use crate::limits::{Limit, Limits, LimitsInput};
+use crate::mount::{self, Mount, MountInput};
 use crate::policy::Policy;
 
 /// Where the work is, unless the caller says otherwise.
@@ -21,6 +23,8 @@ const ENV_TOTAL_MAX: usize = 512 << 10;
 /// A label is for people and scripts to find things by, not a place to keep data.
 const LABELS_MAX: usize = 64;
 const LABEL_LEN_MAX: usize = 256;
+/// There are fewer walls than this.
+const WALLS_MAX: usize = 64;
 
 /// A sandbox as a caller describes it. Everything may be absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +41,8 @@ pub struct SpecInput {
     pub workdir: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsChoice>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Storage>,
     /// `none`, `open` or `allow=HOST,…`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
@@ -51,6 +57,9 @@ pub struct SpecInput {
     pub ttl: Option<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// Walls that must stand, by the names `doctor` shows; without them the sandbox is refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub require: Vec<String>,
     /// Limits that were written but may go unenforced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_missing: Vec<Limit>,
@@ -59,12 +68,16 @@ pub struct SpecInput {
 impl SpecInput {
     /// Returns the spec of a sandbox for one command: whoever made it removes it, and if they die it is soon gone.
     pub fn for_one_command(mut self) -> Self {
-        let idle = match &self.limits {
-            Some(LimitsChoice::Limits(limits)) => limits.timeout_seconds,
-            Some(LimitsChoice::Word(_)) | None => None,
+        let written = match &self.limits {
+            Some(LimitsChoice::Limits(limits)) => limits.clone(),
+            Some(LimitsChoice::Word(_)) | None => LimitsInput::default(),
         };
-        if idle.is_none() {
+        if written.timeout_seconds.is_none() {
             self.ttl.get_or_insert_with(|| "1m".to_owned());
+        }
+        let unlimited = matches!(self.limits, Some(LimitsChoice::Word(_)));
+        if !unlimited && written.workspace_mb.or(written.inodes).is_none() {
+            self.storage.get_or_insert(Storage::Memory);
         }
         self
     }
@@ -110,18 +123,18 @@ pub enum Unlimited {
     Unlimited,
 }
 
-/// A directory brought into the sandbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct MountInput {
-    pub source: String,
-    pub target: String,
-    #[serde(default)]
-    pub read_only: bool,
+/// Where a sandbox's own files are kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Storage {
+    #[default]
+    Disk,
+    /// Counted as the sandbox's memory. Quick to make and to remove: what one-shots get unless they say otherwise.
+    Memory,
 }
 
 /// A language whose interpreter the caller wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Runtime {
     Python,
@@ -158,23 +171,30 @@ pub struct Spec {
     pub image: String,
     pub runtime: Option<Runtime>,
     pub env: BTreeMap<String, String>,
-    pub workdir: String,
+    /// Where commands start, if the caller said it; else the image or the workspace decides.
+    #[serde(default)]
+    pub workdir: Option<String>,
     pub limits: Limits,
+    #[serde(default)]
+    pub storage: Storage,
+    #[serde(default)]
+    pub mounts: Vec<Mount>,
     pub privileges: Privileges,
     pub backend: Option<String>,
     pub labels: BTreeMap<String, String>,
+    #[serde(default)]
+    pub require: Vec<String>,
     pub allow_missing: Vec<Limit>,
 }
 
 impl Spec {
     /// Checks what a caller wrote against the policy and fills in the rest.
     pub fn resolve(input: SpecInput, policy: &Policy) -> Result<Self> {
-        let unsupported =
-            |what: &str| Err(Error::new(Kind::Unsupported, format!("{what} is not supported yet")));
         match input.network.as_deref() {
             None | Some("none") => {}
             Some(other) if other == "open" || other.starts_with("allow=") => {
-                return unsupported(&format!("network `{}`", other.escape_debug()));
+                let message = format!("network `{}` is not supported yet", other.escape_debug());
+                return Err(Error::new(Kind::Unsupported, message));
             }
             Some(other) => {
                 let problem =
@@ -182,26 +202,60 @@ impl Spec {
                 return Err(Error::invalid("network", problem));
             }
         }
-        if !input.mounts.is_empty() {
-            return unsupported("mounting a directory");
-        }
         check_env("env", &input.env)?;
         check_labels(&input.labels)?;
-        let workdir = input.workdir.unwrap_or_else(|| WORKSPACE.to_owned());
-        check_absolute("workdir", &workdir)?;
+        check_walls(&input.require)?;
+        if let Some(workdir) = &input.workdir {
+            check_absolute("workdir", workdir)?;
+        }
+        let storage = input.storage.unwrap_or_default();
+        let limits = resolve_limits(input.limits, input.ttl.as_deref(), policy)?;
 
         Ok(Self {
-            image: input.image.unwrap_or_else(|| policy.image.clone()),
+            image: resolve_image(input.image, input.runtime, policy)?,
             runtime: input.runtime,
             env: input.env,
-            workdir,
-            limits: resolve_limits(input.limits, input.ttl.as_deref(), policy)?,
+            workdir: input.workdir,
+            limits: fit_storage(limits, storage)?,
+            storage,
+            mounts: mount::resolve(input.mounts, &policy.mounts)?,
             privileges: input.privileges.unwrap_or_default(),
             backend: input.backend,
             labels: input.labels,
+            require: input.require,
             allow_missing: input.allow_missing,
         })
     }
+}
+
+/// Decides on the image by the caller, the language or the default, and refuses what the operator does not allow.
+fn resolve_image(written: Option<String>, runtime: Option<Runtime>, policy: &Policy) -> Result<String> {
+    let of_runtime = runtime.and_then(|runtime| policy.runtimes.get(&runtime));
+    let name = written.as_ref().or(of_runtime).unwrap_or(&policy.image);
+    if name == image::HOST {
+        policy.images.check_host()?;
+        return Ok(name.clone());
+    }
+    let reference: Reference = name.parse()?;
+    policy.images.check_reference(&reference)?;
+    Ok(reference.to_string())
+}
+
+/// What is kept in memory counts as memory: by default files get half of it, and never more than all.
+fn fit_storage(mut limits: Limits, storage: Storage) -> Result<Limits> {
+    let (Storage::Memory, Some(memory), Some(files)) = (storage, limits.memory_mb, limits.workspace_mb)
+    else {
+        return Ok(limits);
+    };
+    if !limits.required.contains(&Limit::Disk) {
+        limits.workspace_mb = Some(files.min(memory.div_ceil(2)));
+    } else if files > memory {
+        let problem = format!("is {files}, more than the {memory} MB of memory the files are to be kept in");
+        return Err(
+            Error::invalid("limits.workspace_mb", problem).hint("raise `memory_mb`, or use `storage: disk`")
+        );
+    }
+    Ok(limits)
 }
 
 fn resolve_limits(choice: Option<LimitsChoice>, ttl: Option<&str>, policy: &Policy) -> Result<Limits> {
@@ -270,6 +324,18 @@ pub fn check_path(field: &str, path: &str) -> Result<()> {
     match path.len() < PATH_MAX {
         true => Ok(()),
         false => Err(Error::invalid(field, format!("has {} bytes, more than {}", path.len(), PATH_MAX - 1))),
+    }
+}
+
+/// Refuses what could not be the name of a wall; which there are is the backend's to say.
+fn check_walls(walls: &[String]) -> Result<()> {
+    let is_name = |wall: &String| {
+        let letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        !wall.is_empty() && wall.len() <= 64 && wall.bytes().all(letter)
+    };
+    match walls.len() <= WALLS_MAX && walls.iter().all(is_name) {
+        true => Ok(()),
+        false => Err(Error::invalid("require", "must name walls as `doctor` shows them")),
     }
 }
 

@@ -185,6 +185,7 @@ impl Engine {
             backend: backend.name().to_owned(),
             placement: None,
             profile: None,
+            image: None,
             secret: Secret([0; 32]),
             boot: self.parts.boot.clone(),
             created_at: now,

@@ -25,6 +25,7 @@ pub mod text;
 use std::fmt;
 use std::sync::Arc;
 
+use coracle_core::image::Progress;
 use coracle_core::store::Durability;
 use coracle_core::{Backend, Claim, Clock, Error, Kind, Policy, Record, Result, SandboxId, Store, lifecycle};
 
@@ -45,6 +46,8 @@ pub struct Parts {
     /// The boot the machine is in; sandboxes of an earlier one are lost.
     pub boot: String,
     pub crash: CrashPoints,
+    /// Who wants to know how far long work on images is.
+    pub progress: Arc<dyn Progress>,
 }
 
 impl fmt::Debug for Parts {

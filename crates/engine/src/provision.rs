@@ -22,7 +22,7 @@ impl Engine {
 
     fn start(&self, record: &Record) -> Result<Record> {
         let backend = self.backend_of(record)?;
-        backend.prepare(&record.spec)?;
+        backend.prepare(&record.spec, &*self.parts.progress)?;
         self.crash_at(crash::CREATE_PREPARE_AFTER);
 
         let order = Order {
@@ -43,6 +43,7 @@ impl Engine {
                 row.state.step(lifecycle::Event::Started).map_err(|refused| refused.into_error(&row.id))?;
             row.placement = Some(created.placement.clone());
             row.profile = Some(created.profile.clone());
+            row.image = Some(created.image.clone());
             Ok(row)
         })
     }

@@ -69,6 +69,7 @@ impl Engine {
             backend: self.choose_backend(spec.backend.as_deref())?.name().to_owned(),
             placement: None,
             profile: None,
+            image: None,
             secret: Secret(random()?),
             boot: self.parts.boot.clone(),
             created_at: now,

@@ -86,7 +86,11 @@ fn make(native: &Native, order: &Order<'_>, image: &Host, group: &Group<'_>) -> 
         launched.pid,
     )
     .map_err(at("see the walls stand"))?;
-    Ok(Created { placement: Placement(serde_json::json!({"pid": launched.pid})), profile })
+    Ok(Created {
+        placement: Placement(serde_json::json!({"pid": launched.pid})),
+        profile,
+        image: coracle_core::image::Config::default(),
+    })
 }
 
 /// Launches the guest's process; it waits for its ids.

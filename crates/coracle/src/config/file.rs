@@ -31,6 +31,7 @@ pub struct Limits {
     pub pids: PartialRange,
     pub timeout_seconds: PartialRange,
     pub workspace_mb: PartialRange,
+    pub inodes: PartialRange,
     pub output_bytes: PartialRange,
 }
 

@@ -29,7 +29,7 @@ pub struct Resolved {
     pub exec_timeout: Found<Duration>,
     pub exec_timeout_max: Found<Duration>,
     pub grace: Found<Duration>,
-    pub limits: [(&'static str, Found<Range>); 6],
+    pub limits: [(&'static str, Found<Range>); 7],
     pub crash_at: Option<String>,
 }
 
@@ -67,14 +67,23 @@ impl Resolved {
 
     /// Returns the operator's rules.
     pub fn policy(&self) -> Policy {
-        let [cpu_millicores, memory_mb, pids, timeout_seconds, workspace_mb, output_bytes] =
+        let [cpu_millicores, memory_mb, pids, timeout_seconds, workspace_mb, inodes, output_bytes] =
             self.limits.each_ref().map(|(_, found)| found.value);
         Policy {
-            limits: Ranges { cpu_millicores, memory_mb, pids, timeout_seconds, workspace_mb, output_bytes },
+            limits: Ranges {
+                cpu_millicores,
+                memory_mb,
+                pids,
+                timeout_seconds,
+                workspace_mb,
+                inodes,
+                output_bytes,
+            },
             exec_timeout: self.exec_timeout.value,
             exec_timeout_max: self.exec_timeout_max.value,
             grace: self.grace.value,
             image: self.image.value.clone(),
+            ..Policy::default()
         }
     }
 
@@ -161,7 +170,7 @@ impl Layers<'_> {
         }
     }
 
-    fn limits(&self, defaults: &Ranges) -> [(&'static str, Found<Range>); 6] {
+    fn limits(&self, defaults: &Ranges) -> [(&'static str, Found<Range>); 7] {
         let written = self.file.as_ref().map(|(_, file)| file.limits).unwrap_or_default();
         [
             ("limits.cpu_millicores", self.range(written.cpu_millicores, defaults.cpu_millicores)),
@@ -169,6 +178,7 @@ impl Layers<'_> {
             ("limits.pids", self.range(written.pids, defaults.pids)),
             ("limits.timeout_seconds", self.range(written.timeout_seconds, defaults.timeout_seconds)),
             ("limits.workspace_mb", self.range(written.workspace_mb, defaults.workspace_mb)),
+            ("limits.inodes", self.range(written.inodes, defaults.inodes)),
             ("limits.output_bytes", self.range(written.output_bytes, defaults.output_bytes)),
         ]
     }

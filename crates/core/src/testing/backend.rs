@@ -12,7 +12,9 @@ use super::sample;
 use crate::backend::{Backend, Created, Found, Order, Placement, Probe, Profile, Wall};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{InstanceId, SandboxId};
+use crate::image::{self, Images, Progress};
 use crate::spec::Spec;
+use crate::volume::Volumes;
 
 /// A moment in the work of the fake backend at which something can go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,7 +153,7 @@ impl Backend for FakeBackend {
         Probe { available: true, reason: None, profile: profile() }
     }
 
-    fn prepare(&self, _spec: &Spec) -> Result<()> {
+    fn prepare(&self, _spec: &Spec, _progress: &dyn Progress) -> Result<()> {
         self.reach(Step::Prepare)
     }
 
@@ -168,7 +170,11 @@ impl Backend for FakeBackend {
             resident.guest = Some(guest);
         }
         self.reach(Step::GuestStarted)?;
-        Ok(Created { placement: Placement(json!({ "fake": order.sandbox })), profile: profile() })
+        Ok(Created {
+            placement: Placement(json!({ "fake": order.sandbox })),
+            profile: profile(),
+            image: image::Config::default(),
+        })
     }
 
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream> {
@@ -196,6 +202,14 @@ impl Backend for FakeBackend {
         self.reach(Step::GuestKilled)?;
         lock(&self.machine.sandboxes).remove(sandbox);
         Ok(())
+    }
+
+    fn images(&self) -> Option<&dyn Images> {
+        None
+    }
+
+    fn volumes(&self) -> Option<&dyn Volumes> {
+        None
     }
 
     fn survey(&self) -> Result<Vec<Found>> {

@@ -29,6 +29,7 @@ pub fn record() -> Record {
         backend: "fake".to_owned(),
         placement: None,
         profile: None,
+        image: None,
         secret: Secret([7; 32]),
         boot: BOOT.to_owned(),
         created_at: Timestamp::from_millis(1_700_000_000_000),

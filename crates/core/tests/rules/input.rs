@@ -180,7 +180,7 @@ fn an_unknown_field_is_not_read() {
 fn an_empty_spec_gets_the_defaults() {
     let spec = resolve(SpecInput::default()).expect("nothing has to be written");
 
-    assert_eq!((spec.image.as_str(), spec.workdir.as_str()), ("host", "/workspace"));
+    assert_eq!((spec.image.as_str(), spec.workdir), ("host", None));
     assert_eq!(spec.limits.timeout_seconds, 15 * 60);
     assert_eq!(spec.limits.required, []);
 }

@@ -63,6 +63,7 @@ fn record(id: SandboxId, state: State) -> Record {
         backend: "simulated".to_owned(),
         placement: None,
         profile: None,
+        image: None,
         secret: Secret([0; 32]),
         boot: BOOT.to_owned(),
         created_at: NOW,

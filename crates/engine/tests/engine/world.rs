@@ -100,5 +100,6 @@ fn engine(
         policy: Policy::default(),
         boot: boot.to_owned(),
         crash,
+        progress: Arc::new(coracle_core::image::Silent),
     })
 }

@@ -1,7 +1,7 @@
 //! The plan the guest boots by.
 
 use coracle_core::backend::Order;
-use coracle_core::spec::{Privileges, Spec};
+use coracle_core::spec::{Privileges, Spec, WORKSPACE};
 use coracle_images::host::Host;
 use coracle_wire::Boot;
 
@@ -21,7 +21,7 @@ pub fn plan(order: &Order<'_>, image: &Host) -> Boot {
         epoch: order.epoch.0,
         hostname: "sandbox".to_owned(),
         ttl_ms: order.spec.limits.idle().as_millis() as u64,
-        workdir: bytes(&order.spec.workdir),
+        workdir: bytes(order.spec.workdir.as_deref().unwrap_or(WORKSPACE)),
         env: order.spec.env.iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
         capabilities: capabilities(order.spec),
         filter: filter::COMMANDS.to_vec(),

@@ -38,11 +38,14 @@ pub struct SpecArgs {
     /// Allow this much space for the workspace, as in 2g
     #[arg(long, value_name = "SIZE", value_parser = mebibytes)]
     disk: Option<u64>,
+    /// Allow this many files and directories
+    #[arg(long, value_name = "N")]
+    inodes: Option<u64>,
     /// Keep this much output of each command, as in 10m
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     output: Option<u64>,
     /// Lift the limits on memory, CPU, processes and disk
-    #[arg(long, conflicts_with_all = ["memory", "cpus", "pids", "disk", "output"])]
+    #[arg(long, conflicts_with_all = ["memory", "cpus", "pids", "disk", "inodes", "output"])]
     unlimited: bool,
     /// Run without limits that cannot be enforced here, though they were asked for
     #[arg(long, value_name = "LIMIT", value_delimiter = ',', value_parser = word::<Limit>(&["cpu", "memory", "pids", "disk"]))]
@@ -72,6 +75,7 @@ impl From<SpecArgs> for SpecInput {
             pids: args.pids,
             timeout_seconds: None,
             workspace_mb: args.disk,
+            inodes: args.inodes,
             output_bytes: args.output,
         };
         Self {
@@ -83,12 +87,14 @@ impl From<SpecArgs> for SpecInput {
                 true => Some(LimitsChoice::Word(Unlimited::Unlimited)),
                 false => Some(LimitsChoice::Limits(limits)),
             },
+            storage: None,
             network: args.network,
             mounts: Vec::new(),
             privileges: args.privileges,
             backend: args.backend,
             ttl: args.ttl.map(|ttl| ttl.text),
             labels: args.label.into_iter().map(|pair| (pair.name, pair.value)).collect(),
+            require: Vec::new(),
             allow_missing: args.allow_missing,
         }
     }

@@ -84,7 +84,7 @@ fn view(record: Record, inner: Option<(Vec<ExecView>, GuestView)>) -> Output {
     let (execs, guest) = inner.unzip();
     Output {
         summary: (&record).into(),
-        workdir: record.spec.workdir.clone(),
+        workdir: record.workdir().to_owned(),
         limits: record.spec.limits.clone(),
         profile: record.profile,
         holders: record.lease.holders().to_vec(),

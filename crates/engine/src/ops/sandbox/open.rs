@@ -45,9 +45,9 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
             .filter(|wall| !wall.enforced)
             .map(|wall| format!("{}: {}", wall.name, wall.how))
             .collect(),
+        workdir: record.workdir().to_owned(),
         sandbox_id: record.id,
         image: record.spec.image,
-        workdir: record.spec.workdir,
         created: session.created,
         owner: record.lease.owner().cloned(),
         epoch: record.lease.epoch(),

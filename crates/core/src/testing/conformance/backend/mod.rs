@@ -13,6 +13,7 @@ use coracle_wire::Hello;
 use crate::backend::{Backend, Created, Order, Placement};
 use crate::error::Result;
 use crate::ids::{InstanceId, SandboxId};
+use crate::image::Silent;
 use crate::lease::Epoch;
 use crate::record::Secret;
 use crate::spec::Spec;
@@ -134,7 +135,7 @@ struct Sandbox<'a> {
 impl<'a> Sandbox<'a> {
     fn make(subject: &'a Subject) -> Self {
         let (id, secret) = (sample::sandbox(), Secret([0x5a; 32]));
-        subject.backend.prepare(&subject.spec).expect("the backend prepares what the spec needs");
+        subject.backend.prepare(&subject.spec, &Silent).expect("the backend prepares what the spec needs");
         let order = Order {
             sandbox: &id,
             instance: &subject.instance,

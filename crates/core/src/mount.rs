@@ -1,0 +1,129 @@
+//! Directories brought into a sandbox: from the machine, or kept by coracle as volumes that outlive sandboxes.
+
+use std::path::{Component, Path};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Kind, Result};
+use crate::ids::VolumeName;
+use crate::spec::check_absolute;
+
+/// Each costs the sandbox a mount, and travels in one message with all others.
+const MOUNTS_MAX: usize = 32;
+/// What the guest builds itself; nothing may be put over or into it.
+const RESERVED: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// A directory brought into the sandbox, as a caller writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MountInput {
+    /// An absolute path of a directory on the machine, or the name of a volume, which is made if it is not there.
+    pub source: String,
+    /// Where it appears; `/workspace` takes the place of the sandbox's own workspace.
+    pub target: String,
+    #[serde(default)]
+    pub access: Access,
+}
+
+/// What may be done to a mounted directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Access {
+    /// Changes are made to the directory itself.
+    #[default]
+    #[serde(rename = "rw")]
+    ReadWrite,
+    #[serde(rename = "ro")]
+    ReadOnly,
+    /// Changes are the sandbox's own and go with it; the directory stays as it is. For caches many share.
+    #[serde(rename = "overlay")]
+    Overlay,
+}
+
+/// A checked mount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    pub source: Source,
+    pub target: String,
+    pub access: Access,
+}
+
+/// Where a mounted directory is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// On the machine. Never deleted by us.
+    Directory(String),
+    /// Kept by coracle.
+    Volume(VolumeName),
+}
+
+/// Which directories of the machine may be mounted. An absent list allows any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MountPolicy {
+    pub allow: Option<Vec<String>>,
+}
+
+/// Checks what a caller wrote; returns the mounts in the order they are made, outer ones first.
+pub fn resolve(inputs: Vec<MountInput>, policy: &MountPolicy) -> Result<Vec<Mount>> {
+    if inputs.len() > MOUNTS_MAX {
+        return Err(Error::invalid("mounts", format!("has more than {MOUNTS_MAX} entries")));
+    }
+    let mut mounts = inputs.into_iter().map(|input| one(input, policy)).collect::<Result<Vec<_>>>()?;
+    mounts.sort_by(|one, other| one.target.cmp(&other.target));
+    match mounts.windows(2).find(|pair| pair[0].target == pair[1].target) {
+        Some(pair) => Err(Error::invalid("mounts", format!("has `{}` twice", pair[0].target.escape_debug()))),
+        None => Ok(mounts),
+    }
+}
+
+fn one(input: MountInput, policy: &MountPolicy) -> Result<Mount> {
+    check_absolute("mounts.target", &input.target)?;
+    let target =
+        normal(&input.target).ok_or_else(|| Error::invalid("mounts.target", "may not contain `..`"))?;
+    let reserved = |name: &&str| Path::new(&target).starts_with(name);
+    if target == "/" || RESERVED.iter().any(|name| reserved(&name)) {
+        return Err(Error::invalid(
+            "mounts.target",
+            format!("is `{}`, which every sandbox has to itself", target.escape_debug()),
+        ));
+    }
+    let source =
+        match input.source.starts_with('/') {
+            true => Source::Directory(directory(&input.source, policy)?),
+            false => Source::Volume(input.source.parse().map_err(|error: Error| {
+                error.hint("a source is an absolute path, or the name of a volume")
+            })?),
+        };
+    Ok(Mount { source, target, access: input.access })
+}
+
+fn directory(path: &str, policy: &MountPolicy) -> Result<String> {
+    check_absolute("mounts.source", path)?;
+    let path = normal(path).ok_or_else(|| Error::invalid("mounts.source", "may not contain `..`"))?;
+    let Some(allowed) = &policy.allow else { return Ok(path) };
+    match allowed.iter().any(|prefix| Path::new(&path).starts_with(prefix)) {
+        true => Ok(path),
+        false => {
+            Err(Error::new(Kind::Invalid, format!("directory `{}` may not be mounted", path.escape_debug()))
+                .detail("field", "mounts.source")
+                .hint(format!("the operator allows what is in {} (`mounts.allow`)", allowed.join(", "))))
+        }
+    }
+}
+
+/// Returns an absolute path without `.`, doubled or trailing slashes; nothing if it goes up.
+fn normal(path: &str) -> Option<String> {
+    let mut whole = String::new();
+    for component in Path::new(path).components() {
+        match component {
+            Component::Normal(name) => {
+                whole.push('/');
+                whole.push_str(name.to_str()?);
+            }
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(if whole.is_empty() { "/".to_owned() } else { whole })
+}
