@@ -1,5 +1,6 @@
 //! Where the binary under test is.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -12,6 +13,19 @@ pub fn path() -> &'static Path {
     BINARY.get_or_init(|| match std::env::var_os("CORACLE_BIN") {
         Some(path) => PathBuf::from(path),
         None => build(),
+    })
+}
+
+/// Returns a copy of the binary that every user may execute: where it was built, others may not be let in.
+pub fn for_everybody() -> &'static Path {
+    static COPY: OnceLock<PathBuf> = OnceLock::new();
+    COPY.get_or_init(|| {
+        let everybody = std::fs::Permissions::from_mode(0o755);
+        let directory = tempfile::Builder::new().prefix("coracle-bin-").permissions(everybody).tempdir();
+        // Statics are never dropped; the copy is removed with the directory of temporary files.
+        let copy = directory.expect("a directory can be made").keep().join("coracle");
+        std::fs::copy(path(), &copy).expect("the binary can be copied");
+        copy
     })
 }
 

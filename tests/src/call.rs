@@ -20,6 +20,18 @@ const DRAIN: Duration = Duration::from_secs(3);
 /// Output beyond this is counted but not kept.
 const KEPT_MAX: usize = 64 << 20;
 
+/// The id of an ordinary user: nobody's on any machine we know.
+pub const ORDINARY: u32 = 64_321;
+
+/// Who makes a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// Whoever runs the tests.
+    Caller,
+    /// An ordinary user; only root can become one.
+    Ordinary,
+}
+
 /// A call to be made.
 #[derive(Debug)]
 pub struct Call {
@@ -31,12 +43,26 @@ pub struct Call {
 
 impl Call {
     /// Prepares a call in a home. `mark` is the limit by which the census knows all that descends from it.
-    pub fn new<S: AsRef<OsStr>>(home: &Path, mark: u64, arguments: impl IntoIterator<Item = S>) -> Self {
+    pub fn new<S: AsRef<OsStr>>(
+        home: &Path,
+        mark: u64,
+        who: Who,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Self {
         let arguments: Vec<OsString> =
             arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
         let shown = arguments.iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let mut command = Command::new("prlimit");
-        command.arg(format!("--msgqueue={mark}:")).arg(binary::path()).args(arguments).process_group(0);
+        command.arg(format!("--msgqueue={mark}:")).process_group(0);
+        match who {
+            Who::Caller => command.arg(binary::path()),
+            Who::Ordinary => {
+                let id = ORDINARY.to_string();
+                command.args(["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--"]);
+                command.arg(binary::for_everybody()).current_dir("/").env("HOME", home)
+            }
+        };
+        command.args(arguments);
         command.env("CORACLE_HOME", home).env_remove("CORACLE_RUN").env_remove("CORACLE_EPOCH");
         Self { command, shown: format!("coracle {shown}"), stdin: Vec::new(), patience: PATIENCE }
     }

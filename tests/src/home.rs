@@ -11,6 +11,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::call::{ORDINARY, Who};
 use crate::census::{instance, still_held};
 use crate::{Call, Census, eventually};
 
@@ -22,6 +23,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 pub struct Home {
     directory: TempDir,
     mark: u64,
+    who: Who,
     instance: OnceLock<String>,
     namespaces: Mutex<BTreeSet<String>>,
 }
@@ -34,11 +36,22 @@ impl Default for Home {
 
 impl Home {
     pub fn new() -> Self {
+        Self::of(Who::Caller)
+    }
+
+    /// Returns a home in which everything is done by an ordinary user.
+    pub fn ordinary() -> Self {
+        let home = Self::of(Who::Ordinary);
+        std::os::unix::fs::chown(home.path(), Some(ORDINARY), Some(ORDINARY)).expect("root gives its directory away");
+        home
+    }
+
+    fn of(who: Who) -> Self {
         let directory =
             tempfile::Builder::new().prefix("coracle-test-").tempdir().expect("a directory can be made");
         // Below the hard limit everywhere, and different for homes that exist at the same time.
         let mark = 1 + RandomState::new().hash_one(directory.path()) % 800_000;
-        Self { directory, mark, instance: OnceLock::new(), namespaces: Mutex::default() }
+        Self { directory, mark, who, instance: OnceLock::new(), namespaces: Mutex::default() }
     }
 
     pub fn path(&self) -> &Path {
@@ -47,7 +60,7 @@ impl Home {
 
     /// Prepares a call of the binary in this home.
     pub fn call<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Call {
-        Call::new(self.path(), self.mark, arguments)
+        Call::new(self.path(), self.mark, self.who, arguments)
     }
 
     /// Prepares a call of one operation with its JSON.

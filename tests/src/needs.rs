@@ -39,6 +39,7 @@ fn missing(need: &str) -> Option<String> {
     match need {
         "root" => not_root(),
         "native" => NATIVE.get_or_init(native).clone(),
+        "images" => native().or_else(no_image_tools),
         "docker" => DOCKER.get_or_init(docker).clone(),
         other => panic!("no probe for the need `{other}`"),
     }
@@ -66,6 +67,18 @@ fn no_cgroups() -> Option<String> {
         .map(|tree| Path::new(tree).join(&name))
         .any(|probe| std::fs::create_dir(&probe).and_then(|()| std::fs::remove_dir(&probe)).is_ok());
     (!usable).then(|| "no cgroup can be made".to_owned())
+}
+
+/// What images are made with and served by.
+fn no_image_tools() -> Option<String> {
+    let tools = [
+        ("docker-registry", "/usr/bin/docker-registry"),
+        ("mmdebstrap", "/usr/bin/mmdebstrap"),
+        ("busybox-static", "/bin/busybox"),
+        ("e2fsprogs", "/usr/sbin/mke2fs"),
+    ];
+    let missing = tools.iter().find(|(_, path)| !Path::new(path).exists());
+    missing.map(|(package, _)| format!("the package `{package}` is not installed"))
 }
 
 fn docker() -> Option<String> {

@@ -25,7 +25,7 @@ fn reach(
 ) -> Result<Guest, Failure> {
     let store = SqliteStore::open(home.path()).expect("the home is there");
     let instance = store.instance().expect("a home has an instance");
-    let setting = coracle_backends::Setting { home: home.path().to_owned(), instance, crash: |_| {} };
+    let setting = coracle_backends::Setting::at(home.path(), instance);
     let backend =
         coracle_backends::all(&setting).into_iter().find(|backend| backend.name() == record.backend);
     let placement = record.placement.as_ref().expect("a ready sandbox has a placement");

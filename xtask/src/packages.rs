@@ -15,6 +15,11 @@ pub struct Package {
 pub const TEST: &[Package] = &[
     Package { name: "gcc", why: "links every binary and compiles SQLite" },
     Package { name: "libc6-dev", why: "the static C library the guest is linked with" },
+    Package { name: "busybox-static", why: "the smallest images that tests make" },
+    Package { name: "docker-registry", why: "where tests pull images from" },
+    Package { name: "e2fsprogs", why: "formats the disks of sandboxes" },
+    Package { name: "git", why: "a program that must work in sandboxes" },
+    Package { name: "mmdebstrap", why: "makes the Debian image of the tests" },
     Package { name: "python3", why: "the programs tests run in sandboxes" },
     Package {
         name: "util-linux",

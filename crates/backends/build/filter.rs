@@ -27,9 +27,10 @@ pub fn build() {
     let commands =
         SeccompFilter::new(rules(), refused, SeccompAction::Allow, arch).expect("the rules are well formed");
     write("filter", commands);
-    let no_clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    let marking = rule(vec![equal(0, libc::CLONE_NEWUTS as u64)]);
+    let forkers = BTreeMap::from([(libc::SYS_clone3, Vec::new()), (libc::SYS_unshare, vec![marking])]);
     let last =
-        SeccompFilter::new(no_clone3, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32), arch)
+        SeccompFilter::new(forkers, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32), arch)
             .expect("the rule is well formed");
     write("last-filter", last);
 }
@@ -58,6 +59,9 @@ fn rules() -> Rules {
         rules
             .insert(number, vec![rule((0..arguments).map(|argument| differs(argument, GUEST_ID)).collect())]);
     }
+    // The forker marks commands by it where there are no cgroups; a command has neither the right nor, by the last
+    // filter, the call.
+    rules.insert(libc::SYS_unshare, vec![rule(vec![equal(0, libc::CLONE_NEWUTS as u64)])]);
     rules.insert(libc::SYS_clone, vec![rule(vec![no_namespaces()])]);
     rules.insert(libc::SYS_ioctl, vec![rule(vec![differs(1, libc::TIOCSTI), differs(1, TIOCLINUX)])]);
     rules.insert(

@@ -2,10 +2,11 @@
 
 pub mod native;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use coracle_core::{Backend, InstanceId};
+use coracle_core::{Backend, InstanceId, Timestamp};
+pub use coracle_images::Registries;
 
 /// What every backend is told about where it works.
 #[derive(Clone, Debug)]
@@ -13,8 +14,24 @@ pub struct Setting {
     /// The directory all state is kept in.
     pub home: PathBuf,
     pub instance: InstanceId,
+    /// How registries of images are spoken to.
+    pub registries: Registries,
+    pub clock: fn() -> Timestamp,
     /// Called at named moments, for crash tests.
     pub crash: fn(&'static str),
+}
+
+impl Setting {
+    /// Returns the plainest setting of a home, whose clock stands still.
+    pub fn at(home: &Path, instance: InstanceId) -> Self {
+        Self {
+            home: home.to_owned(),
+            instance,
+            registries: Registries::default(),
+            clock: || Timestamp::from_millis(0),
+            crash: |_| {},
+        }
+    }
 }
 
 /// Returns all backends, the preferred one first.

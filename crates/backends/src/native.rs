@@ -3,14 +3,20 @@
 //! A sandbox is a process tree whose PID 1 is the guest, a directory in the home, and a cgroup. There is no mount, no
 //! network device and no other process outside it: when the last process ends, the kernel removes the rest.
 
+mod cage;
 mod create;
 mod destroy;
+mod disk;
 mod filter;
 mod home;
 mod ids;
+mod image;
+mod privilege;
 mod probe;
 mod program;
+mod storage;
 mod survey;
+mod volumes;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -21,11 +27,13 @@ use coracle_core::backend::{Created, Found, Order, Placement, Probe};
 use coracle_core::image::{Images, Progress};
 use coracle_core::volume::Volumes;
 use coracle_core::{Backend, Error, Kind, Result, SandboxId, Spec};
-use coracle_images::host::{self, Host};
+use coracle_images::Store;
 use coracle_sys::cgroup::{Group, Layout};
 
 use crate::Setting;
+use cage::{Cage, First};
 use home::Home;
+use privilege::Privilege;
 
 /// The moments of making and removing a sandbox at which a crash is tested.
 pub const CRASH_POINTS: &[&str] = &[
@@ -44,6 +52,8 @@ pub const CRASH_POINTS: &[&str] = &[
 pub struct Native {
     setting: Setting,
     home: Home,
+    images: Store,
+    privilege: Privilege,
     layout: OnceLock<std::io::Result<Layout>>,
     /// Guests this process started and therefore has to reap.
     children: Mutex<HashMap<SandboxId, OwnedFd>>,
@@ -51,7 +61,15 @@ pub struct Native {
 
 impl Native {
     pub fn new(setting: Setting) -> Self {
-        Self { home: Home::new(&setting.home), setting, layout: OnceLock::new(), children: Mutex::default() }
+        let home = Home::new(&setting.home);
+        let images = Store::new(coracle_images::Setting {
+            directory: home.images.clone(),
+            registries: setting.registries.clone(),
+            clock: setting.clock,
+            crash: setting.crash,
+        });
+        let privilege = Privilege::detect();
+        Self { home, images, privilege, setting, layout: OnceLock::new(), children: Mutex::default() }
     }
 
     /// Returns the machine's cgroups; looked up once, and not before they are needed.
@@ -66,21 +84,12 @@ impl Native {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the layers of the image the spec names.
-    fn image(&self, spec: &Spec) -> Result<Host> {
-        if spec.image != host::NAME {
-            return Err(Error::new(
-                Kind::ImageNotFound,
-                format!("there is no image `{}`", spec.image.escape_debug()),
-            )
-            .hint("only `host`, the machine's own programs, is there so far"));
-        }
-        host::prepare(&self.home.images)
-            .map_err(|error| Error::internal("could not prepare the `host` image", error))
-    }
-
-    fn group<'a>(&self, layout: &'a Layout, sandbox: &SandboxId) -> Group<'a> {
-        Group::new(layout, &self.parent(), sandbox.as_str())
+    /// Returns what keeps the processes of a sandbox together.
+    fn cage(&self, sandbox: &SandboxId) -> Result<Cage<'_>> {
+        Ok(match self.privilege {
+            Privilege::Root => Cage::Groups(Group::new(self.layout()?, &self.parent(), sandbox.as_str())),
+            Privilege::Rootless { .. } => Cage::Process(First::new(self.home.first(sandbox))),
+        })
     }
 
     /// Returns where the cgroups of this instance are, in each tree.
@@ -95,11 +104,11 @@ impl Backend for Native {
     }
 
     fn probe(&self) -> Probe {
-        probe::probe(self.layout())
+        probe::probe(self)
     }
 
-    fn prepare(&self, spec: &Spec, _progress: &dyn Progress) -> Result<()> {
-        self.image(spec).map(drop)
+    fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()> {
+        self.prepare_image(spec, progress)
     }
 
     fn create(&self, order: &Order<'_>) -> Result<Created> {
@@ -120,11 +129,11 @@ impl Backend for Native {
     }
 
     fn images(&self) -> Option<&dyn Images> {
-        None
+        Some(self)
     }
 
     fn volumes(&self) -> Option<&dyn Volumes> {
-        None
+        Some(self)
     }
 
     fn survey(&self) -> Result<Vec<Found>> {

@@ -1,5 +1,8 @@
 //! The native backend keeps the contract every backend keeps.
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
+
 use coracle_backends::Setting;
 use coracle_backends::native::Native;
 use coracle_core::Epoch;
@@ -13,7 +16,7 @@ use coracle_core::testing::sample;
 fn native() -> Option<Subject> {
     let home = tempfile::tempdir().expect("a temporary directory can be made");
     let instance = sample::instance();
-    let setting = Setting { home: home.path().to_path_buf(), instance: instance.clone(), crash: |_| {} };
+    let setting = Setting::at(home.path(), instance.clone());
     let backend: Box<dyn coracle_core::Backend> = Box::new(Native::new(setting));
     let probe = backend.probe();
     if probe.available {
@@ -49,4 +52,32 @@ fn many_threads_may_be_the_first_in_a_home() {
         created.expect("each thread makes its sandbox");
         subject.backend.destroy(&sandbox).expect("what was made can be destroyed");
     }
+}
+
+/// Every clause again, as nobody on any machine we know.
+#[test]
+fn every_clause_holds_for_an_ordinary_user() {
+    const USER: &str = "64321";
+    if std::fs::metadata("/proc/self").is_ok_and(|found| found.uid() != 0) {
+        return;
+    }
+    // Where the build is, others may not be let in.
+    let everybody = std::fs::Permissions::from_mode(0o755);
+    let shared = tempfile::Builder::new().permissions(everybody).tempdir().expect("a directory can be made");
+    let suite = shared.path().join("native");
+    let own = std::env::current_exe().expect("a test knows its own path");
+    std::fs::copy(own, &suite).expect("the suite can be copied");
+
+    let run = Command::new("setpriv")
+        .args(["--reuid", USER, "--regid", USER, "--clear-groups"])
+        .arg(&suite)
+        .args(["--skip", "every_clause_holds_for_an_ordinary_user"])
+        .env("HOME", shared.path())
+        .current_dir("/")
+        .output()
+        .expect("setpriv can be started");
+
+    let text = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{text}\n{}", String::from_utf8_lossy(&run.stderr));
+    assert!(!text.contains("running 0 tests"), "no clause was run");
 }

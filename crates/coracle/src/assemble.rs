@@ -3,22 +3,32 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use coracle_core::image::Silent;
+use coracle_core::image::{Progress, Silent};
 use coracle_core::{Claim, Clock, Error, Result, Store, Timestamp};
 use coracle_engine::{Caller, CrashPoints, Engine, Parts};
 use coracle_stores::sqlite::SqliteStore;
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::config::Config;
+use crate::config::{Config, Registries};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Makes the engine of a home, and the home if it is not there.
+/// Makes the engine of a home, and the home if it is not there. Long work is done in silence.
 pub fn engine(config: &Config) -> Result<Engine> {
+    engine_watched_by(config, Arc::new(Silent))
+}
+
+/// Makes the same engine, with somebody who is told how far long work is.
+pub fn engine_watched_by(config: &Config, progress: Arc<dyn Progress>) -> Result<Engine> {
     let store = Arc::new(SqliteStore::open(&config.home)?);
     let crash = arm(config.crash_at.as_deref());
-    let setting =
-        coracle_backends::Setting { home: config.home.clone(), instance: store.instance()?, crash: crash_at };
+    let setting = coracle_backends::Setting {
+        home: config.home.clone(),
+        instance: store.instance()?,
+        registries: registries(config),
+        clock: || SystemClock.now(),
+        crash: crash_at,
+    };
     Ok(Engine::new(Parts {
         store,
         backends: coracle_backends::all(&setting),
@@ -26,8 +36,13 @@ pub fn engine(config: &Config) -> Result<Engine> {
         policy: config.policy.clone(),
         boot: boot()?,
         crash,
-        progress: Arc::new(Silent),
+        progress,
     }))
+}
+
+fn registries(config: &Config) -> coracle_backends::Registries {
+    let Registries { plain_http, private, docker_config, extra_roots } = config.registries.clone();
+    coracle_backends::Registries { plain_http, private, docker_config, extra_roots }
 }
 
 /// Returns who the configuration says is calling.

@@ -55,7 +55,7 @@ impl Command {
         self
     }
 
-    /// Runs as a user of the sandbox, by name or number.
+    /// Runs as a user of the sandbox, by name or number, instead of the image's.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.request.user = Some(user.into());
         self

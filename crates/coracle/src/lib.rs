@@ -32,6 +32,7 @@ mod command;
 pub mod config;
 mod sandbox;
 
+pub use coracle_core::image::Stored;
 pub use coracle_core::spec::SpecInput;
 pub use coracle_core::{Epoch, Error, ExecId, Kind, Result, RunId, SandboxId, SessionKey};
 pub use coracle_engine::ops::sandbox::list::Summary;
@@ -44,6 +45,7 @@ pub use self::sandbox::{Lent, Sandbox, StillLent};
 
 use coracle_core::Claim;
 use coracle_engine::Caller;
+use coracle_engine::ops::image;
 use coracle_engine::ops::sandbox::{claim, list, open};
 
 /// One home of coracle, seen by one run. Cheap to clone.
@@ -96,6 +98,17 @@ impl Coracle {
     /// Lists the sandboxes that have not ended, whoever owns them.
     pub fn list(&self) -> Result<Vec<Summary>> {
         Ok(list::call(&self.engine, &self.caller, list::Input::default())?.sandboxes)
+    }
+
+    /// Brings an image, so that the first sandbox made from it does not have to wait. What is here is not brought again.
+    pub fn pull(&self, reference: &str) -> Result<Stored> {
+        let input = image::pull::Input { reference: reference.to_owned(), backend: None };
+        image::pull::call(&self.engine, &self.caller, input)
+    }
+
+    /// Lists the images that are here, by name.
+    pub fn images(&self) -> Result<Vec<Stored>> {
+        Ok(image::list::call(&self.engine, &self.caller, image::list::Input::default())?.images)
     }
 
     /// Carries out any operation by its name, as `coracle call` does.

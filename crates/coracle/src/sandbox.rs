@@ -267,6 +267,16 @@ mod tests {
     }
 
     #[test]
+    fn an_image_is_brought_before_it_is_needed() {
+        let ours = coracle();
+
+        let refused = ours.pull("python:3.12").expect_err("the fake registry is empty");
+
+        assert_eq!(refused.kind, Kind::ImageNotFound);
+        assert_eq!(ours.images().expect("listed"), []);
+    }
+
+    #[test]
     fn a_lent_sandbox_comes_back_when_it_is_released_and_not_before() {
         let ours = coracle();
         let theirs = ours.acting_as(run("run_b"));

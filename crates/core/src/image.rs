@@ -93,16 +93,18 @@ impl Progress for Silent {
 /// Where a backend keeps images.
 pub trait Images: Send + Sync {
     /// Brings what `reference` names now, for this machine's platform. Many who ask for the same at once cause one
-    /// transfer; what is here already is not transferred again; after a crash it goes on where it was.
+    /// transfer; what is here already is not transferred again; after a crash it goes on where it was. Fails with
+    /// `image_not_found` if the registry has none of that name, and then nothing here has changed.
     fn pull(&self, reference: &Reference, progress: &dyn Progress) -> Result<Stored>;
 
-    /// Brings the images in an archive as `docker save` or an OCI layout has them.
+    /// Brings the images in an archive as `docker save` or an OCI layout has them. The archive is a regular file.
     fn load(&self, archive: File, progress: &dyn Progress) -> Result<Vec<Stored>>;
 
     /// Lists what is here, by name.
     fn list(&self) -> Result<Vec<Stored>>;
 
-    /// Forgets the images with this name or digest. Layers that sandboxes still use stay until [`Images::collect`].
+    /// Forgets the images with this name, written out, or this digest. Layers that sandboxes still use stay until
+    /// [`Images::collect`]. Fails with `image_not_found` if there is none.
     fn remove(&self, name: &str) -> Result<Removed>;
 
     /// Removes what no name and no sandbox uses, and what dead processes left half done.

@@ -48,6 +48,17 @@ pub struct Mount {
     pub access: Access,
 }
 
+/// As a caller would write it.
+impl From<Mount> for MountInput {
+    fn from(mount: Mount) -> Self {
+        let source = match mount.source {
+            Source::Directory(path) => path,
+            Source::Volume(name) => name.into(),
+        };
+        Self { source, target: mount.target, access: mount.access }
+    }
+}
+
 /// Where a mounted directory is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -81,8 +92,7 @@ fn one(input: MountInput, policy: &MountPolicy) -> Result<Mount> {
     check_absolute("mounts.target", &input.target)?;
     let target =
         normal(&input.target).ok_or_else(|| Error::invalid("mounts.target", "may not contain `..`"))?;
-    let reserved = |name: &&str| Path::new(&target).starts_with(name);
-    if target == "/" || RESERVED.iter().any(|name| reserved(&name)) {
+    if target == "/" || RESERVED.iter().any(|name| Path::new(&target).starts_with(name)) {
         return Err(Error::invalid(
             "mounts.target",
             format!("is `{}`, which every sandbox has to itself", target.escape_debug()),

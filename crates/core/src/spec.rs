@@ -209,6 +209,10 @@ impl Spec {
             check_absolute("workdir", workdir)?;
         }
         let storage = input.storage.unwrap_or_default();
+        let files = match &input.limits {
+            Some(LimitsChoice::Limits(limits)) => limits.workspace_mb,
+            Some(LimitsChoice::Word(_)) | None => None,
+        };
         let limits = resolve_limits(input.limits, input.ttl.as_deref(), policy)?;
 
         Ok(Self {
@@ -216,7 +220,7 @@ impl Spec {
             runtime: input.runtime,
             env: input.env,
             workdir: input.workdir,
-            limits: fit_storage(limits, storage)?,
+            limits: fit_storage(limits, storage, files)?,
             storage,
             mounts: mount::resolve(input.mounts, &policy.mounts)?,
             privileges: input.privileges.unwrap_or_default(),
@@ -242,12 +246,12 @@ fn resolve_image(written: Option<String>, runtime: Option<Runtime>, policy: &Pol
 }
 
 /// What is kept in memory counts as memory: by default files get half of it, and never more than all.
-fn fit_storage(mut limits: Limits, storage: Storage) -> Result<Limits> {
+fn fit_storage(mut limits: Limits, storage: Storage, written: Option<u64>) -> Result<Limits> {
     let (Storage::Memory, Some(memory), Some(files)) = (storage, limits.memory_mb, limits.workspace_mb)
     else {
         return Ok(limits);
     };
-    if !limits.required.contains(&Limit::Disk) {
+    if written.is_none() {
         limits.workspace_mb = Some(files.min(memory.div_ceil(2)));
     } else if files > memory {
         let problem = format!("is {files}, more than the {memory} MB of memory the files are to be kept in");

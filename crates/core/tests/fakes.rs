@@ -3,9 +3,11 @@
 use std::sync::OnceLock;
 
 use coracle_core::Store;
+use coracle_core::image::Config;
 use coracle_core::testing::conformance::backend::Subject;
+use coracle_core::testing::conformance::images;
 use coracle_core::testing::conformance::store::Home;
-use coracle_core::testing::{FakeBackend, FakeStore, sample};
+use coracle_core::testing::{FakeBackend, FakeImages, FakeStore, sample};
 
 mod store {
     use super::*;
@@ -33,5 +35,25 @@ mod backend {
         let instance = sample::instance();
         let backend = MACHINE.get_or_init(|| FakeBackend::new(sample::instance())).beside(instance.clone());
         Some(Subject { backend: Box::new(backend), instance, spec: sample::spec(), keep: Box::new(()) })
+    }
+}
+
+mod shelf {
+    use super::*;
+
+    coracle_core::image_conformance!(stocked);
+
+    fn stocked() -> Option<images::Subject> {
+        let shelf = FakeImages::default();
+        for (name, layers) in [("registry.test/b:1", ["base", "b"]), ("registry.test/a:1", ["base", "a"])] {
+            shelf.publish(name, &layers, Config::default());
+        }
+        let name = |text: &str| text.parse().expect("a reference");
+        Some(images::Subject {
+            images: Box::new(shelf),
+            known: [name("registry.test/b:1"), name("registry.test/a:1")],
+            unknown: name("registry.test/none"),
+            keep: Box::new(()),
+        })
     }
 }

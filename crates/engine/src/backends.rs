@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use coracle_core::image::Images;
+use coracle_core::volume::Volumes;
 use coracle_core::{Backend, Error, Kind, Record, Result};
 
 use crate::Engine;
@@ -20,6 +22,18 @@ impl Engine {
     /// Returns the backend that made a sandbox.
     pub(crate) fn backend_of(&self, record: &Record) -> Result<&Arc<dyn Backend>> {
         self.backend(&record.backend)
+    }
+
+    /// Returns where the chosen backend keeps images.
+    pub(crate) fn images(&self, named: Option<&str>) -> Result<&dyn Images> {
+        let backend = self.choose_backend(named)?;
+        backend.images().ok_or_else(|| keeps_no(backend.name(), "images"))
+    }
+
+    /// Returns where the chosen backend keeps volumes.
+    pub(crate) fn volumes(&self, named: Option<&str>) -> Result<&dyn Volumes> {
+        let backend = self.choose_backend(named)?;
+        backend.volumes().ok_or_else(|| keeps_no(backend.name(), "volumes"))
     }
 
     fn backend(&self, name: &str) -> Result<&Arc<dyn Backend>> {
@@ -53,4 +67,8 @@ impl Engine {
             .hint("see why with `doctor`")
             .detail("refused", refusals))
     }
+}
+
+fn keeps_no(backend: &str, what: &str) -> Error {
+    Error::new(Kind::Unsupported, format!("backend `{backend}` keeps no {what}")).detail("backend", backend)
 }

@@ -12,7 +12,7 @@ use coracle_core::reconcile::{self, Action, Facts};
 use coracle_core::record::Secret;
 use coracle_core::spec::SpecInput;
 use coracle_core::store::Which;
-use coracle_core::{Backend, Lease, Record, Result, SandboxId, Spec, State, lifecycle};
+use coracle_core::{Backend, Lease, Policy, Record, Result, SandboxId, Spec, State, lifecycle};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -40,6 +40,10 @@ pub struct Report {
     pub expired: usize,
     /// Records of ended sandboxes that were dropped.
     pub forgotten: usize,
+    /// Layers of images that nothing used any more, or that somebody had brought half way.
+    pub layers: u64,
+    /// What those took.
+    pub layer_bytes: u64,
     /// What did not work; the next sweep tries again.
     pub trouble: Vec<String>,
 }
@@ -75,6 +79,32 @@ impl Engine {
         }
         report.forgotten = self.store().forget(self.facts(&BTreeSet::new()).forget_before())?;
         Ok(report)
+    }
+
+    /// Sweeps and collects.
+    pub fn gc(&self) -> Result<Report> {
+        let mut report = self.sweep()?;
+        // Afterwards: what was swept may have been the last to use a layer.
+        let Report { layers, layer_bytes, trouble, .. } = self.collect();
+        report.trouble.extend(trouble);
+        Ok(Report { layers, layer_bytes, ..report })
+    }
+
+    /// Removes layers that no image and no sandbox uses. Apart from [`Engine::sweep`], because it may take long and
+    /// what it removes is in nobody's way.
+    pub fn collect(&self) -> Report {
+        let mut report = Report::default();
+        for backend in self.backends() {
+            let Some(images) = backend.images() else { continue };
+            match images.collect() {
+                Ok(removed) => {
+                    report.layers += removed.layers;
+                    report.layer_bytes += removed.bytes;
+                }
+                Err(error) => report.trouble.push(format!("{}: {}", backend.name(), error.chain())),
+            }
+        }
+        report
     }
 
     /// Lists what a sweep would do something about, and does nothing.
@@ -180,8 +210,9 @@ impl Engine {
             state: State::Quarantined,
             key: None,
             lease: Lease::unowned(),
-            // Nobody knows what it was; the defaults are only there because a record has a spec.
-            spec: Spec::resolve(SpecInput::default(), self.policy())?,
+            // Nobody knows what it was; the defaults are only there because a record has a spec. Not the operator's:
+            // what they forbid now must not keep it from being noticed.
+            spec: Spec::resolve(SpecInput::default(), &Policy::default())?,
             backend: backend.name().to_owned(),
             placement: None,
             profile: None,

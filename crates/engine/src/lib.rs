@@ -84,6 +84,10 @@ impl Engine {
         &self.parts.backends
     }
 
+    fn progress(&self) -> &dyn Progress {
+        &*self.parts.progress
+    }
+
     fn store(&self) -> &dyn Store {
         &*self.parts.store
     }

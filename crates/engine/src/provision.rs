@@ -3,11 +3,17 @@
 
 use coracle_core::backend::{Created, Order};
 use coracle_core::store::Durability;
-use coracle_core::{Error, Kind, Record, Result, lifecycle};
+use coracle_core::{Error, Kind, Record, Result, Spec, lifecycle};
 
 use crate::{Engine, crash};
 
 impl Engine {
+    /// Brings what a sandbox like this needs, such as its image, before there is one: what takes long can be given up
+    /// without leaving a sandbox half made.
+    pub fn prepare(&self, spec: &Spec) -> Result<()> {
+        self.choose_backend(spec.backend.as_deref())?.prepare(spec, self.progress())
+    }
+
     /// Takes a sandbox from `creating` to `ready`, or to `failed`. The caller holds the right to work on it.
     pub(crate) fn provision(&self, record: &Record) -> Result<Record> {
         self.crash_at(crash::CREATE_ROW_AFTER);
@@ -22,7 +28,7 @@ impl Engine {
 
     fn start(&self, record: &Record) -> Result<Record> {
         let backend = self.backend_of(record)?;
-        backend.prepare(&record.spec, &*self.parts.progress)?;
+        backend.prepare(&record.spec, self.progress())?;
         self.crash_at(crash::CREATE_PREPARE_AFTER);
 
         let order = Order {

@@ -4,16 +4,18 @@ mod devices;
 mod mask;
 mod plan;
 mod root;
+mod storage;
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use coracle_sys::rustix::fs::{Mode, OFlags};
 use coracle_sys::rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use coracle_sys::{capability, identity, loopback, rustix, signal, spawn};
+use coracle_sys::{capability, identity, landlock, loopback, rustix, signal, spawn};
 
 use crate::GUEST_ID;
-use crate::forker::{self, Forker};
+use crate::forker::{self, Confinement, Fenced, Forker};
 
 pub use plan::{Plan, receive};
 
@@ -28,6 +30,11 @@ const KILL: u32 = 5;
 const SETGID: u32 = 6;
 const SETUID: u32 = 7;
 const SETPCAP: u32 = 8;
+const SYS_PTRACE: u32 = 19;
+const SYS_ADMIN: u32 = 21;
+
+/// The guest, its forker, and a thread for each of a few connections.
+const OWN_PROCESSES: u64 = 8;
 
 /// Open files of one command, whatever whoever made the sandbox is allowed.
 const FILES_MAX: u64 = 65_536;
@@ -62,12 +69,16 @@ pub fn build(plan: &Plan) -> Result<OwnedFd, Failure> {
 /// Starts the process that commands are started from, in the commands' cgroups and under their filter.
 pub fn start_forker(plan: &Plan) -> Result<Forker, Failure> {
     let (ours, theirs) = UnixStream::pair().map_err(Failure::at("make the forker's socket"))?;
-    let capabilities = plan.boot.capabilities;
-    let pid = spawn::fork_into(plan.commands.as_fd(), || {
-        let confined = confine_forker(plan, capabilities);
+    let confinement = Confinement {
+        last_filter: &plan.boot.last_filter,
+        capabilities: plan.boot.capabilities,
+        single_user: plan.is_single_user(),
+    };
+    let pid = spawn::fork_into(plan.commands.as_ref().map(AsFd::as_fd), || {
+        let confined = confine_forker(plan);
         // Whatever became of that, it is told to the guest and never on the host's socket.
         if keep_only(&theirs).is_ok() {
-            forker::run(&coracle_sys::launch::boot_socket(), confined, &plan.boot.last_filter, capabilities);
+            forker::run(&coracle_sys::launch::boot_socket(), confined, confinement);
         }
     })
     .map_err(Failure::at("start the forker"))?;
@@ -81,8 +92,9 @@ fn keep_only(socket: &UnixStream) -> io::Result<()> {
     spawn::close_from(coracle_sys::launch::BOOT_DESCRIPTOR as u32 + 1)
 }
 
-/// Everything commands inherit instead of being given it one by one.
-fn confine_forker(plan: &Plan, capabilities: u64) -> io::Result<()> {
+/// Everything commands inherit instead of being given it one by one. Tells whether Landlock is among it.
+fn confine_forker(plan: &Plan) -> io::Result<Fenced> {
+    let capabilities = plan.boot.capabilities;
     for join in &plan.joins {
         rustix::io::write(join, b"0")?;
     }
@@ -93,37 +105,60 @@ fn confine_forker(plan: &Plan, capabilities: u64) -> io::Result<()> {
     setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) })?;
     let files = getrlimit(Resource::Nofile).maximum.unwrap_or(FILES_MAX).min(FILES_MAX);
     setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum: Some(files) })?;
-    capability::keep_across_setuid()?;
-    identity::become_user(GUEST_ID, GUEST_ID, &[])?;
-    capability::keep(bits(&[SETGID, SETUID, SETPCAP]) | capabilities)?;
+    let mut kept = bits(&[SETGID, SETUID, SETPCAP]) | capabilities;
+    if let Some(limit) = &plan.boot.without_cgroups {
+        bound_processes(limit.pids)?;
+        // Marking what it starts takes this; see [`identity::be_marked`].
+        kept |= bits(&[SYS_ADMIN]);
+    }
+    become_guest(plan, kept)?;
     capability::bound(capabilities)?;
-    // The forker's own cgroup is root's; it is born into others by the rights of root's files.
-    identity::act_on_files_as(0, 0);
     rustix::thread::set_no_new_privs(true)?;
-    coracle_sys::seccomp::install(&plan.boot.filter)
+    let root = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let fenced = if landlock::restrict(root.as_fd())? { Fenced::Yes } else { Fenced::No };
+    coracle_sys::seccomp::install(&plan.boot.filter)?;
+    Ok(fenced)
 }
 
 /// Takes from the guest what it needed only to build the sandbox.
-pub fn drop_privileges() -> Result<(), Failure> {
+pub fn drop_privileges(plan: &Plan) -> Result<(), Failure> {
     let dropped = || -> io::Result<()> {
         let files = getrlimit(Resource::Nofile).maximum;
         setrlimit(Resource::Nofile, Rlimit { current: files, maximum: files })?;
         identity::be_opaque()?;
         capability::bound(0)?;
-        capability::keep_across_setuid()?;
-        identity::become_user(GUEST_ID, GUEST_ID, &[])?;
-        capability::keep(GUEST_CAPABILITIES)?;
-        // What the guest writes belongs to the sandbox's root, like what commands write.
-        identity::act_on_files_as(0, 0);
+        // Seeing the marks of processes that hide takes this.
+        let marks = if plan.boot.without_cgroups.is_some() { bits(&[SYS_PTRACE]) } else { 0 };
+        become_guest(plan, GUEST_CAPABILITIES | marks)?;
         identity::be_opaque()?;
         Ok(rustix::thread::set_no_new_privs(true)?)
     };
     dropped().map_err(Failure::at("drop the guest's privileges"))
 }
 
-/// Tells the host that the guest serves.
-pub fn report_ready(mut socket: &UnixStream) -> Result<(), Failure> {
-    socket.write_all(&[1]).map_err(Failure::at("tell the host"))
+/// Becomes the user no command can be, with these capabilities; where there is one user, with these alone. What it
+/// writes, and the groups it makes, are root's either way.
+fn become_guest(plan: &Plan, capabilities: u64) -> io::Result<()> {
+    if plan.is_single_user() {
+        return capability::keep(capabilities);
+    }
+    capability::keep_across_setuid()?;
+    identity::become_user(GUEST_ID, GUEST_ID, &[])?;
+    capability::keep(capabilities)?;
+    identity::act_on_files_as(0, 0);
+    Ok(())
+}
+
+/// Bounds the processes of the sandbox where no cgroup does. The guest's own, a few, count too.
+fn bound_processes(pids: Option<u64>) -> io::Result<()> {
+    let Some(pids) = pids else { return Ok(()) };
+    let most = getrlimit(Resource::Nproc).maximum.map_or(pids + OWN_PROCESSES, |most| most.min(pids + OWN_PROCESSES));
+    Ok(setrlimit(Resource::Nproc, Rlimit { current: Some(most), maximum: Some(most) })?)
+}
+
+/// Tells the host that the guest serves, and whether Landlock stands.
+pub fn report_ready(mut socket: &UnixStream, fenced: Fenced) -> Result<(), Failure> {
+    socket.write_all(&[1, u8::from(fenced == Fenced::Yes)]).map_err(Failure::at("tell the host"))
 }
 
 /// Tells the host why there is no guest. PID 1 then ends, and everything with it.

@@ -3,6 +3,7 @@
 mod cgroup;
 mod counters;
 mod exec;
+mod family;
 mod input;
 mod pipes;
 mod spool;
@@ -11,5 +12,6 @@ mod table;
 
 pub use cgroup::Leaf;
 pub use counters::Counters;
+pub use family::Mark;
 pub use start::Setting;
 pub use table::Execs;

@@ -10,12 +10,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use coracle_sys::rustix::process::Signal;
 use coracle_sys::spawn::{self, Failed, Nest, Pointers};
 use coracle_sys::{capability, descriptors, identity, rustix, seccomp, terminal};
 use coracle_wire::Stage;
 use minicbor::{Decode, Encode};
 
-use crate::execs::Leaf;
+use crate::execs::{Leaf, Mark};
 
 /// An environment of 512 KiB, arguments of as much, and room for the rest.
 const ORDER_MAX: usize = 2 << 20;
@@ -48,8 +49,8 @@ pub struct Streams<'a> {
     pub stdin: BorrowedFd<'a>,
     pub stdout: BorrowedFd<'a>,
     pub stderr: BorrowedFd<'a>,
-    /// The cgroup the command is born in.
-    pub cgroup: &'a Leaf,
+    /// The cgroup the command is born in; without one it gets a mark.
+    pub cgroup: Option<&'a Leaf>,
 }
 
 /// Why a command was not started.
@@ -59,10 +60,26 @@ pub struct NotStarted {
     pub errno: i32,
 }
 
+/// A command that runs its program.
+#[derive(Debug)]
+pub struct Started {
+    pub pid: i32,
+    /// What its processes are known by, if it has no cgroup.
+    pub mark: Option<Mark>,
+}
+
+/// Whether Landlock stands around commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fenced {
+    Yes,
+    No,
+}
+
 /// The guest's end.
 #[derive(Debug)]
 pub struct Forker {
     pub pid: i32,
+    pub fenced: Fenced,
     socket: Mutex<UnixStream>,
 }
 
@@ -74,69 +91,90 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 impl Forker {
     /// Waits until the forker has confined itself.
     pub fn new(socket: UnixStream, pid: i32) -> io::Result<Self> {
-        let mut errno = [0; 4];
-        (&socket).read_exact(&mut errno)?;
-        match i32::from_le_bytes(errno) {
+        let mut word = [0; 5];
+        (&socket).read_exact(&mut word)?;
+        let [a, b, c, d, fenced] = word;
+        match i32::from_le_bytes([a, b, c, d]) {
             0 => {
                 socket.set_read_timeout(Some(LOOK_AGAIN))?;
-                Ok(Self { pid, socket: Mutex::new(socket) })
+                let fenced = if fenced == 1 { Fenced::Yes } else { Fenced::No };
+                Ok(Self { pid, fenced, socket: Mutex::new(socket) })
             }
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
     }
 
-    /// Starts a command and returns its pid once it runs its program.
-    pub fn start(&self, order: &Order, streams: &Streams<'_>) -> Result<i32, NotStarted> {
+    /// Starts a command and returns once it runs its program.
+    pub fn start(&self, order: &Order, streams: &Streams<'_>) -> Result<Started, NotStarted> {
         self.ask(order, streams)
             .map_err(|error| NotStarted { stage: Stage::Fork, errno: error.raw_os_error().unwrap_or(5) })?
     }
 
-    fn ask(&self, order: &Order, streams: &Streams<'_>) -> io::Result<Result<i32, NotStarted>> {
+    fn ask(&self, order: &Order, streams: &Streams<'_>) -> io::Result<Result<Started, NotStarted>> {
         let payload = minicbor::to_vec(order).map_err(io::Error::other)?;
         let socket = self.socket.lock().map_err(|_| io::Error::other("the forker's socket is poisoned"))?;
-        descriptors::send(
-            &socket,
-            &payload,
-            &[streams.stdin, streams.stdout, streams.stderr, streams.cgroup.directory()],
-        )?;
+        let mut sent = vec![streams.stdin, streams.stdout, streams.stderr];
+        sent.extend(streams.cgroup.map(Leaf::directory));
+        descriptors::send(&socket, &payload, &sent)?;
         let mut reply = [0; 9];
-        receive(&socket, &mut reply, streams.cgroup)?;
+        self.receive(&socket, &mut reply, streams.cgroup)?;
         let [a, b, c, d, stage, e, f, g, h] = reply;
         let (pid, errno) = (i32::from_le_bytes([a, b, c, d]), i32::from_le_bytes([e, f, g, h]));
-        Ok(if pid > 0 { Ok(pid) } else { Err(NotStarted { stage: to_stage(stage), errno }) })
+        if pid <= 0 {
+            return Ok(Err(NotStarted { stage: to_stage(stage), errno }));
+        }
+        // While we hold the socket the forker takes no other order, and has the mark of this one.
+        let mark = if streams.cgroup.is_none() { Some(Mark::of(self.pid)?) } else { None };
+        Ok(Ok(Started { pid, mark }))
+    }
+
+    /// Waits for the forker's word. A fork that has become the command's user can be stopped by other commands before
+    /// it runs its program, and the forker sleeps until it does: it is set going again, and killed if that does not
+    /// help.
+    fn receive(&self, mut socket: &UnixStream, reply: &mut [u8], leaf: Option<&Leaf>) -> io::Result<()> {
+        let began = Instant::now();
+        let mut filled = 0;
+        while filled < reply.len() {
+            match socket.read(&mut reply[filled..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => filled += length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let signal = if began.elapsed() > START_TIME { Signal::KILL } else { Signal::CONT };
+                    match leaf {
+                        Some(leaf) if signal == Signal::KILL => leaf.kill(),
+                        Some(leaf) => leaf.signal(signal.as_raw()),
+                        None => Mark::of(self.pid)?.signal(signal.as_raw()),
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
-/// Waits for the forker's word. A fork that has become the command's user can be stopped by other commands before it
-/// runs its program, and the forker sleeps until it does: it is set going again, and killed if that does not help.
-fn receive(mut socket: &UnixStream, reply: &mut [u8], leaf: &Leaf) -> io::Result<()> {
-    let began = Instant::now();
-    let mut filled = 0;
-    while filled < reply.len() {
-        match socket.read(&mut reply[filled..]) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(length) => filled += length,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => match began.elapsed() > START_TIME {
-                true => leaf.kill(),
-                false => leaf.signal(rustix::process::Signal::CONT.as_raw()),
-            },
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+/// What every command is turned into.
+#[derive(Debug, Clone, Copy)]
+pub struct Confinement<'a> {
+    pub last_filter: &'a [u8],
+    pub capabilities: u64,
+    /// There is one user, and nobody else to become.
+    pub single_user: bool,
 }
 
 /// Serves orders until the guest is gone.
-pub fn run(socket: &UnixStream, confined: io::Result<()>, last_filter: &[u8], capabilities: u64) {
+pub fn run(socket: &UnixStream, confined: io::Result<Fenced>, confinement: Confinement<'_>) {
+    let fenced = matches!(confined, Ok(Fenced::Yes));
     let errno = confined.err().map_or(0, |error| error.raw_os_error().unwrap_or(5));
-    if (&*socket).write_all(&errno.to_le_bytes()).is_err() || errno != 0 {
+    let [a, b, c, d] = errno.to_le_bytes();
+    if (&*socket).write_all(&[a, b, c, d, u8::from(fenced)]).is_err() || errno != 0 {
         return;
     }
     let Ok(nest) = Nest::new() else { return };
     while let Ok((payload, received)) = descriptors::receive(socket, ORDER_MAX) {
         let reply = match minicbor::decode::<Order>(&payload) {
-            Ok(order) => fork(&nest, &order, &received, last_filter, capabilities),
+            Ok(order) => fork(&nest, &order, &received, confinement),
             Err(_) => {
                 Err(Failed { stage: Stage::Prepare as u8, errno: rustix::io::Errno::INVAL.raw_os_error() })
             }
@@ -159,16 +197,19 @@ fn fork(
     nest: &Nest,
     order: &Order,
     received: &[OwnedFd],
-    last_filter: &[u8],
-    capabilities: u64,
+    confinement: Confinement<'_>,
 ) -> Result<i32, Failed> {
     let prepare =
         |errno: rustix::io::Errno| Failed { stage: Stage::Prepare as u8, errno: errno.raw_os_error() };
-    let [stdin, stdout, stderr, cgroup] = received else { return Err(prepare(rustix::io::Errno::BADF)) };
+    let [stdin, stdout, stderr, cgroup @ ..] = received else { return Err(prepare(rustix::io::Errno::BADF)) };
+    let cgroup = cgroup.first().map(AsFd::as_fd);
+    if cgroup.is_none() {
+        identity::be_marked().map_err(|_| prepare(rustix::io::Errno::PERM))?;
+    }
     let program = Program::new(order).ok_or(prepare(rustix::io::Errno::INVAL))?;
-    let result = spawn::spawn(nest, cgroup.as_fd(), || {
+    let result = spawn::spawn(nest, cgroup, || {
         let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-        become_command(order, &streams, last_filter, capabilities).err().unwrap_or_else(|| program.execute())
+        become_command(order, &streams, confinement).err().unwrap_or_else(|| program.execute())
     });
     // Nothing but the kernel's clone fails without naming a stage.
     result.map_err(
@@ -180,9 +221,9 @@ fn fork(
 fn become_command(
     order: &Order,
     streams: &[BorrowedFd<'_>; 3],
-    last_filter: &[u8],
-    capabilities: u64,
+    confinement: Confinement<'_>,
 ) -> Result<(), Failed> {
+    let Confinement { last_filter, capabilities, single_user } = confinement;
     let at = |stage: Stage| {
         move |error: io::Error| Failed { stage: stage as u8, errno: error.raw_os_error().unwrap_or(5) }
     };
@@ -197,7 +238,11 @@ fn become_command(
     if capabilities != 0 {
         capability::keep_across_setuid().map_err(at(Stage::Confine))?;
     }
-    identity::become_user(order.uid, order.gid, &order.groups).map_err(at(Stage::User))?;
+    match single_user {
+        false => identity::become_user(order.uid, order.gid, &order.groups).map_err(at(Stage::User))?,
+        true if order.uid == 0 && order.gid == 0 => {}
+        true => return Err(at(Stage::User)(rustix::io::Errno::PERM.into())),
+    }
     capability::keep(capabilities).map_err(at(Stage::Confine))?;
     seccomp::install(last_filter).map_err(at(Stage::Confine))?;
     // Before entering the directory: a path may lead through `/proc/self/fd`, and must find nothing of ours there.

@@ -32,8 +32,9 @@ fn start(socket: &std::os::unix::net::UnixStream) -> Result<reactor::Reactor, bo
     let plan = boot::receive(socket)?;
     let devpts: OwnedFd = boot::build(&plan)?;
     let forker = boot::start_forker(&plan)?;
-    boot::drop_privileges()?;
+    boot::drop_privileges(&plan)?;
+    let fenced = forker.fenced;
     let reactor = reactor::Reactor::new(plan, devpts, forker).map_err(boot::Failure::at("start serving"))?;
-    boot::report_ready(socket)?;
+    boot::report_ready(socket, fenced)?;
     Ok(reactor)
 }

@@ -79,6 +79,7 @@ impl Reactor {
     pub fn new(plan: Plan, devpts: OwnedFd, forker: Forker) -> std::io::Result<Self> {
         crate::files::open_roots()?;
         crate::files::make_directory(&plan.boot.workdir);
+        give_workspace(&plan);
         let children = signal::child_descriptor()?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -173,6 +174,18 @@ impl Reactor {
         // One read takes many signals of the same kind; the processes are asked for one by one.
         let _ = rustix::io::read(&self.children, &mut [0; 128]);
         self.shared.execs.reap();
+    }
+}
+
+/// Gives the workspace to the user the image's commands run as, unless it is the caller's.
+fn give_workspace(plan: &Plan) {
+    if plan.boot.mounts.iter().any(|mount| mount.target == b"/workspace") {
+        return;
+    }
+    let owner = plan.boot.user.as_deref().and_then(|user| crate::users::find(Some(user)));
+    if let Some(user) = owner.filter(|user| user.uid != 0 && !plan.is_single_user()) {
+        let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
+        let _ = rustix::fs::chown("/workspace", Some(uid), Some(gid));
     }
 }
 

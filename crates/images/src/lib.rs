@@ -1,3 +1,14 @@
-//! Images: where a sandbox's files come from. So far the `host` image; registries and archives come with issue 2.
+//! Images: where a sandbox's files come from. The machine's own programs, or what registries and archives have.
 
+mod archive;
+mod digest;
 pub mod host;
+mod manifest;
+mod platform;
+mod registry;
+pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod unpacker;
+
+pub use store::{CRASH_POINTS, Hold, Image, Registries, Setting, Store};

@@ -10,8 +10,8 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-/// The most descriptors that travel with one message; the kernel's own bound is 253.
-pub const DESCRIPTORS_MAX: usize = 64;
+/// The most descriptors that travel with one message, by the kernel.
+pub const DESCRIPTORS_MAX: usize = 253;
 
 /// Sends the length of the payload, the payload and the descriptors.
 pub fn send(socket: &UnixStream, payload: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::spawn::{CLONE_INTO_CGROUP, clone3, exit, zeroed_arguments};
+use crate::spawn::{born_in, clone3, exit};
 
 /// The descriptor the guest finds its boot socket at.
 pub const BOOT_DESCRIPTOR: i32 = 3;
@@ -11,6 +11,14 @@ pub const BOOT_DESCRIPTOR: i32 = 3;
 /// Another thread of the host may just have written the program, and a process it forked meanwhile has it open for
 /// writing until it executes its own. A millisecond each.
 const TEXT_BUSY_TRIES: u32 = 1000;
+
+const NAMESPACES: i32 = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWCGROUP;
 
 /// What a guest is started with.
 #[derive(Debug)]
@@ -23,10 +31,12 @@ pub struct Launch<'a> {
     pub boot_peer: BorrowedFd<'a>,
     /// `/dev/null`, for its standard streams.
     pub null: BorrowedFd<'a>,
-    /// The directory of the v2 cgroup it is born in.
-    pub cgroup: BorrowedFd<'a>,
+    /// The directory of the v2 cgroup it is born in, if any.
+    pub cgroup: Option<BorrowedFd<'a>>,
     /// `tasks` files of v1 cgroups it joins before it runs.
     pub joins: &'a [BorrowedFd<'a>],
+    /// Its namespace has one user, which it is already.
+    pub single_user: bool,
 }
 
 /// A guest that was launched.
@@ -39,24 +49,33 @@ pub struct Launched {
 /// Launches the guest in namespaces of its own. It waits for a byte on its boot socket.
 pub fn launch(launch: &Launch<'_>) -> io::Result<Launched> {
     let mut pidfd: i32 = -1;
-    let namespaces = libc::CLONE_NEWUSER
-        | libc::CLONE_NEWNS
-        | libc::CLONE_NEWPID
-        | libc::CLONE_NEWIPC
-        | libc::CLONE_NEWUTS
-        | libc::CLONE_NEWNET
-        | libc::CLONE_NEWCGROUP;
-    let arguments = libc::clone_args {
-        flags: namespaces as u64 | libc::CLONE_PIDFD as u64 | CLONE_INTO_CGROUP,
+    let mut arguments = libc::clone_args {
         exit_signal: libc::SIGCHLD as u64,
         pidfd: std::ptr::from_mut(&mut pidfd) as u64,
-        cgroup: launch.cgroup.as_raw_fd() as u64,
-        ..zeroed_arguments()
+        ..born_in(launch.cgroup)
     };
+    arguments.flags |= NAMESPACES as u64 | libc::CLONE_PIDFD as u64;
     match clone3(&arguments)? {
         0 => child(launch),
         // SAFETY: with CLONE_PIDFD the kernel stored a new descriptor there that nobody else owns.
         pid => Ok(Launched { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }),
+    }
+}
+
+/// Makes the namespaces a guest gets, and lets them go at once: whether that is allowed is only known by trying.
+pub fn try_namespaces() -> io::Result<()> {
+    let arguments = libc::clone_args {
+        flags: NAMESPACES as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        ..born_in(None)
+    };
+    match clone3(&arguments)? {
+        0 => exit(0),
+        pid => {
+            // SAFETY: the child is ours and nobody else waits for it; its status is not asked for.
+            unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+            Ok(())
+        }
     }
 }
 
@@ -79,7 +98,7 @@ fn child(launch: &Launch<'_>) -> ! {
             exit(2);
         }
     }
-    if crate::identity::become_user(0, 0, &[]).is_err() {
+    if !launch.single_user && crate::identity::become_user(0, 0, &[]).is_err() {
         exit(3);
     }
     // SAFETY: takes nothing. The terminal of whoever created the sandbox must not reach it.

@@ -1,11 +1,15 @@
 //! Every unsafe block and every raw system call of coracle. One kernel idea per file; owned descriptors in,
 //! `io::Result` out; no policy, no logging.
 
+pub mod block;
 pub mod capability;
 pub mod cgroup;
+pub mod confine;
 pub mod descriptors;
 pub mod heap;
 pub mod identity;
+pub mod idmap;
+pub mod landlock;
 pub mod launch;
 pub mod loopback;
 pub mod mount;

@@ -39,13 +39,15 @@ pub fn copy_from(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(open_tree(descriptor, "", flags)?)
 }
 
-/// Sets attributes of a mount and, with a user namespace, shows its files with that namespace's ids.
+/// Sets attributes of a mount, keeps what is mounted on it from showing elsewhere, and, with a user namespace, shows its files with that namespace's ids.
 pub fn set(mount: BorrowedFd<'_>, attributes: Attributes, ids: Option<BorrowedFd<'_>>) -> io::Result<()> {
     // `struct mount_attr`: set, clear, propagation, userns_fd.
     const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
+    // A copy of a shared mount is shared too: what is mounted on it later would show on the machine.
+    const MS_PRIVATE: u64 = 1 << 18;
     let idmap = if ids.is_some() { MOUNT_ATTR_IDMAP } else { 0 };
     let request: [u64; 4] =
-        [u64::from(attributes.bits()) | idmap, 0, 0, ids.map_or(0, |ids| ids.as_raw_fd() as u64)];
+        [u64::from(attributes.bits()) | idmap, 0, MS_PRIVATE, ids.map_or(0, |ids| ids.as_raw_fd() as u64)];
     // SAFETY: the path is a terminated empty string, and `request` is a live `mount_attr` of its stated size; the
     // kernel reads both.
     let result = unsafe {

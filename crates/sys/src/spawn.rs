@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// libc has this constant in a type it does not fit.
-pub(crate) const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// What children are started with: a stack of their own, and a word in which one says why it could not go on.
 ///
@@ -58,18 +58,19 @@ pub struct Failed {
     pub errno: i32,
 }
 
-/// Starts a child that runs `child` in `cgroup`, and returns its pid once it runs its program. It is a child of this
+/// Starts a child that runs `child`, in `cgroup` if there is one, and returns its pid once it runs its program. It is a child of this
 /// process's parent, which is the one to reap it.
 ///
 /// `child` returns only if it failed, and keeps nothing it allocates. The caller must be single-threaded: it sleeps
 /// until the child has executed its program or given up, and nobody else may use the memory meanwhile.
-pub fn spawn<F: FnOnce() -> Failed>(nest: &Nest, cgroup: BorrowedFd<'_>, child: F) -> Result<i32, Failed> {
-    let arguments = libc::clone_args {
-        // With CLONE_PARENT the new process ends with the signal its sibling, this process, was started with.
-        flags: libc::CLONE_VFORK as u64 | libc::CLONE_PARENT as u64 | CLONE_INTO_CGROUP,
-        cgroup: cgroup.as_raw_fd() as u64,
-        ..zeroed_arguments()
-    };
+pub fn spawn<F: FnOnce() -> Failed>(
+    nest: &Nest,
+    cgroup: Option<BorrowedFd<'_>>,
+    child: F,
+) -> Result<i32, Failed> {
+    let mut arguments = born_in(cgroup);
+    // With CLONE_PARENT the new process ends with the signal its sibling, this process, was started with.
+    arguments.flags |= libc::CLONE_VFORK as u64 | libc::CLONE_PARENT as u64;
     nest.word.store(0, Ordering::SeqCst);
     let mut task = Task { child: Some(child), word: nest.word };
     match start(arguments, nest, &mut task) {
@@ -158,13 +159,11 @@ fn start<F: FnOnce() -> Failed>(
     }
 }
 
-/// Starts a child that goes on as a copy of this process in `cgroup`; `child` returning ends it.
-pub fn fork_into(cgroup: BorrowedFd<'_>, child: impl FnOnce()) -> io::Result<i32> {
+/// Starts a child that goes on as a copy of this process, in `cgroup` if there is one; `child` returning ends it.
+pub fn fork_into(cgroup: Option<BorrowedFd<'_>>, child: impl FnOnce()) -> io::Result<i32> {
     let arguments = libc::clone_args {
-        flags: CLONE_INTO_CGROUP,
         exit_signal: libc::SIGCHLD as u64,
-        cgroup: cgroup.as_raw_fd() as u64,
-        ..zeroed_arguments()
+        ..born_in(cgroup)
     };
     match clone3(&arguments)? {
         0 => {
@@ -218,6 +217,18 @@ pub fn place(source: BorrowedFd<'_>, number: i32) -> io::Result<()> {
     match unsafe { libc::dup2(source.as_raw_fd(), number) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
+    }
+}
+
+/// Returns arguments for a child that is born in a cgroup, or where its parent is.
+pub(crate) fn born_in(cgroup: Option<BorrowedFd<'_>>) -> libc::clone_args {
+    match cgroup {
+        Some(cgroup) => libc::clone_args {
+            flags: CLONE_INTO_CGROUP,
+            cgroup: cgroup.as_raw_fd() as u64,
+            ..zeroed_arguments()
+        },
+        None => zeroed_arguments(),
     }
 }
 

@@ -124,10 +124,7 @@ fn lift(from: BorrowedFd<'_>, name: &CStr, to: BorrowedFd<'_>, serial: &mut u64)
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::EXIST) => continue,
             // A directory must be writable by us to be given another parent.
-            Err(Errno::ACCESS) => fchmod(
-                openat(from, name, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?,
-                Mode::RWXU,
-            )?,
+            Err(Errno::ACCESS) => fchmod(open_directory(from, name)?, Mode::RWXU)?,
             Err(error) => return Err(error.into()),
         }
     }
@@ -135,7 +132,7 @@ fn lift(from: BorrowedFd<'_>, name: &CStr, to: BorrowedFd<'_>, serial: &mut u64)
 
 fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match openat(parent, name, flags, Mode::empty()) {
+    let directory = match openat(parent, name, flags, Mode::empty()) {
         Err(Errno::ACCESS) => {
             // Its owner took the permissions away; give them back, through a descriptor and not the name.
             let path = openat(
@@ -148,10 +145,16 @@ fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
                 format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&path)),
                 Mode::RWXU,
             )?;
-            Ok(openat(parent, name, flags, Mode::empty())?)
+            openat(parent, name, flags, Mode::empty())?
         }
-        result => Ok(result?),
+        result => result?,
+    };
+    // What can be read cannot always be emptied. Where this fails, removing does too, and says so.
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(&directory)?.st_mode);
+    if !mode.contains(Mode::RWXU) {
+        let _ = fchmod(&directory, mode | Mode::RWXU);
     }
+    Ok(directory)
 }
 
 /// Returns the names in a directory, all read before any is removed: removing while reading may skip some.

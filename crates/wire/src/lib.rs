@@ -4,15 +4,17 @@
 //! optional ones may be absent and unknown ones are skipped, so either side may be older than the other. A number
 //! is never reused for something else.
 
+mod boot;
 pub mod bytes;
 mod frame;
 mod handshake;
 mod message;
 mod value;
 
+pub use boot::{Boot, MemoryStorage, MountPoint, ProcessLimit, Source};
 pub use frame::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, decode, encode};
 pub use handshake::{Answer, Hello, Refusal, VERSION_MAX, VERSION_MIN, Welcome, negotiate};
-pub use message::{Body, Boot, Fault, FaultCode, Reply, Request, Stage};
+pub use message::{Body, Fault, FaultCode, Reply, Request, Stage};
 pub use value::{
     Chunk, Command, Ending, Entry, EntryKind, ExecState, ExecSummary, LimitHit, Running, Status, Stream,
     Terminal, Truncation,

@@ -122,22 +122,21 @@ fn expect_repeatable(home: &Home, point: &str, step: &Step) {
     }
 }
 
-fn survive(point: &str) {
-    let home = Home::new();
-
-    let step = crash(&home, point);
+fn survive(home: &Home, point: &str) {
+    let step = crash(home, point);
     home.call(["gc"]).succeed();
 
     home.expect_no_orphans();
-    expect_order(&home, point);
-    expect_repeatable(&home, point, step);
-    expect_order(&home, point);
+    expect_order(home, point);
+    expect_repeatable(home, point, step);
+    expect_order(home, point);
 }
 
 /// Tries every point, so that one report names all that fail.
 #[track_caller]
-fn survive_all(points: &[&str]) {
-    let dead: Vec<_> = points.iter().filter(|point| catch_unwind(|| survive(point)).is_err()).collect();
+fn survive_all(points: &[&str], home: fn() -> Home) {
+    let dies = |point: &&&str| catch_unwind(|| survive(&home(), point)).is_err();
+    let dead: Vec<_> = points.iter().filter(dies).collect();
     assert!(dead.is_empty(), "a kill at these points is not survived: {dead:?}");
 }
 
@@ -157,14 +156,21 @@ fn the_story_ends_well_when_nobody_is_killed() {
 fn a_kill_at_any_point_of_the_engine_is_survived() {
     requires!(native);
 
-    survive_all(coracle_engine::CRASH_POINTS);
+    survive_all(coracle_engine::CRASH_POINTS, Home::new);
 }
 
 #[test]
 fn a_kill_at_any_point_of_the_backends_is_survived() {
     requires!(native);
 
-    survive_all(coracle_backends::CRASH_POINTS);
+    survive_all(coracle_backends::CRASH_POINTS, Home::new);
+}
+
+#[test]
+fn an_ordinary_user_survives_a_kill_at_any_point_of_the_backends() {
+    requires!(native);
+
+    survive_all(coracle_backends::CRASH_POINTS, Home::ordinary);
 }
 
 #[test]

@@ -1,36 +1,48 @@
-//! Making a sandbox: its directory, its cgroup, its namespaces, its mounts, its guest.
+//! Making a sandbox: its directory, its cage, its namespaces, its mounts, its guest.
 
 mod boot;
+mod bring;
 mod fit;
-mod layers;
+mod trees;
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use coracle_core::backend::{Created, Order, Placement};
 use coracle_core::{Error, Kind, Result};
-use coracle_images::host::Host;
 use coracle_sys::cgroup::Group;
 use coracle_sys::descriptors;
 use coracle_sys::launch::{Launch, Launched, launch};
+use coracle_wire::Boot;
 
-use super::{Native, destroy, ids, probe, program};
-use layers::Layers;
+use super::cage::Cage;
+use super::disk::{self, Purpose};
+use super::home::{Room, Uses};
+use super::image::Root;
+use super::probe::{self, Seen};
+use super::storage::Storage;
+use super::{Native, destroy, ids, program};
+use bring::Brought;
+use trees::{Site, Trees};
 
 /// A guest that has not come up by then never will; building a sandbox takes a millisecond.
 const BOOT_TIME: Duration = Duration::from_secs(20);
 
 /// Makes the sandbox. On error nothing of it is left.
 pub fn create(native: &Native, order: &Order<'_>) -> Result<Created> {
-    probe::check_privileges()?;
-    let layout = native.layout()?;
-    fit::check(layout, order.spec)?;
-    let image = native.image(order.spec)?;
-    let group = native.group(layout, order.sandbox);
-    let made = make(native, order, &image, &group);
+    let expected = probe::expect(native, order.spec)?;
+    fit::check(&expected, order.spec)?;
+    let parts = Parts {
+        root: native.root(order.spec)?,
+        brought: bring::all(native, order.spec)?,
+        storage: Storage::choose(order.spec, native.privilege),
+        cage: native.cage(order.sandbox)?,
+        base: ids::base(order.sandbox),
+    };
+    let made = make(native, order, &parts);
     made.map_err(|failure| {
         let error = Error::new(
             Kind::StartFailed,
@@ -45,6 +57,16 @@ pub fn create(native: &Native, order: &Order<'_>) -> Result<Created> {
     })
 }
 
+/// What a sandbox is made of, decided before anything is made.
+struct Parts<'a> {
+    root: Root,
+    brought: Vec<Brought>,
+    storage: Storage,
+    cage: Cage<'a>,
+    /// The machine's id that is root in the sandbox, where it has ids of its own.
+    base: u32,
+}
+
 /// A step that failed.
 #[derive(Debug)]
 struct Failure {
@@ -56,112 +78,118 @@ fn at(attempted: &'static str) -> impl FnOnce(io::Error) -> Failure {
     move |cause| Failure { attempted, cause }
 }
 
-fn make(native: &Native, order: &Order<'_>, image: &Host, group: &Group<'_>) -> Result<Created, Failure> {
+fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created, Failure> {
     let crash = native.setting.crash;
-    let base = ids::base(order.sandbox);
-    let room =
-        native.home.make_room(order.sandbox, image.shared.len(), base).map_err(at("make a directory"))?;
+    let room = make_room(native, order, parts)?;
     crash("native.create.directories");
-    group.create(&fit::values(order.spec), base).map_err(at("make a cgroup"))?;
+    parts.cage.make(&fit::values(order.spec), parts.base).map_err(at("make a cgroup"))?;
     crash("native.create.cgroup");
     let listener = room.listen().map_err(at("make the guest's socket"))?;
     let (ours, theirs) = UnixStream::pair().map_err(at("make the boot socket"))?;
-    let (launched, commands) = start(native, group, &ours, theirs)?;
+    let launched = start(native, parts.cage.group(), &ours, theirs)?;
+    parts.cage.note(launched.pid).map_err(at("write down the first process"))?;
     native.children().insert(order.sandbox.clone(), launched.pidfd);
     crash("native.create.launched");
-    let namespace = map_ids(launched.pid, base).map_err(at("map users"))?;
+    let namespace = native.privilege.map_ids(launched.pid, parts.base).map_err(at("map users"))?;
     (&ours).write_all(&[1]).map_err(at("start the guest"))?;
     crash("native.create.mapped");
-    let layers = Layers::open(image, &room, namespace.as_fd())?;
-    send_plan(
-        order,
-        image,
-        group,
-        &Parts { ours: &ours, listener: &listener, layers: &layers, commands: commands.as_fd() },
-    )?;
-    wait_until_ready(&ours).map_err(at("boot the guest"))?;
+    let site = Site {
+        root: &parts.root,
+        room: &room,
+        storage: parts.storage,
+        brought: &parts.brought,
+        base: parts.base,
+        namespace: namespace.as_fd(),
+    };
+    let trees = Trees::open(&site, native.privilege)?;
+    let plan = boot::plan(order, &parts.root, parts.storage, native.privilege);
+    send_plan(plan, trees, parts.cage.group(), &ours, &listener)?;
+    let landlock = wait_until_ready(&ours).map_err(at("boot the guest"))?;
     crash("native.create.ready");
-    let profile = probe::observe(
-        native.layout().map_err(|error| at("find cgroups")(io::Error::other(error)))?,
-        launched.pid,
-    )
-    .map_err(at("see the walls stand"))?;
+    let seen = Seen { guest: launched.pid, landlock };
+    let profile = probe::observe(native, order.spec, seen).map_err(at("see the walls stand"))?;
     Ok(Created {
         placement: Placement(serde_json::json!({"pid": launched.pid})),
         profile,
-        image: coracle_core::image::Config::default(),
+        image: parts.root.config.clone(),
     })
+}
+
+/// Makes the sandbox's directory, with a note of what it uses before it uses it, and its disk.
+fn make_room(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Room, Failure> {
+    let room = native.home.make_room(order.sandbox).map_err(at("make a directory"))?;
+    let uses = Uses { image: parts.root.config.digest.clone(), volumes: bring::volumes(order.spec) };
+    if uses.image.is_some() || !uses.volumes.is_empty() {
+        room.note(&uses).map_err(at("note what it uses"))?;
+    }
+    if let Storage::Disk(size) = parts.storage {
+        disk::make(&native.home.disks, &room.disk(), size, Purpose::Scratch).map_err(at("make a disk"))?;
+    }
+    Ok(room)
 }
 
 /// Launches the guest's process; it waits for its ids.
 fn start(
     native: &Native,
-    group: &Group<'_>,
+    group: Option<&Group<'_>>,
     boot_peer: &UnixStream,
     boot: UnixStream,
-) -> Result<(Launched, OwnedFd), Failure> {
+) -> Result<Launched, Failure> {
     let program = program::open(&native.home.guest).map_err(at("open the guest's program"))?;
     let null = fs::File::options().read(true).write(true).open("/dev/null").map_err(at("open /dev/null"))?;
-    let (cgroup, commands) = group.directories().map_err(at("open the cgroup"))?;
-    let joins = group.guest_joins().map_err(at("open the guests' cgroup"))?;
-    let joins: Vec<_> = joins.iter().map(AsFd::as_fd).collect();
+    let cgroup = group.map(Group::guest).transpose().map_err(at("open the cgroup"))?;
+    let joins = group.map(Group::guest_joins).transpose().map_err(at("open the guests' cgroup"))?;
+    let joins: Vec<_> = joins.iter().flatten().map(AsFd::as_fd).collect();
     let order = Launch {
         program: program.as_fd(),
         boot: boot.as_fd(),
         boot_peer: boot_peer.as_fd(),
         null: null.as_fd(),
-        cgroup: cgroup.as_fd(),
+        cgroup: cgroup.as_ref().map(AsFd::as_fd),
         joins: &joins,
+        single_user: !native.privilege.is_root(),
     };
-    let launched = launch(&order).map_err(at("make namespaces"))?;
-    Ok((launched, commands))
-}
-
-/// Gives the new namespace its users. Returns the namespace.
-fn map_ids(pid: i32, base: u32) -> io::Result<OwnedFd> {
-    let map = format!("0 {base} {}", ids::COUNT);
-    fs::write(format!("/proc/{pid}/uid_map"), &map)?;
-    fs::write(format!("/proc/{pid}/gid_map"), &map)?;
-    fs::File::open(format!("/proc/{pid}/ns/user")).map(OwnedFd::from)
-}
-
-/// What goes to the guest beside the plan.
-struct Parts<'a> {
-    ours: &'a UnixStream,
-    listener: &'a UnixListener,
-    layers: &'a Layers,
-    commands: BorrowedFd<'a>,
+    launch(&order).map_err(at("make namespaces"))
 }
 
 /// Sends the plan with its descriptors, in the order the guest expects them.
-fn send_plan(order: &Order<'_>, image: &Host, group: &Group<'_>, parts: &Parts<'_>) -> Result<(), Failure> {
-    let joins = group.joins().map_err(at("open the commands' cgroup"))?;
-    let (memory, pids) = (group.memory_counter(), group.pids_counter());
-    let mut plan = boot::plan(order, image);
-    plan.joins = joins.len() as u32;
-    (plan.memory_counter, plan.pids_counter) = (memory.is_some(), pids.is_some());
+fn send_plan(
+    mut plan: Boot,
+    trees: Trees,
+    group: Option<&Group<'_>>,
+    socket: &UnixStream,
+    listener: &UnixListener,
+) -> Result<(), Failure> {
+    let mut descriptors: Vec<OwnedFd> = Vec::new();
+    match trees {
+        Trees::Opened(opened) => descriptors.extend(opened),
+        Trees::Named(sources) => plan.sources = sources,
+    }
+    if let Some(group) = group {
+        descriptors.push(group.commands().map_err(at("open the commands' cgroup"))?);
+        let joins = group.joins().map_err(at("open the commands' cgroup"))?;
+        let (memory, pids) = (group.memory_counter(), group.pids_counter());
+        plan.joins = joins.len() as u32;
+        (plan.memory_counter, plan.pids_counter) = (memory.is_some(), pids.is_some());
+        descriptors.extend(joins.into_iter().chain(memory).chain(pids));
+    }
     let payload = coracle_wire::encode(&plan).map_err(io::Error::other).map_err(at("write the boot plan"))?;
-
-    let mut descriptors = vec![parts.listener.as_fd()];
-    descriptors.extend(parts.layers.fixed());
-    descriptors.push(parts.commands);
-    descriptors.extend(parts.layers.shared());
-    descriptors.extend(joins.iter().chain(&memory).chain(&pids).map(AsFd::as_fd));
-    descriptors::send(parts.ours, &payload[coracle_wire::HEADER_LEN..], &descriptors)
-        .map_err(at("send the boot plan"))
+    let sent: Vec<_> = [listener.as_fd()].into_iter().chain(descriptors.iter().map(AsFd::as_fd)).collect();
+    descriptors::send(socket, &payload[coracle_wire::HEADER_LEN..], &sent).map_err(at("send the boot plan"))
 }
 
-/// Waits for the guest's word: a 1, or a 0 and what went wrong.
-fn wait_until_ready(socket: &UnixStream) -> io::Result<()> {
+/// Waits for the guest's word: a 1 and whether Landlock stands, or a 0 and what went wrong.
+fn wait_until_ready(socket: &UnixStream) -> io::Result<bool> {
     socket.set_read_timeout(Some(BOOT_TIME))?;
-    let mut word = [0];
+    let mut word = [0; 2];
     let mut socket = socket;
-    socket.read_exact(&mut word).map_err(|error| match error.kind() {
+    socket.read_exact(&mut word[..1]).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => io::Error::other("its process ended at once"),
         _ => error,
     })?;
-    if word == [1] {
-        return Ok(());
+    if word[0] == 1 {
+        socket.read_exact(&mut word[1..])?;
+        return Ok(word[1] == 1);
     }
     let mut reason = String::new();
     let _ = socket.take(4096).read_to_string(&mut reason);

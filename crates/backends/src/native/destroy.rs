@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use coracle_core::{Error, Result, SandboxId};
 
-use super::Native;
+use super::{Native, disk};
 
 /// Killed processes go at once, unless one is in the middle of writing to a slow disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Kills its processes, then removes its cgroup and its directory. In this order: while a process is left, it may
+/// Lets go of what its disk still holds in memory, kills its processes, then removes its cgroup and its directory. In this order: while a process is left, it may
 /// write, and while the cgroup is there, a survey finds it.
 pub fn destroy(native: &Native, sandbox: &SandboxId) -> Result<()> {
     let crash = native.setting.crash;
@@ -17,13 +17,17 @@ pub fn destroy(native: &Native, sandbox: &SandboxId) -> Result<()> {
         let message = format!("could not {what} of sandbox `{sandbox}`");
         move |error: std::io::Error| Error::internal(message, error)
     };
-    let group = native.group(native.layout()?, sandbox);
-    group.kill(PATIENCE).map_err(failed("end the processes"))?;
+    let cage = native.cage(sandbox)?;
+    if let Some((disk, device)) = native.home.disk(sandbox) {
+        // Where this fails, the end of the last process takes a little longer.
+        let _ = disk::abandon(&disk, &device);
+    }
+    cage.kill(PATIENCE).map_err(failed("end the processes"))?;
     if let Some(guest) = native.children().remove(sandbox) {
         coracle_sys::signal::reap_descriptor(&guest);
     }
     crash("native.destroy.killed");
-    group.remove().map_err(failed("remove the cgroup"))?;
+    cage.remove().map_err(failed("remove the cgroup"))?;
     crash("native.destroy.cgroup");
     native.home.remove(sandbox).map_err(failed("remove the directory"))?;
     crash("native.destroy.directories");

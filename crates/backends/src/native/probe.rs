@@ -5,10 +5,13 @@ use std::io;
 use std::path::Path;
 
 use coracle_core::backend::{Probe, Profile, Wall};
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Result, Spec};
 use coracle_sys::cgroup::{Controller, Layout};
+use coracle_sys::{landlock, launch};
 
-const NEEDS_ROOT: &str = "it needs root: running without comes with a later version";
+use super::Native;
+use super::privilege::Privilege;
+use super::storage::{self, Storage};
 
 /// Namespaces by their names in `/proc/self/ns`.
 const NAMESPACES: [(&str, &str); 7] = [
@@ -21,39 +24,47 @@ const NAMESPACES: [(&str, &str); 7] = [
     ("cgroup_namespace", "cgroup"),
 ];
 
-/// Tells what can be enforced here, without making anything.
-pub fn probe(layout: Result<&Layout>) -> Probe {
-    let root = is_root();
-    let supported: Vec<_> =
-        NAMESPACES.iter().filter(|(_, name)| Path::new("/proc/self/ns").join(name).exists()).collect();
-    let reason = match (&layout, root) {
-        (_, false) => Some(NEEDS_ROOT.to_owned()),
-        (Err(error), _) => Some(error.chain()),
-        (Ok(_), true) if supported.len() < NAMESPACES.len() => Some("the kernel lacks namespaces".to_owned()),
-        (Ok(_), true) => None,
+/// Tells what can be enforced here, without making anything that stays.
+pub fn probe(native: &Native) -> Probe {
+    let supported = |name: &str| Path::new("/proc/self/ns").join(name).exists();
+    let reason = match NAMESPACES.iter().find(|(_, name)| !supported(name)) {
+        Some((wall, _)) => Some(format!("the kernel has no {}", wall.replace('_', " "))),
+        None => unavailable(native),
     };
-    let mut walls: Vec<_> =
-        NAMESPACES.iter().map(|wall| namespace(*wall, supported.contains(&wall))).collect();
-    walls.extend(process_walls());
-    walls.extend(layout.ok().into_iter().flat_map(limits));
-    walls.extend(unenforced());
+    let mut walls: Vec<_> = NAMESPACES.iter().map(|wall| namespace(*wall, supported(wall.1))).collect();
+    walls.extend(process_walls(native.privilege));
+    walls.push(landlock_wall(landlock::version() > 0));
+    walls.extend(limits(native));
+    walls.push(storage::probe(native.privilege));
     Probe { available: reason.is_none(), reason, profile: Profile { walls } }
 }
 
-/// Refuses to begin without what making a sandbox takes.
-pub fn check_privileges() -> Result<()> {
-    match is_root() {
-        true => Ok(()),
-        false => {
-            Err(Error::new(Kind::NotAvailable, format!("the native backend is not available: {NEEDS_ROOT}"))
-                .hint("run coracle as root"))
-        }
+/// Tells what is to be expected of a sandbox of this spec, at the price of a look at what is known already.
+pub fn expect(native: &Native, spec: &Spec) -> Result<Profile> {
+    if native.privilege.is_root() {
+        native.layout()?;
     }
+    let mut walls: Vec<_> = NAMESPACES.iter().map(|wall| namespace(*wall, true)).collect();
+    walls.extend(process_walls(native.privilege));
+    walls.push(landlock_wall(landlock::version() > 0));
+    walls.extend(limits(native));
+    walls.push(Storage::choose(spec, native.privilege).wall(spec, native.privilege));
+    Ok(Profile { walls })
+}
+
+/// What is known of a sandbox that has just come up.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// Its first process.
+    pub guest: i32,
+    /// Its forker said that Landlock stands, before any code of the image ran.
+    pub landlock: bool,
 }
 
 /// Looks at a guest's forker, which every command is forked from, and records what holds. A wall that ought to stand
 /// and does not is an error: nothing must run there.
-pub fn observe(layout: &Layout, guest: i32) -> io::Result<Profile> {
+pub fn observe(native: &Native, spec: &Spec, seen: Seen) -> io::Result<Profile> {
+    let guest = seen.guest;
     let children = fs::read_to_string(format!("/proc/{guest}/task/{guest}/children"))?;
     let forker =
         children.split_whitespace().next().ok_or_else(|| io::Error::other("the guest has no forker"))?;
@@ -79,10 +90,28 @@ pub fn observe(layout: &Layout, guest: i32) -> io::Result<Profile> {
         }
         walls.push(namespace((wall, name), true));
     }
-    walls.extend(process_walls());
-    walls.extend(limits(layout));
-    walls.extend(unenforced());
+    if landlock::version() > 0 && !seen.landlock {
+        return Err(io::Error::other("the kernel has Landlock, and it does not stand"));
+    }
+    walls.extend(process_walls(native.privilege));
+    walls.push(landlock_wall(seen.landlock));
+    walls.extend(limits(native));
+    walls.push(Storage::choose(spec, native.privilege).wall(spec, native.privilege));
     Ok(Profile { walls })
+}
+
+/// Returns why no sandbox can be made here.
+fn unavailable(native: &Native) -> Option<String> {
+    match native.privilege {
+        Privilege::Root => native.layout().err().map(|error| error.chain()),
+        Privilege::Rootless { .. } => launch::try_namespaces().err().map(|error| {
+            format!(
+                "an ordinary user may not make user namespaces here ({error}); run as root, or see the settings \
+                 kernel.unprivileged_userns_clone, user.max_user_namespaces and \
+                 kernel.apparmor_restrict_unprivileged_userns"
+            )
+        }),
+    }
 }
 
 fn namespace((wall, _): (&str, &str), enforced: bool) -> Wall {
@@ -90,21 +119,49 @@ fn namespace((wall, _): (&str, &str), enforced: bool) -> Wall {
     Wall { name: wall.to_owned(), enforced, how: how.to_owned(), hint: None }
 }
 
-fn process_walls() -> [Wall; 3] {
-    let wall = |name: &str, how: &str| Wall {
+fn process_walls(privilege: Privilege) -> [Wall; 4] {
+    let wall = |name: &str, enforced: bool, how: &str| Wall {
         name: name.to_owned(),
-        enforced: true,
+        enforced,
         how: how.to_owned(),
         hint: None,
     };
+    let users = match privilege {
+        Privilege::Root => wall("separate_users", true, "ids nobody else has, the guest's apart from commands'"),
+        Privilege::Rootless { .. } => Wall {
+            hint: Some("run as root".to_owned()),
+            ..wall("separate_users", false, "without root a sandbox has one user, who is the caller outside")
+        },
+    };
     [
-        wall("seccomp", "allow-list, socket families, no foreign ABI"),
-        wall("no_new_privileges", "set before any command"),
-        wall("capabilities", "none but what `privileges` names"),
+        wall("seccomp", true, "allow-list, socket families, no foreign ABI"),
+        wall("no_new_privileges", true, "set before any command"),
+        wall("capabilities", true, "none but what `privileges` names"),
+        users,
     ]
 }
 
-fn limits(layout: &Layout) -> Vec<Wall> {
+fn landlock_wall(enforced: bool) -> Wall {
+    let how = match enforced {
+        true => "nothing outside the sandbox's own files by any path",
+        false => "the kernel has none",
+    };
+    Wall {
+        name: "landlock".to_owned(),
+        enforced,
+        how: how.to_owned(),
+        hint: (!enforced).then(|| "a kernel since 5.13 with `landlock` in its list of security modules".to_owned()),
+    }
+}
+
+fn limits(native: &Native) -> Vec<Wall> {
+    match native.privilege {
+        Privilege::Root => native.layout().ok().into_iter().flat_map(by_cgroups).collect(),
+        Privilege::Rootless { .. } => Controller::ALL.into_iter().map(without_cgroups).collect(),
+    }
+}
+
+fn by_cgroups(layout: &Layout) -> Vec<Wall> {
     let limit = |controller: Controller| {
         let by = layout.enforced_by(controller);
         Wall {
@@ -119,17 +176,13 @@ fn limits(layout: &Layout) -> Vec<Wall> {
     Controller::ALL.into_iter().map(limit).collect()
 }
 
-/// What later versions enforce.
-fn unenforced() -> [Wall; 2] {
-    let wall = |name: &str, how: &str| Wall {
-        name: name.to_owned(),
-        enforced: false,
+fn without_cgroups(controller: Controller) -> Wall {
+    let bounded = controller == Controller::Pids;
+    let how = if bounded { "a limit on the user's processes in the sandbox" } else { "no cgroup without root" };
+    Wall {
+        name: controller.name().to_owned(),
+        enforced: bounded,
         how: how.to_owned(),
-        hint: None,
-    };
-    [wall("disk", "not limited yet"), wall("landlock", "not used yet")]
-}
-
-fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata) == 0)
+        hint: (!bounded).then(|| "run as root".to_owned()),
+    }
 }

@@ -10,17 +10,17 @@ use super::Native;
 
 /// Lists them, by their cgroups in any tree and their directories in the home.
 pub fn survey(native: &Native) -> Result<Vec<Found>> {
-    let layout = native.layout()?;
-    let parent = native.parent();
     let mut sandboxes: BTreeSet<SandboxId> = native
         .home
         .list()
         .map_err(|error| Error::internal("could not list the sandboxes of this home", error))?
         .into_iter()
         .collect();
-    let trees = layout.legacies().iter().map(|(_, root)| root.as_path()).chain([layout.unified()]);
-    for tree in trees {
-        sandboxes.extend(groups(&tree.join(&parent)));
+    if native.privilege.is_root() {
+        let layout = native.layout()?;
+        let parent = native.parent();
+        let trees = layout.legacies().iter().map(|(_, root)| root.as_path()).chain([layout.unified()]);
+        sandboxes.extend(trees.flat_map(|tree| groups(&tree.join(&parent))));
     }
     sandboxes.into_iter().map(|sandbox| describe(native, sandbox)).collect()
 }
@@ -32,13 +32,13 @@ fn groups(directory: &Path) -> Vec<SandboxId> {
 }
 
 fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
-    let group = native.group(native.layout()?, &sandbox);
-    let processes = group
+    let cage = native.cage(&sandbox)?;
+    let processes = cage
         .is_populated()
         .map_err(|error| Error::internal(format!("could not look at sandbox `{sandbox}`"), error))?;
     let alive = processes && native.home.connect(&sandbox).is_ok();
     let there =
-        [("process", processes), ("cgroup", group.count() > 0), ("directory", native.home.has(&sandbox))];
+        [("process", processes), ("cgroup", cage.has_groups()), ("directory", native.home.has(&sandbox))];
     let objects = there.into_iter().filter(|(_, there)| *there).map(|(name, _)| name.to_owned()).collect();
     Ok(Found { sandbox, alive, objects })
 }

@@ -1,12 +1,14 @@
 //! What every verb needs: the settings, the engine, who calls, and how the answer shall look.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use coracle::config::{Config, Flags};
 use coracle::{Error, Result, assemble};
-use coracle_core::{Clock, ExecId, Timestamp};
+use coracle_core::{Clock, ExecId, Spec, Timestamp, image};
 use coracle_engine::{Caller, Engine};
 
+use super::bars::Bars;
 use super::sweep;
 
 /// One call of the binary.
@@ -14,13 +16,14 @@ use super::sweep;
 pub struct Context {
     flags: Flags,
     config: OnceCell<Config>,
+    bars: Arc<Bars>,
     /// Prints one document instead of text for people.
     pub json: bool,
 }
 
 impl Context {
     pub fn new(flags: Flags, json: bool) -> Self {
-        Self { flags, config: OnceCell::new(), json }
+        Self { flags, config: OnceCell::new(), bars: Arc::default(), json }
     }
 
     pub fn flags(&self) -> Flags {
@@ -45,7 +48,20 @@ impl Context {
 
     /// Returns the engine of a home in which nothing has been tidied.
     pub fn untouched_engine(&self) -> Result<Engine> {
-        assemble::engine(self.config()?)
+        assemble::engine_watched_by(self.config()?, self.bars.clone())
+    }
+
+    /// Brings the image of a sandbox before there is one: until here the person can give up without leaving anything.
+    pub fn bring_image(&self, engine: &Engine, spec: &Spec) -> Result<()> {
+        match spec.image == image::HOST {
+            true => Ok(()),
+            false => engine.prepare(spec),
+        }
+    }
+
+    /// Takes back what was drawn of work that did not come to its end.
+    pub fn clear_bars(&self) {
+        self.bars.clear();
     }
 
     pub fn caller(&self) -> Result<Caller> {

@@ -5,8 +5,10 @@
 //! what a command prints may move the cursor. Whatever coracle itself says has its control characters escaped.
 
 mod args;
+mod bars;
 mod commands;
 mod context;
+mod digest;
 mod exit;
 mod input;
 mod live;
@@ -78,6 +80,7 @@ fn execute(cli: Cli) -> Exit {
         Ok(exit) => exit,
         Err(Stop::Unheard) => Exit::SUCCESS,
         Err(Stop::Failed(error)) => {
+            context.clear_bars();
             match json {
                 true => stdout::error(&error),
                 false => stderr::error(&error),
@@ -126,6 +129,39 @@ mod tests {
         let cli = parse("coracle exec sbx_1 -- gh --json --help").expect("valid");
 
         assert!(!cli.global.json);
+    }
+
+    #[test]
+    fn images_and_volumes_have_verbs_of_their_own() {
+        for line in [
+            "coracle image pull python:3.12 --backend native",
+            "coracle image load -",
+            "coracle image load /tmp/archive --json",
+            "coracle image list --json",
+            "coracle image remove sha256:0123456789ab",
+            "coracle volume list",
+            "coracle volume remove cache",
+            "coracle run --image python:3.12",
+            "coracle close sbx_1 --delete-workspace",
+        ] {
+            assert!(parse(line).is_ok(), "{line}");
+        }
+        for line in
+            ["coracle image", "coracle image pull", "coracle image pull --flag", "coracle volume remove ../x"]
+        {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn completions_know_every_verb() {
+        let mut script = Vec::new();
+        clap_complete::generate(clap_complete::Shell::Bash, &mut Cli::command(), "coracle", &mut script);
+        let script = String::from_utf8(script).expect("text");
+
+        for word in ["image", "volume", "--workspace", "--mount", "--require", "--storage"] {
+            assert!(script.contains(word), "{word}");
+        }
     }
 
     #[test]

@@ -44,8 +44,12 @@ impl Ran {
 
 impl<'a> Session<'a> {
     pub fn prepare(context: &'a Context, tie: Tie) -> Result<Self, Stop> {
-        let (engine, caller) = (context.engine()?, context.caller()?);
-        Ok(Self { context, engine, caller, caught: Caught::from_now(tie)? })
+        Self::on(context, context.engine()?, tie)
+    }
+
+    /// Does the same with an engine that is there.
+    pub fn on(context: &'a Context, engine: Engine, tie: Tie) -> Result<Self, Stop> {
+        Ok(Self { context, engine, caller: context.caller()?, caught: Caught::from_now(tie)? })
     }
 
     pub fn engine(&self) -> &Engine {

@@ -24,6 +24,11 @@ pub fn note(text: &str) {
     say("note", text);
 }
 
+/// Says what happens, as a sentence.
+pub fn status(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", paragraph(text));
+}
+
 /// Passes bytes on as they are, at once.
 pub fn bytes(bytes: &[u8]) {
     let mut stderr = io::stderr().lock();

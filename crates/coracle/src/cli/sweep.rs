@@ -11,14 +11,16 @@ use super::stderr;
 
 /// What dead processes leave behind is neither dangerous nor in the way; a minute is soon enough.
 const EVERY: Duration = Duration::from_secs(60);
+/// Layers nobody uses cost only space, and looking for them costs time.
+const LAYERS_EVERY: Duration = Duration::from_secs(3600);
 
 /// Sweeps if nobody has for a while. Never fails: whatever was asked for is more important.
 pub fn if_due(engine: &Engine, home: &Path) {
-    let stamp = home.join("swept");
-    if is_due(&stamp) {
-        // Stamped first: of many calls at the same moment one shall sweep.
-        touch(&stamp);
+    if take_turn(&home.join("swept"), EVERY) {
         now(engine);
+    }
+    if take_turn(&home.join("collected"), LAYERS_EVERY) {
+        complain(&engine.collect());
     }
 }
 
@@ -26,10 +28,7 @@ pub fn if_due(engine: &Engine, home: &Path) {
 pub fn now(engine: &Engine) -> Option<Report> {
     match engine.sweep() {
         Ok(report) => {
-            report
-                .trouble
-                .iter()
-                .for_each(|trouble| stderr::warning(&format!("could not tidy up: {trouble}")));
+            complain(&report);
             Some(report)
         }
         Err(error) => {
@@ -39,11 +38,24 @@ pub fn now(engine: &Engine) -> Option<Report> {
     }
 }
 
+fn complain(report: &Report) {
+    report.trouble.iter().for_each(|trouble| stderr::warning(&format!("could not tidy up: {trouble}")));
+}
+
+/// Tells whether it is time, and if so stamps it as done: of many calls at the same moment one shall do it.
+fn take_turn(stamp: &Path, every: Duration) -> bool {
+    let due = is_due(stamp, every);
+    if due {
+        touch(stamp);
+    }
+    due
+}
+
 /// A stamp from the future counts as old: the clock was set back, and might be behind it for years.
-fn is_due(stamp: &Path) -> bool {
+fn is_due(stamp: &Path, every: Duration) -> bool {
     let swept = stamp.metadata().and_then(|metadata| metadata.modified());
     let age = swept.ok().and_then(|swept| SystemTime::now().duration_since(swept).ok());
-    age.is_none_or(|age| age >= EVERY)
+    age.is_none_or(|age| age >= every)
 }
 
 fn touch(stamp: &Path) {

@@ -28,6 +28,11 @@ pub fn is_typed_at() -> bool {
     isatty(io::stdin())
 }
 
+/// Tells whether a person reads standard error, on something that can draw.
+pub fn is_drawn_on() -> bool {
+    isatty(io::stderr()) && coracle::config::terminal().is_some_and(|kind| kind != "dumb")
+}
+
 /// Passes every key on as it is typed, until the value is dropped. Does nothing where there is no terminal.
 pub fn raw() -> io::Result<Raw> {
     if is_typed_at() {

@@ -1,10 +1,12 @@
 //! The settings file. What is absent keeps its default; what is unknown is refused, not ignored.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coracle_core::limits::Range;
+use coracle_core::spec::Runtime;
 use coracle_core::{Error, Kind, Result, duration};
 use serde::{Deserialize, Deserializer};
 
@@ -20,6 +22,28 @@ pub struct File {
     #[serde(deserialize_with = "span")]
     pub grace: Option<Duration>,
     pub limits: Limits,
+    /// The images of languages.
+    pub runtimes: BTreeMap<Runtime, String>,
+    pub images: AllowList,
+    pub mounts: AllowList,
+    pub registries: Registries,
+}
+
+/// The tables `[images]` and `[mounts]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AllowList {
+    pub allow: Option<Vec<String>>,
+}
+
+/// The table `[registries]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Registries {
+    pub plain_http: Option<Vec<String>>,
+    pub private: Option<Vec<String>>,
+    pub docker_config: Option<PathBuf>,
+    pub extra_roots: Option<PathBuf>,
 }
 
 /// The table `[limits]`.

@@ -6,10 +6,7 @@ use std::path::{Path, PathBuf};
 use coracle_core::{Error, Kind, Result, RunId};
 
 use super::Source;
-use super::resolve::Found;
-
-/// Looks a variable up; one that is empty counts as absent.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+use super::layers::{Environment, Found};
 
 const ROOT: u32 = 0;
 
@@ -41,6 +38,11 @@ pub fn settings_files(home: &Path, environment: Environment<'_>) -> Vec<PathBuf>
 /// Returns the run of a person at a terminal: the same each time, for one user in one home.
 pub fn person(user: u32) -> RunId {
     format!("run_user_{user}").parse().expect("letters, digits and `_` make a run id")
+}
+
+/// Returns where Docker keeps what it knows of registries, unless it is told otherwise.
+pub fn docker_config(environment: Environment<'_>) -> Option<PathBuf> {
+    in_home(environment, ".docker")
 }
 
 fn state_directory(environment: Environment<'_>) -> Result<PathBuf> {

@@ -4,6 +4,8 @@
 
 mod file;
 mod home;
+mod images;
+mod layers;
 mod resolve;
 
 use std::ffi::OsString;
@@ -13,6 +15,7 @@ use std::path::PathBuf;
 use coracle_core::{Epoch, Error, Policy, Result, RunId};
 use serde::Serialize;
 
+pub use self::images::Registries;
 use self::resolve::Resolved;
 
 /// Settings given on the command line; they win over everything else.
@@ -30,6 +33,8 @@ pub struct Config {
     pub home: PathBuf,
     /// The operator's rules.
     pub policy: Policy,
+    /// How registries are spoken to.
+    pub registries: Registries,
     /// The run that owns what is opened.
     pub run: RunId,
     /// The epoch the caller believes in; without it the run's current lease counts.
@@ -68,6 +73,7 @@ impl Config {
         Self {
             home: home.into(),
             policy: Policy::default(),
+            registries: Registries::default(),
             run: home::person(user()),
             epoch: None,
             crash_at: None,
@@ -85,6 +91,7 @@ impl From<Resolved> for Config {
     fn from(resolved: Resolved) -> Self {
         Self {
             policy: resolved.policy(),
+            registries: resolved.images.registries(),
             home: resolved.home.value,
             run: resolved.run.value,
             epoch: resolved.epoch.value,
@@ -126,6 +133,10 @@ pub fn variable(name: &str) -> Result<String> {
 /// Returns the kind of terminal the caller sits at, for programs that draw on it.
 pub fn terminal() -> Option<String> {
     std::env::var("TERM").ok()
+}
+
+fn setting(name: &'static str, value: String, source: &Source) -> Setting {
+    Setting { name, value, source: source.clone() }
 }
 
 fn resolve(flags: Flags) -> Result<Resolved> {

@@ -1,23 +1,15 @@
 //! One value from four sources, for every setting.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use coracle_core::limits::{Range, Ranges};
 use coracle_core::{Epoch, Error, Policy, Result, RunId, duration};
 
-use super::file::{self, File, PartialRange};
-use super::home::{self, Environment};
-use super::{Flags, Setting, Source};
-
-/// A value and where it was found.
-#[derive(Debug, Clone)]
-pub struct Found<T> {
-    pub value: T,
-    pub source: Source,
-}
+use super::file::{self, PartialRange};
+use super::images::{ImageSettings, check_image};
+use super::layers::{Environment, Found, Layers};
+use super::{Flags, Setting, Source, home, setting};
 
 /// Every setting, decided.
 #[derive(Debug)]
@@ -30,6 +22,7 @@ pub struct Resolved {
     pub exec_timeout_max: Found<Duration>,
     pub grace: Found<Duration>,
     pub limits: [(&'static str, Found<Range>); 7],
+    pub images: ImageSettings,
     pub crash_at: Option<String>,
 }
 
@@ -44,7 +37,9 @@ impl Resolved {
             home,
             run: layers.of_caller("CORACLE_RUN", flags.run, home::person(user))?,
             epoch: layers.epoch(flags.epoch)?,
-            image: layers.pick("CORACLE_IMAGE", text, |file| file.image.clone(), policy.image)?,
+            image: layers
+                .pick("CORACLE_IMAGE", text, |file| file.image.clone(), policy.image)?
+                .checked(|image| check_image("image", image))?,
             exec_timeout: layers.pick(
                 "CORACLE_EXEC_TIMEOUT",
                 span,
@@ -59,6 +54,7 @@ impl Resolved {
             )?,
             grace: layers.pick("CORACLE_GRACE", span, |file| file.grace, policy.grace)?,
             limits: layers.limits(&policy.limits),
+            images: ImageSettings::from(&layers)?,
             crash_at: environment("CORACLE_CRASH_AT").and_then(|name| name.into_string().ok()),
         };
         resolved.check()?;
@@ -69,7 +65,7 @@ impl Resolved {
     pub fn policy(&self) -> Policy {
         let [cpu_millicores, memory_mb, pids, timeout_seconds, workspace_mb, inodes, output_bytes] =
             self.limits.each_ref().map(|(_, found)| found.value);
-        Policy {
+        let mut policy = Policy {
             limits: Ranges {
                 cpu_millicores,
                 memory_mb,
@@ -84,7 +80,9 @@ impl Resolved {
             grace: self.grace.value,
             image: self.image.value.clone(),
             ..Policy::default()
-        }
+        };
+        self.images.apply(&mut policy);
+        policy
     }
 
     /// Returns every setting for people.
@@ -107,6 +105,7 @@ impl Resolved {
             let Range { default, max } = found.value;
             setting(name, format!("{default} (at most {max})"), &found.source)
         }));
+        all.extend(self.images.settings());
         all
     }
 
@@ -125,44 +124,7 @@ impl Resolved {
     }
 }
 
-/// The sources below the flags.
-struct Layers<'a> {
-    environment: Environment<'a>,
-    file: Option<(PathBuf, File)>,
-}
-
 impl Layers<'_> {
-    fn pick<T>(
-        &self,
-        variable: &'static str,
-        read: fn(&str, &str) -> Result<T>,
-        of_file: impl Fn(&File) -> Option<T>,
-        default: T,
-    ) -> Result<Found<T>> {
-        if let Some(value) = (self.environment)(variable) {
-            let value = read(variable, &utf8(variable, value)?)?;
-            return Ok(Found { value, source: Source::Environment(variable) });
-        }
-        let written = self.file.as_ref().and_then(|(path, file)| Some((path, of_file(file)?)));
-        Ok(match written {
-            Some((path, value)) => Found { value, source: Source::File(path.clone()) },
-            None => Found { value: default, source: Source::Default },
-        })
-    }
-
-    /// Settings that say who the caller is: a file shared by all callers cannot.
-    fn of_caller<T: FromStr<Err = Error>>(
-        &self,
-        variable: &'static str,
-        flag: Option<T>,
-        default: T,
-    ) -> Result<Found<T>> {
-        match flag {
-            Some(value) => Ok(Found { value, source: Source::Flag }),
-            None => self.pick(variable, |_, text| text.parse(), |_| None, default),
-        }
-    }
-
     fn epoch(&self, flag: Option<Epoch>) -> Result<Found<Option<Epoch>>> {
         match flag {
             Some(epoch) => Ok(Found { value: Some(epoch), source: Source::Flag }),
@@ -192,14 +154,6 @@ impl Layers<'_> {
     }
 }
 
-fn setting(name: &'static str, value: String, source: &Source) -> Setting {
-    Setting { name, value, source: source.clone() }
-}
-
-fn utf8(variable: &str, value: OsString) -> Result<String> {
-    value.into_string().map_err(|_| Error::invalid(variable, "is not UTF-8"))
-}
-
 fn text(_: &str, text: &str) -> Result<String> {
     Ok(text.to_owned())
 }
@@ -217,10 +171,13 @@ fn epoch(variable: &str, text: &str) -> Result<Epoch> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::ffi::OsString;
     use std::path::Path;
 
     use coracle_core::Kind;
+    use coracle_core::spec::Runtime;
 
+    use super::super::Registries;
     use super::*;
 
     const USER: u32 = 1000;
@@ -293,6 +250,9 @@ mod tests {
             "grace = 'soon'",
             "exec_timeout = '2h'\nexec_timeout_max = '1h'",
             "image",
+            "[images]\nallowed = []",
+            "[runtimes]\ncobol = 'host'",
+            "[registries]\nplain_http = 'localhost:5000'",
         ] {
             let home = home_with(settings);
 
@@ -300,6 +260,91 @@ mod tests {
 
             assert_eq!(refused.expect_err(settings).kind, Kind::Invalid);
         }
+    }
+
+    #[test]
+    fn rules_about_images_and_mounts_reach_the_policy() {
+        let home = home_with(
+            "[images]\nallow = ['host', 'docker.io/library/*']\n\
+             [runtimes]\npython = 'docker.io/library/python:3.12'\n\
+             [registries]\nplain_http = ['registry.lan:5000']\nprivate = ['registry.lan:5000', '10.0.0.1']\n\
+             extra_roots = '/etc/ca.pem'\n\
+             [mounts]\nallow = ['/srv']\n",
+        );
+
+        let resolved =
+            resolve(Flags::default(), &[("CORACLE_HOME", text_of(home.path())), ("HOME", "/home/u")])
+                .expect("valid");
+
+        let policy = resolved.policy();
+        let registries = resolved.images.registries();
+        assert_eq!(policy.images.patterns().map(<[_]>::len), Some(2));
+        assert_eq!(policy.runtimes[&Runtime::Python], "docker.io/library/python:3.12");
+        assert_eq!(policy.mounts.allow, Some(vec!["/srv".to_owned()]));
+        assert_eq!(registries.plain_http, ["registry.lan:5000"]);
+        assert_eq!(registries.private, ["registry.lan:5000", "10.0.0.1"]);
+        assert_eq!(registries.docker_config, Some("/home/u/.docker".into()));
+        assert_eq!(registries.extra_roots, Some("/etc/ca.pem".into()));
+    }
+
+    #[test]
+    fn what_is_not_written_allows_everything_and_names_nothing() {
+        let resolved = resolve(Flags::default(), &[("CORACLE_HOME", "/nowhere")]).expect("valid");
+
+        assert_eq!(resolved.policy(), Policy::default());
+        assert_eq!(resolved.images.registries(), Registries::default());
+    }
+
+    #[test]
+    fn dockers_own_variable_says_where_its_settings_are() {
+        let home = home_with("[registries]\ndocker_config = '/by/file'\n");
+        let at = ("CORACLE_HOME", text_of(home.path()));
+
+        let by_file = resolve(Flags::default(), &[at]).expect("valid").images.registries();
+        let by_variable = resolve(Flags::default(), &[at, ("DOCKER_CONFIG", "/by/variable")]).expect("valid");
+
+        assert_eq!(by_file.docker_config, Some("/by/file".into()));
+        assert_eq!(by_variable.images.registries().docker_config, Some("/by/variable".into()));
+    }
+
+    #[test]
+    fn what_no_image_host_or_directory_is_called_is_refused_with_the_file() {
+        for (settings, field) in [
+            ("image = 'PYTHON'", "image"),
+            ("[images]\nallow = ['docker.io/lib*']", "images.allow"),
+            ("[runtimes]\npython = 'https://docker.io/python'", "runtimes.python"),
+            ("[registries]\nplain_http = ['http://localhost:5000']", "registries.plain_http"),
+            ("[registries]\nplain_http = ['registry']", "registries.plain_http"),
+            ("[registries]\nprivate = ['10.0.0.1/8']", "registries.private"),
+            ("[registries]\nprivate = ['user@registry.lan']", "registries.private"),
+            ("[mounts]\nallow = ['srv']", "mounts.allow"),
+            ("[mounts]\nallow = ['/srv/../etc']", "mounts.allow"),
+        ] {
+            let home = home_with(settings);
+
+            let refused = resolve(Flags::default(), &[("CORACLE_HOME", text_of(home.path()))]);
+
+            let error = refused.expect_err(settings);
+            assert_eq!((error.kind, &error.details["field"]), (Kind::Invalid, &field.into()), "{settings}");
+            let hint = error.hint.expect(settings);
+            assert!(hint.contains("config.toml"), "{settings}: {hint}");
+        }
+    }
+
+    #[test]
+    fn every_setting_is_shown() {
+        let home = home_with("[images]\nallow = []\n[runtimes]\nnode = 'node:22'\n");
+        let resolved = resolve(Flags::default(), &[("CORACLE_HOME", text_of(home.path()))]).expect("valid");
+
+        let settings = resolved.settings();
+
+        let value = |name: &str| {
+            let found = settings.iter().find(|setting| setting.name == name);
+            found.unwrap_or_else(|| panic!("`{name}` is not shown")).value.as_str()
+        };
+        assert_eq!((value("images.allow"), value("mounts.allow")), ("none", "all"));
+        assert_eq!((value("runtimes.node"), value("runtimes.python")), ("node:22", "as image"));
+        assert_eq!((value("registries.plain_http"), value("registries.private")), ("none", "none"));
     }
 
     #[test]

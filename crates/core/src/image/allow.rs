@@ -71,8 +71,8 @@ fn canonical(pattern: &str) -> Result<String> {
         // Whole words only: `docker.io/lib*` would also allow `docker.io/library-of-mallory/…`.
         let parent = prefix.strip_suffix('/').ok_or_else(refuse)?;
         // Below two more words no name is short any more.
-        let below = Reference::from_str(&format!("{parent}/x/x")).map_err(|_| refuse())?;
-        return Ok(format!("{}/*", below.name().trim_end_matches("/x/x")));
+        let below = Reference::from_str(&format!("{parent}/x/x")).map_err(|_| refuse())?.name();
+        return Ok(format!("{}/*", below.strip_suffix("/x/x").ok_or_else(refuse)?));
     }
     let reference = Reference::from_str(pattern).map_err(|_| refuse())?;
     let written_tag =

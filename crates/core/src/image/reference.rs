@@ -58,6 +58,10 @@ impl FromStr for Reference {
             Error::invalid("image", format!("is `{}`: {problem}", shorten(text).escape_debug()))
                 .hint("a reference is [REGISTRY[:PORT]/]NAME[:TAG][@sha256:DIGEST]")
         };
+        // It would be the name of a repository, and whoever writes it means something else.
+        if is_digest(text) || is_digest(&format!("sha256:{text}")) {
+            return Err(refuse("it is a digest without the name of a repository"));
+        }
         let (rest, digest) = match text.split_once('@') {
             Some((rest, digest)) => (rest, Some(digest)),
             None => (text, None),
@@ -73,7 +77,7 @@ impl FromStr for Reference {
         if !registry.is_none_or(is_host) {
             return Err(refuse("its registry is not a host name with an optional port"));
         }
-        if path.len() > REPOSITORY_MAX || !path.split('/').all(is_component) {
+        if !path.split('/').all(is_component) {
             return Err(refuse("its name is not lower-case words parted by `/`"));
         }
         let registry = match registry {
@@ -81,9 +85,14 @@ impl FromStr for Reference {
             Some(registry) => registry,
         };
         let official = registry == DEFAULT_REGISTRY && !path.contains('/');
+        let repository = if official { format!("library/{path}") } else { path.to_owned() };
+        // Of the whole name: what is written out must be readable again.
+        if repository.len() > REPOSITORY_MAX {
+            return Err(refuse("its name is longer than any registry takes"));
+        }
         Ok(Self {
             registry: registry.to_owned(),
-            repository: if official { format!("library/{path}") } else { path.to_owned() },
+            repository,
             tag: tag.or(digest.is_none().then_some(DEFAULT_TAG)).map(str::to_owned),
             digest: digest.map(str::to_owned),
         })

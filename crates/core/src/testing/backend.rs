@@ -5,10 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use coracle_wire::Command;
 use serde_json::json;
 
 use super::guest::Guest;
+use super::images::FakeImages;
 use super::sample;
+use super::volumes::FakeVolumes;
 use crate::backend::{Backend, Created, Found, Order, Placement, Probe, Profile, Wall};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{InstanceId, SandboxId};
@@ -58,12 +61,15 @@ pub fn crashes(deed: impl FnOnce()) -> bool {
 
 /// A strict backend in memory. Clones share it, as processes share a machine.
 ///
-/// It panics on what no caller may do: making a sandbox twice or for another instance, connecting with a placement
-/// that is not its own.
+/// It panics on what no caller may do: making a sandbox twice, for another instance or from an image that was not
+/// prepared, connecting with a placement that is not its own.
 #[derive(Debug, Clone)]
 pub struct FakeBackend {
     instance: InstanceId,
     machine: Arc<Machine>,
+    images: FakeImages,
+    volumes: FakeVolumes,
+    bare: bool,
 }
 
 #[derive(Debug, Default)]
@@ -84,12 +90,23 @@ struct Resident {
 impl FakeBackend {
     /// Returns a backend on a machine of its own.
     pub fn new(instance: InstanceId) -> Self {
-        Self { instance, machine: Arc::default() }
+        let (images, volumes) = (FakeImages::default(), FakeVolumes::default());
+        Self { instance, machine: Arc::default(), images, volumes, bare: false }
     }
 
-    /// Returns the backend of another instance on the same machine.
+    /// Returns the backend of another instance on the same machine. Images and volumes are each instance's own.
     pub fn beside(&self, instance: InstanceId) -> Self {
-        Self { instance, machine: self.machine.clone() }
+        Self { machine: self.machine.clone(), bare: self.bare, ..Self::new(instance) }
+    }
+
+    /// Returns a backend that keeps neither images nor volumes.
+    pub fn bare(instance: InstanceId) -> Self {
+        Self { bare: true, ..Self::new(instance) }
+    }
+
+    /// Returns its images, and the registry they come from.
+    pub fn image_shelf(&self) -> &FakeImages {
+        &self.images
     }
 
     /// Makes the next call that reaches `step` go wrong, once.
@@ -117,6 +134,16 @@ impl FakeBackend {
         let guest = Guest::boot(sample::record().secret, 1, self.next_boot(), Vec::new());
         let resident = Resident { instance: self.instance.clone(), guest: Some(guest) };
         lock(&self.machine.sandboxes).insert(sandbox.clone(), resident);
+    }
+
+    /// Returns a command as the guest was asked to run it.
+    ///
+    /// # Panics
+    /// If there is no such sandbox or exec.
+    pub fn command(&self, sandbox: &SandboxId, exec: &str) -> Command {
+        let guest = lock(&self.machine.sandboxes).get(sandbox).and_then(|resident| resident.guest.clone());
+        let command = guest.and_then(|guest| guest.command(exec));
+        command.unwrap_or_else(|| panic!("exec `{exec}` was not started in `{sandbox}`"))
     }
 
     /// Returns how many sandboxes were ever made on the machine.
@@ -153,15 +180,24 @@ impl Backend for FakeBackend {
         Probe { available: true, reason: None, profile: profile() }
     }
 
-    fn prepare(&self, _spec: &Spec, _progress: &dyn Progress) -> Result<()> {
-        self.reach(Step::Prepare)
+    fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()> {
+        self.reach(Step::Prepare)?;
+        match spec.image == image::HOST || self.images.is_here(&spec.image) {
+            true => Ok(()),
+            false => self.images.pull(&spec.image.parse()?, progress).map(drop),
+        }
     }
 
     fn create(&self, order: &Order<'_>) -> Result<Created> {
         assert_eq!(*order.instance, self.instance, "a sandbox was ordered for another instance");
         self.reach(Step::Create)?;
         self.machine.creates.fetch_add(1, Ordering::SeqCst);
+        let image = match order.spec.image == image::HOST {
+            true => image::Config::default(),
+            false => self.images.take(order.sandbox, &order.spec.image),
+        };
         self.insert_directory(order);
+        self.volumes.mount(order.sandbox, &order.spec.mounts);
         self.reach(Step::DirectoryMade)?;
         let env =
             order.spec.env.iter().map(|(name, value)| (name.clone().into(), value.clone().into())).collect();
@@ -170,11 +206,7 @@ impl Backend for FakeBackend {
             resident.guest = Some(guest);
         }
         self.reach(Step::GuestStarted)?;
-        Ok(Created {
-            placement: Placement(json!({ "fake": order.sandbox })),
-            profile: profile(),
-            image: image::Config::default(),
-        })
+        Ok(Created { placement: Placement(json!({ "fake": order.sandbox })), profile: profile(), image })
     }
 
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream> {
@@ -200,16 +232,18 @@ impl Backend for FakeBackend {
             guest.die();
         }
         self.reach(Step::GuestKilled)?;
+        self.images.let_go(sandbox);
+        self.volumes.let_go(sandbox);
         lock(&self.machine.sandboxes).remove(sandbox);
         Ok(())
     }
 
     fn images(&self) -> Option<&dyn Images> {
-        None
+        (!self.bare).then_some(&self.images as &dyn Images)
     }
 
     fn volumes(&self) -> Option<&dyn Volumes> {
-        None
+        (!self.bare).then_some(&self.volumes as &dyn Volumes)
     }
 
     fn survey(&self) -> Result<Vec<Found>> {

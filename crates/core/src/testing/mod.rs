@@ -8,10 +8,14 @@ pub mod client;
 pub mod clock;
 pub mod conformance;
 mod guest;
+mod images;
 pub mod sample;
 pub mod store;
+mod volumes;
 
 pub use backend::{FakeBackend, Fault, Step};
 pub use client::Client;
 pub use clock::ManualClock;
+pub use images::FakeImages;
 pub use store::FakeStore;
+pub use volumes::FakeVolumes;

@@ -1,8 +1,10 @@
 //! Property and unit tests of the pure rules. `CORACLE_FULL=1` runs a hundred times as many cases.
 
+mod images;
 mod input;
 mod lease;
 mod lifecycle;
+mod mounts;
 mod reconcile;
 
 use proptest::test_runner::Config;

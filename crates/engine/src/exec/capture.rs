@@ -5,7 +5,7 @@ use std::time::Duration;
 use coracle_core::{ExecId, Result, SandboxId};
 use coracle_wire::{Chunk, Stream};
 
-use super::{Captured, ExecRequest, Started, Stdin};
+use super::{Captured, ExecRequest, Started, Stdin, image};
 use crate::gate::Inside;
 use crate::guest::{Launch, WAIT_SLICE};
 use crate::progress::Progress;
@@ -24,11 +24,13 @@ impl Engine {
     }
 
     pub(crate) fn start_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Started> {
-        let command = request.checked(&inside.record.spec, self.policy())?;
+        let command = request.checked(&inside.record, self.policy())?;
         let exec_id = self.exec_id(request)?;
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let patience = patience(command.deadline_ms, command.grace_ms);
-        let existing = inside.guest.start(exec_id.as_str(), command)?;
+        let started = inside.guest.start(exec_id.as_str(), command);
+        let existing =
+            started.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
         self.crash_at(crash::EXEC_START_AFTER);
         match &request.stdin {
             // Whoever started it first has written, or is writing, the input.
@@ -39,7 +41,7 @@ impl Engine {
     }
 
     pub(crate) fn exec_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Captured> {
-        let command = request.checked(&inside.record.spec, self.policy())?;
+        let command = request.checked(&inside.record, self.policy())?;
         let exec_id = self.exec_id(request)?;
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let launch = Launch {
@@ -52,7 +54,9 @@ impl Engine {
             repeatable: request.exec_id.is_some(),
             started: &|| self.crash_at(crash::EXEC_START_AFTER),
         };
-        let capture = inside.guest.capture(command, launch)?;
+        let captured = inside.guest.capture(command, launch);
+        let capture =
+            captured.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
         self.crash_at(crash::EXEC_END_AFTER);
 
         let (stdout, stderr) = split(capture.chunks);

@@ -1,11 +1,14 @@
 //! Running commands: what a caller asks, checked, and carried out in a sandbox it was let into.
 
 mod capture;
+pub(crate) mod image;
+mod program;
 mod request;
 
 use coracle_core::ExecId;
 pub use coracle_wire::Terminal;
 
+pub(crate) use self::request::check_argv;
 pub use self::request::{ExecRequest, Secrets, Stdin, checked_grace, checked_timeout};
 use crate::progress::Progress;
 

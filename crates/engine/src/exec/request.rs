@@ -5,11 +5,12 @@ use std::fmt;
 use std::time::Duration;
 
 use coracle_core::spec::{PATH_MAX, check_env, check_path};
-use coracle_core::{Error, ExecId, Policy, Result, Spec};
+use coracle_core::{Error, ExecId, Policy, Record, Result};
 use coracle_wire::{Command, Terminal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
+use super::image;
 use crate::guest::GRACE_MAX;
 
 /// What the kernel takes for one argument, its terminator included.
@@ -26,6 +27,7 @@ pub struct ExecRequest {
     pub cwd: Option<String>,
     pub env: BTreeMap<String, String>,
     pub secrets: Secrets,
+    /// A user of the sandbox, by name or number; the image's if absent.
     pub user: Option<String>,
     /// Wall time; the policy's if absent.
     pub timeout: Option<Duration>,
@@ -80,26 +82,41 @@ impl fmt::Debug for Secrets {
 }
 
 impl ExecRequest {
-    /// Returns the command for the guest, or what is wrong with the request.
-    pub(crate) fn checked(&self, spec: &Spec, policy: &Policy) -> Result<Command> {
-        check_argv(&self.argv)?;
+    /// Refuses what is wrong with the request wherever it is carried out, its command aside.
+    pub(crate) fn check(&self, policy: &Policy) -> Result<()> {
         check_env("env", &self.env)?;
         check_env("secrets", &self.secrets.0)?;
         self.cwd.as_deref().map_or(Ok(()), |cwd| check_path("cwd", cwd))?;
         self.user.as_deref().map_or(Ok(()), check_user)?;
+        check_timeout(self.timeout, policy)?;
+        check_grace(self.grace).map(drop)
+    }
+
+    /// Returns the command for the guest of a sandbox, or what is wrong with the request.
+    pub(crate) fn checked(&self, record: &Record, policy: &Policy) -> Result<Command> {
+        self.check(policy)?;
+        check_argv(&self.argv)?;
+        let user = match (self.user.as_deref(), image::user(record)) {
+            (Some(user), _) => Some(user),
+            (None, Some(user)) => {
+                check_user(user).map_err(|error| error.hint("the image says so; name a user yourself"))?;
+                Some(user)
+            }
+            (None, None) => None,
+        };
 
         Ok(Command {
             argv: self.argv.clone(),
             env: pairs(&self.env),
             secrets: pairs(&self.secrets.0),
             cwd: self.cwd.as_ref().map(|cwd| cwd.clone().into_bytes()),
-            user: self.user.as_ref().map(|user| user.clone().into_bytes()),
+            user: user.map(|user| user.as_bytes().to_vec()),
             deadline_ms: Some(millis(check_timeout(self.timeout, policy)?)),
             grace_ms: millis(check_grace(self.grace)?.unwrap_or(policy.grace)),
             keep_background: self.keep_background,
             stdin: self.stdin != Stdin::Empty,
             terminal: self.terminal,
-            output_bytes: spec.limits.output_bytes,
+            output_bytes: record.spec.limits.output_bytes,
             attended: self.attended,
         })
     }
@@ -142,7 +159,7 @@ fn check_grace(grace: Option<Duration>) -> Result<Option<Duration>> {
     }
 }
 
-fn check_argv(argv: &[Vec<u8>]) -> Result<()> {
+pub(crate) fn check_argv(argv: &[Vec<u8>]) -> Result<()> {
     let Some(program) = argv.first() else { return Err(Error::invalid("cmd", "is empty")) };
     if program.is_empty() {
         return Err(Error::invalid("cmd", "names no program"));

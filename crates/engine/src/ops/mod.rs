@@ -1,8 +1,10 @@
 //! Every operation there is. The doors are made from this list, so no door can do what another cannot.
 
+pub mod image;
 mod near;
 mod parse;
 pub mod sandbox;
+pub mod volume;
 
 use coracle_core::{Error, Kind, Result};
 use schemars::{JsonSchema, schema_for};
@@ -78,6 +80,12 @@ operations! {
     "sandbox_claim" => sandbox::claim, "Takes a sandbox that is nobody's";
     "sandbox_transfer" => sandbox::transfer, "Lends a sandbox to another run";
     "sandbox_release" => sandbox::release, "Gives a sandbox back to the run it came from";
+    "image_pull" => image::pull, "Brings an image from its registry";
+    "image_load" => image::load, "Brings the images in an archive on the machine";
+    "image_list" => image::list, "Lists the images that are here";
+    "image_remove" => image::remove, "Forgets an image and removes what nothing else uses of it";
+    "volume_list" => volume::list, "Lists the volumes that are here";
+    "volume_remove" => volume::remove, "Removes a volume with all that is in it";
 }
 
 fn schemas<Input: JsonSchema, Output: JsonSchema>() -> Value {

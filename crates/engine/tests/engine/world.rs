@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use coracle_core::store::Store;
 use coracle_core::testing::{FakeBackend, FakeStore, ManualClock, sample};
-use coracle_core::{Claim, Epoch, Error, ExecId, Policy, Record, SandboxId};
+use coracle_core::{Claim, Epoch, Error, ExecId, InstanceId, Policy, Record, SandboxId};
 use coracle_engine::{Caller, CrashPoints, Engine, ExecRequest, Parts};
 use serde_json::{Value, json};
 
@@ -21,17 +21,32 @@ impl World {
     }
 
     pub fn crashing(crash: CrashPoints) -> Self {
+        Self::made_of(FakeBackend::new, Policy::default(), crash)
+    }
+
+    /// Returns a world whose operator has these rules.
+    pub fn ruled_by(policy: Policy) -> Self {
+        Self::made_of(FakeBackend::new, policy, CrashPoints::default())
+    }
+
+    /// Returns a world whose backend keeps neither images nor volumes.
+    pub fn bare() -> Self {
+        Self::made_of(FakeBackend::bare, Policy::default(), CrashPoints::default())
+    }
+
+    fn made_of(backend: fn(InstanceId) -> FakeBackend, policy: Policy, crash: CrashPoints) -> Self {
         let store = FakeStore::new();
-        let backend = FakeBackend::new(store.instance().expect("a store has an instance"));
+        let backend = backend(store.instance().expect("a store has an instance"));
         let clock = ManualClock::default();
-        let engine = engine(&store, &backend, &clock, sample::BOOT, crash);
+        let engine = Engine::new(Parts { crash, policy, ..parts(&store, &backend, &clock) });
         Self { store, backend, clock, engine }
     }
 
     /// Returns another process on the same home, after the machine was restarted.
     pub fn after_reboot(&self) -> Engine {
         self.backend.reboot();
-        engine(&self.store, &self.backend, &self.clock, "another-boot", CrashPoints::default())
+        let parts = parts(&self.store, &self.backend, &self.clock);
+        Engine::new(Parts { boot: "another-boot".to_owned(), ..parts })
     }
 
     pub fn call(&self, run: &str, name: &str, input: Value) -> Result<Value, Error> {
@@ -86,20 +101,14 @@ pub fn argv(words: &[&str]) -> Vec<Vec<u8>> {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-fn engine(
-    store: &FakeStore,
-    backend: &FakeBackend,
-    clock: &ManualClock,
-    boot: &str,
-    crash: CrashPoints,
-) -> Engine {
-    Engine::new(Parts {
+fn parts(store: &FakeStore, backend: &FakeBackend, clock: &ManualClock) -> Parts {
+    Parts {
         store: Arc::new(store.clone()),
         backends: vec![Arc::new(backend.clone())],
         clock: Arc::new(clock.clone()),
         policy: Policy::default(),
-        boot: boot.to_owned(),
-        crash,
+        boot: sample::BOOT.to_owned(),
+        crash: CrashPoints::default(),
         progress: Arc::new(coracle_core::image::Silent),
-    })
+    }
 }

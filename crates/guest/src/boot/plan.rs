@@ -1,38 +1,48 @@
 //! What the host sends at boot: one message and the descriptors that belong to it, in a fixed order.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use coracle_sys::descriptors;
-use coracle_wire::Boot;
+use coracle_sys::mount::{self, Attributes};
+use coracle_wire::{Boot, Source};
 
 use super::Failure;
 
 /// The devices of `/dev`, in the order their descriptors come in.
 pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-/// The environment is at most 512 KiB, the filters a few KiB.
-const PLAN_MAX: usize = 1 << 20;
+/// The environment is at most 512 KiB, the filters a few KiB, paths 4 KiB each.
+const PLAN_MAX: usize = 2 << 20;
 
 /// Everything the guest is made from.
 #[derive(Debug)]
 pub struct Plan {
     pub boot: Boot,
     pub listener: UnixListener,
-    /// The image's root, read-only by being a lower layer.
-    pub root: OwnedFd,
-    /// The sandbox's own storage: the upper layers.
-    pub storage: OwnedFd,
-    pub workspace: OwnedFd,
+    /// The image's root, the topmost layer first; read-only by being lower layers.
+    pub layers: Vec<OwnedFd>,
+    /// The sandbox's own storage, if it is not in memory: the upper layers and the workspace.
+    pub storage: Option<OwnedFd>,
     pub devices: Vec<OwnedFd>,
-    /// The v2 cgroup of commands.
-    pub commands: OwnedFd,
     /// Lower layers of the directories that are an overlay of their own.
     pub overlays: Vec<OwnedFd>,
+    /// Directories brought in.
+    pub mounts: Vec<OwnedFd>,
+    /// The v2 cgroup of commands, if there is one.
+    pub commands: Option<OwnedFd>,
     /// `tasks` files of the commands' v1 cgroups.
     pub joins: Vec<OwnedFd>,
     pub memory_counter: Option<OwnedFd>,
     pub pids_counter: Option<OwnedFd>,
+}
+
+impl Plan {
+    /// Tells whether the namespace has one user only: without root outside there are no others to be had.
+    pub fn is_single_user(&self) -> bool {
+        !self.boot.sources.is_empty()
+    }
 }
 
 /// Receives the plan.
@@ -42,24 +52,42 @@ pub fn receive(socket: &UnixStream) -> Result<Plan, Failure> {
     let boot: Boot = coracle_wire::decode(&payload)
         .map_err(io::Error::other)
         .map_err(Failure::at("read the boot plan"))?;
-    sort(boot, descriptors).ok_or_else(|| {
+    let opened = boot.sources.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    sort(boot, opened, descriptors).ok_or_else(|| {
         Failure::at("sort the boot descriptors")(io::Error::from(io::ErrorKind::UnexpectedEof))
     })
 }
 
-fn sort(boot: Boot, descriptors: Vec<OwnedFd>) -> Option<Plan> {
-    let mut next = descriptors.into_iter();
+/// Opens what only a process in this namespace can: without root, no other may copy a mount for us.
+fn open(source: &Source) -> Result<OwnedFd, Failure> {
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(&source.path));
+    let copied = mount::copy(path).and_then(|copy| {
+        let read_only = if source.read_only { Attributes::MOUNT_ATTR_RDONLY } else { Attributes::empty() };
+        // A device under `nodev` could not be opened.
+        let plain = if path.starts_with("/dev") { Attributes::MOUNT_ATTR_NOSUID } else { mount::plain() };
+        mount::set(copy.as_fd(), plain | read_only, None)?;
+        Ok(copy)
+    });
+    copied.map_err(Failure::at(&format!("open {}", path.display())))
+}
+
+/// Mounts come first, opened by us or by the host; then what only the host can give.
+fn sort(boot: Boot, opened: Vec<OwnedFd>, descriptors: Vec<OwnedFd>) -> Option<Plan> {
+    let mut given = descriptors.into_iter();
+    let listener = given.next()?.into();
+    let mut trees = opened.into_iter().chain(given);
+    let mut take = |count: usize| (0..count).map(|_| trees.next()).collect::<Option<Vec<_>>>();
     Some(Plan {
-        listener: next.next()?.into(),
-        root: next.next()?,
-        storage: next.next()?,
-        workspace: next.next()?,
-        devices: DEVICES.iter().map(|_| next.next()).collect::<Option<_>>()?,
-        commands: next.next()?,
-        overlays: boot.overlays.iter().map(|_| next.next()).collect::<Option<_>>()?,
-        joins: (0..boot.joins).map(|_| next.next()).collect::<Option<_>>()?,
-        memory_counter: if boot.memory_counter { Some(next.next()?) } else { None },
-        pids_counter: if boot.pids_counter { Some(next.next()?) } else { None },
+        listener,
+        layers: take(boot.layers as usize)?,
+        storage: if boot.memory.is_none() { take(1)?.pop() } else { None },
+        devices: take(DEVICES.len())?,
+        overlays: take(boot.overlays.len())?,
+        mounts: take(boot.mounts.len())?,
+        commands: if boot.without_cgroups.is_none() { take(1)?.pop() } else { None },
+        joins: take(boot.joins as usize)?,
+        memory_counter: if boot.memory_counter { take(1)?.pop() } else { None },
+        pids_counter: if boot.pids_counter { take(1)?.pop() } else { None },
         boot,
     })
 }

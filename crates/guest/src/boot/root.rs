@@ -1,4 +1,5 @@
-//! The sandbox's filesystem: an overlay over the image, what the kernel provides, the workspace, and nothing else.
+//! The sandbox's filesystem: an overlay over the image, what the kernel provides, the workspace, what the caller
+//! brings in, and nothing else.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -6,26 +7,24 @@ use coracle_sys::mount::{self, Attributes};
 use coracle_sys::rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2, stat};
 use coracle_sys::rustix::io::Errno;
 use coracle_sys::rustix::process::fchdir;
+use coracle_wire::MountPoint;
 
 use super::plan::Plan;
-use super::{Failure, devices, mask};
+use super::{Failure, devices, mask, storage};
+
+/// The kernel takes no longer value for an option.
+const OPTION_MAX: usize = 255;
 
 /// Builds the tree and makes it the root. Returns the directory of the terminals.
 pub fn build(plan: &Plan) -> Result<OwnedFd, Failure> {
     mount::make_private().map_err(Failure::at("make mounts private"))?;
     enter_scratch()?;
-    bring(plan.root.as_fd(), "lower")?;
-    bring(plan.storage.as_fd(), "storage")?;
-    let root = overlay("lower", "storage/upper", "storage/work")?;
+    storage::bring(plan)?;
+    let root = overlay(&plan.layers, "root")?;
     make_directory("root")?;
     mount::attach(root.as_fd(), "root").map_err(Failure::at("attach the root"))?;
-    for (index, (name, lower)) in plan.boot.overlays.iter().zip(&plan.overlays).enumerate() {
-        bring(lower.as_fd(), &format!("lower-{index}"))?;
-        let layer = overlay(
-            &format!("lower-{index}"),
-            &format!("storage/upper-{index}"),
-            &format!("storage/work-{index}"),
-        )?;
+    for (name, lower) in plan.boot.overlays.iter().zip(&plan.overlays) {
+        let layer = overlay(std::slice::from_ref(lower), name)?;
         attach(layer.as_fd(), root.as_fd(), name)?;
     }
     let proc = mount::make(
@@ -36,11 +35,15 @@ pub fn build(plan: &Plan) -> Result<OwnedFd, Failure> {
     .map_err(Failure::at("make /proc"))?;
     attach(proc.as_fd(), root.as_fd(), "proc")?;
     let devpts = devices::build(plan, root.as_fd())?;
-    attach(plan.workspace.as_fd(), root.as_fd(), "workspace")?;
+    attach(storage::workspace()?.as_fd(), root.as_fd(), "workspace")?;
+    for (index, (point, source)) in plan.boot.mounts.iter().zip(&plan.mounts).enumerate() {
+        bring_in(point, source, index, root.as_fd())?;
+    }
 
     fchdir(&root).map_err(Failure::at("enter the root"))?;
     mount::pivot().map_err(Failure::at("make the root the root"))?;
     check_nothing_is_behind()?;
+    name_localhost();
     mask::apply(plan.boot.shm_bytes)?;
     Ok(devpts)
 }
@@ -56,22 +59,63 @@ fn check_nothing_is_behind() -> Result<(), Failure> {
     }
 }
 
+/// Puts a directory of the caller's where they want it.
+fn bring_in(
+    point: &MountPoint,
+    source: &OwnedFd,
+    index: usize,
+    root: BorrowedFd<'_>,
+) -> Result<(), Failure> {
+    let target = String::from_utf8_lossy(&point.target);
+    let name = target.trim_start_matches('/');
+    if !point.overlay {
+        return attach(source.as_fd(), root, name);
+    }
+    let layer = overlay(std::slice::from_ref(source), &format!("mount-{index}"))?;
+    attach(layer.as_fd(), root, name)
+}
+
 /// Mounts one detached filesystem on a directory of the new root, which may have been written by anyone: links on the
 /// way there are refused.
 pub fn attach(layer: BorrowedFd<'_>, root: BorrowedFd<'_>, name: &str) -> Result<(), Failure> {
-    let target = match open_target(root, name) {
-        Err(Errno::NOENT) => {
-            mkdirat(root, name, Mode::from_raw_mode(0o755)).and_then(|()| open_target(root, name))
-        }
-        target => target,
-    };
-    let target = target.map_err(Failure::at(&format!("find /{name} in the image")))?;
+    let target = make_target(root, name).map_err(Failure::at(&format!("find /{name} in the image")))?;
     mount::attach_onto(layer, target.as_fd()).map_err(Failure::at(&format!("mount /{name}")))
+}
+
+/// Opens a directory of the new root, making it and those above it if they are not there.
+fn make_target(root: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    match open_target(root, name) {
+        Err(Errno::NOENT) => {}
+        target => return target,
+    }
+    let ends = name.match_indices('/').map(|(end, _)| end).chain([name.len()]);
+    for end in ends {
+        let parent = match name[..end].rsplit_once('/') {
+            Some((parent, _)) => open_target(root, parent)?,
+            None => open_target(root, ".")?,
+        };
+        let last = name[..end].rsplit('/').next().unwrap_or_default();
+        match mkdirat(&parent, last, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    open_target(root, name)
 }
 
 fn open_target(root: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     openat2(root, name, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+}
+
+/// Gives `localhost` an address where the image leaves that to whoever runs it, as most do.
+fn name_localhost() {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
+    // An image without `/etc` has no use for it.
+    if let Ok(file) = openat2(CWD, "/etc/hosts", flags, Mode::from_raw_mode(0o644), how) {
+        let _ = coracle_sys::rustix::io::write(&file, b"127.0.0.1\tlocalhost sandbox\n::1\tlocalhost sandbox\n");
+    }
 }
 
 /// Covers a directory every machine has with a small filesystem to put layers in. It goes away with the old root; on
@@ -83,24 +127,33 @@ fn enter_scratch() -> Result<(), Failure> {
     fchdir(&scratch).map_err(Failure::at("enter the scratch mount"))
 }
 
-fn bring(layer: BorrowedFd<'_>, name: &str) -> Result<(), Failure> {
-    make_directory(name)?;
-    mount::attach(layer, name).map_err(Failure::at(&format!("attach {name}")))
-}
-
-fn make_directory(name: &str) -> Result<(), Failure> {
+pub fn make_directory(name: &str) -> Result<(), Failure> {
     mkdirat(CWD, name, Mode::RWXU).map_err(Failure::at("make a scratch directory"))
 }
 
-/// Makes an overlay of layers whose names are ours, so that no option can hide in them.
-fn overlay(lower: &str, upper: &str, work: &str) -> Result<OwnedFd, Failure> {
-    let options = [
-        ("lowerdir", Some(lower)),
-        ("upperdir", Some(upper)),
-        ("workdir", Some(work)),
+/// Makes an overlay of layers, the topmost first, with an upper layer called `name` in the storage. All names are
+/// ours, so that no option can hide in them.
+fn overlay(layers: &[OwnedFd], name: &str) -> Result<OwnedFd, Failure> {
+    let mut lowers = Vec::with_capacity(layers.len());
+    for (index, layer) in layers.iter().enumerate() {
+        let lower = format!("{name}.{index}");
+        make_directory(&lower)?;
+        mount::attach(layer.as_fd(), &lower).map_err(Failure::at(&format!("attach {lower}")))?;
+        lowers.push(lower);
+    }
+    let (upper, work) = storage::make_upper(name)?;
+    let whole = lowers.join(":");
+    // One by one is how newer kernels take any number; older ones take as many as fit into one value.
+    let mut options: Vec<(&str, Option<&str>)> = match whole.len() <= OPTION_MAX {
+        true => vec![("lowerdir", Some(&whole))],
+        false => lowers.iter().map(|lower| ("lowerdir+", Some(lower.as_str()))).collect(),
+    };
+    options.extend([
+        ("upperdir", Some(upper.as_str())),
+        ("workdir", Some(work.as_str())),
         // Nothing of it is meant to survive a power cut, and unmounting must not sync the host's disk.
         ("volatile", None),
         ("userxattr", None),
-    ];
-    mount::make("overlay", &options, mount::plain()).map_err(Failure::at(&format!("overlay {lower}")))
+    ]);
+    mount::make("overlay", &options, mount::plain()).map_err(Failure::at(&format!("overlay {name}")))
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use coracle_wire::{Ending, ExecState, LimitHit};
 
-use super::cgroup::Leaf;
 use super::counters::Reading;
+use super::family::Family;
 use super::spool::Spool;
 
 /// Why we ended an exec ourselves.
@@ -43,7 +43,7 @@ pub struct Exec {
     pub fingerprint: u64,
     pub phase: Phase,
     pub pid: i32,
-    pub leaf: Option<Leaf>,
+    pub family: Option<Family>,
     pub spool: Spool,
     pub output_bytes: usize,
     /// Where input goes: a pipe, or the terminal's controller.
@@ -68,13 +68,13 @@ impl Exec {
     /// Begins to end it: TERM to all of it now, KILL when the grace is over.
     pub fn stop(&mut self, cause: Cause, grace: Duration, now: Instant) {
         self.cause.get_or_insert(cause);
-        let Some(leaf) = &self.leaf else { return };
+        let Some(family) = &self.family else { return };
         if grace.is_zero() {
-            leaf.kill();
+            family.kill();
             // Looked at again shortly, in case one was missed.
             self.kill_at = Some(now + Duration::from_millis(5));
         } else {
-            leaf.signal(coracle_sys::rustix::process::Signal::TERM.as_raw());
+            family.signal(coracle_sys::rustix::process::Signal::TERM.as_raw());
             self.kill_at = Some(now + grace);
         }
     }
@@ -91,8 +91,8 @@ impl Exec {
             return None;
         }
         if self.kill_at.is_some_and(|at| at <= now) {
-            if let Some(leaf) = &self.leaf {
-                leaf.kill();
+            if let Some(family) = &self.family {
+                family.kill();
             }
             self.kill_at = Some(now + Duration::from_millis(5));
         }
@@ -106,8 +106,8 @@ impl Exec {
         [self.kill_at, deadline].into_iter().flatten().min()
     }
 
-    /// Says how it ended, from how its leader did and what was done to it. Returns its leaf.
-    pub fn conclude(&mut self, exit: Result<i32, i32>, after: Reading) -> Option<Leaf> {
+    /// Says how it ended, from how its leader did and what was done to it. Returns its family.
+    pub fn conclude(&mut self, exit: Result<i32, i32>, after: Reading) -> Option<Family> {
         const KILLED: i32 = 9;
         if after.memory > self.before.memory {
             self.limits.push(LimitHit::Memory);
@@ -133,7 +133,7 @@ impl Exec {
         self.phase = Phase::Ended { ending, duration: self.started.elapsed() };
         self.stdin = None;
         self.terminal = None;
-        self.leaf.take()
+        self.family.take()
     }
 
     pub fn is_ended(&self) -> bool {

@@ -14,6 +14,7 @@ use coracle_wire::{Command, Fault, FaultCode, Stage, Stream};
 use super::cgroup::Leaf;
 use super::counters::Counters;
 use super::exec::{Exec, Phase};
+use super::family::Family;
 use super::pipes::Pipe;
 use super::spool::Spool;
 use super::table::{Execs, RUNNING_MAX, shown};
@@ -30,7 +31,8 @@ const PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 /// What every command of this sandbox has in common.
 #[derive(Debug)]
 pub struct Setting {
-    pub commands: OwnedFd,
+    /// The cgroup of commands; absent where there are no cgroups for us.
+    pub commands: Option<OwnedFd>,
     pub devpts: OwnedFd,
     /// `/dev/null`, for those without input.
     pub null: OwnedFd,
@@ -65,8 +67,8 @@ impl Execs {
             None => return Ok(true),
         };
         match self.launch(id, command, serial) {
-            Ok((pid, leaf, ends)) => {
-                self.register(id, pid, leaf, ends, watch);
+            Ok((pid, family, ends)) => {
+                self.register(id, pid, family, ends, watch);
                 Ok(false)
             }
             Err(fault) => {
@@ -116,7 +118,7 @@ impl Execs {
             fingerprint,
             phase: Phase::Starting,
             pid: 0,
-            leaf: None,
+            family: None,
             spool: Spool::new(),
             output_bytes: usize::try_from(command.output_bytes).unwrap_or(usize::MAX),
             stdin: None,
@@ -134,7 +136,7 @@ impl Execs {
         }
     }
 
-    fn launch(&self, id: &str, command: &Command, serial: u64) -> Result<(i32, Leaf, Ends), Fault> {
+    fn launch(&self, id: &str, command: &Command, serial: u64) -> Result<(i32, Family, Ends), Fault> {
         let prepare = |what: &str| {
             let message = format!("could not {what} for exec `{id}`");
             move |error: std::io::Error| {
@@ -146,19 +148,30 @@ impl Execs {
             fault(FaultCode::Invalid, format!("there is no user `{name}` in the sandbox"))
         })?;
         let ends = self.open_streams(command, &user).map_err(prepare("open the streams"))?;
-        let spare = self.lock().spare.pop();
-        let leaf = spare
-            .map_or_else(|| Leaf::new(self.setting.commands.as_fd(), serial), Ok)
-            .map_err(prepare("make a cgroup"))?;
+        let leaf = self.leaf(serial).map_err(prepare("make a cgroup"))?;
         let order = self.order(command, &user);
         let [stdin, stdout, stderr] = &ends.theirs;
-        let streams =
-            Streams { stdin: stdin.as_fd(), stdout: stdout.as_fd(), stderr: stderr.as_fd(), cgroup: &leaf };
-        let pid = self.forker.start(&order, &streams).map_err(|failed| describe(failed, command, &order))?;
-        Ok((pid, leaf, ends))
+        let streams = Streams {
+            stdin: stdin.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
+            cgroup: leaf.as_ref(),
+        };
+        let started =
+            self.forker.start(&order, &streams).map_err(|failed| describe(failed, command, &order))?;
+        let family = leaf.map(Family::Born).or(started.mark.map(Family::Marked));
+        let family = family.ok_or_else(|| prepare("mark the processes")(std::io::ErrorKind::NotFound.into()))?;
+        Ok((started.pid, family, ends))
     }
 
-    fn register(&self, id: &str, pid: i32, leaf: Leaf, ends: Ends, watch: impl Fn(u64, &OwnedFd)) {
+    /// Returns an empty leaf, if there are cgroups.
+    fn leaf(&self, serial: u64) -> std::io::Result<Option<Leaf>> {
+        let Some(commands) = &self.setting.commands else { return Ok(None) };
+        let spare = self.lock().spare.pop();
+        spare.map_or_else(|| Leaf::new(commands.as_fd(), serial), Ok).map(Some)
+    }
+
+    fn register(&self, id: &str, pid: i32, family: Family, ends: Ends, watch: impl Fn(u64, &OwnedFd)) {
         let mut table = self.lock();
         for (stream, descriptor) in ends.outputs {
             table.serial += 1;
@@ -169,7 +182,7 @@ impl Execs {
         let early = table.unclaimed.remove(&pid);
         if let Some(exec) = table.execs.get_mut(id) {
             exec.pid = pid;
-            exec.leaf = Some(leaf);
+            exec.family = Some(family);
             exec.stdin = ends.stdin;
             exec.terminal = ends.terminal;
             exec.phase = match early {

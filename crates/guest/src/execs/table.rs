@@ -8,6 +8,7 @@ use coracle_sys::{signal, spawn};
 use coracle_wire::{Chunk, ExecState, ExecSummary, Fault, FaultCode};
 
 use super::cgroup::Leaf;
+use super::family::Family;
 use super::exec::{Cause, Exec, Phase};
 use super::pipes::{Drained, Pipe, Room};
 use super::start::Setting;
@@ -37,7 +38,7 @@ pub struct Table {
     /// Pipes nobody looks at until there is room again.
     pub(super) paused: Vec<u64>,
     /// What was left running in the background, and under which epoch it was started.
-    kept: Vec<(u64, Leaf)>,
+    kept: Vec<(u64, Family)>,
     /// Empty leaves of ended execs.
     pub(super) spare: Vec<Leaf>,
     /// Leaders that ended before their start was written down.
@@ -143,11 +144,11 @@ impl Execs {
         for exec in table.execs.values_mut().filter(|exec| exec.epoch < epoch && !exec.is_ended()) {
             exec.stop(Cause::Asked, Duration::ZERO, now);
         }
-        table.kept.iter().filter(|(started, _)| *started < epoch).for_each(|(_, leaf)| leaf.kill());
+        table.kept.iter().filter(|(started, _)| *started < epoch).for_each(|(_, family)| family.kill());
         drop(table);
         wake();
         self.wait_until(Duration::from_secs(10), |table, _| {
-            table.kept.retain(|(_, leaf)| leaf.is_populated());
+            table.kept.retain(|(_, family)| family.is_populated());
             let left = table.execs.values().any(|exec| exec.epoch < epoch && !exec.is_ended())
                 || table.kept.iter().any(|(started, _)| *started < epoch);
             (!left).then_some(())
@@ -180,7 +181,7 @@ impl Execs {
     /// Returns how many are in the background of execs that have ended.
     pub fn background(&self) -> usize {
         let mut table = self.lock();
-        table.kept.retain(|(_, leaf)| leaf.is_populated());
+        table.kept.retain(|(_, family)| family.is_populated());
         table.kept.len()
     }
 
@@ -247,10 +248,10 @@ impl Table {
     fn conclude(&mut self, id: &str, counters: impl FnOnce() -> super::counters::Reading) -> bool {
         let Some(exec) = self.execs.get_mut(id) else { return false };
         let Phase::Clearing { exit } = exec.phase else { return false };
-        let left = exec.leaf.as_ref().is_some_and(|leaf| !exec.keep_background && leaf.is_populated());
+        let left = exec.family.as_ref().is_some_and(|family| !exec.keep_background && family.is_populated());
         if left {
-            if let Some(leaf) = &exec.leaf {
-                leaf.kill();
+            if let Some(family) = &exec.family {
+                family.kill();
             }
             exec.kill_at = Some(Instant::now() + Duration::from_millis(5));
             return false;
@@ -266,12 +267,13 @@ impl Table {
             }
         }
         if let Some(exec) = self.execs.get_mut(id) {
-            let leaf = exec.conclude(exit, counters());
+            let family = exec.conclude(exit, counters());
             if !exec.keep_background {
-                self.spare.extend(leaf.filter(|leaf| leaf.is_reusable() && self.spare.len() < SPARE_MAX));
+                let reusable = family.and_then(Family::into_reusable);
+                self.spare.extend(reusable.filter(|_| self.spare.len() < SPARE_MAX));
             } else {
-                self.kept.retain(|(_, leaf)| leaf.is_populated());
-                self.kept.extend(leaf.map(|leaf| (exec.epoch, leaf)));
+                self.kept.retain(|(_, family)| family.is_populated());
+                self.kept.extend(family.map(|family| (exec.epoch, family)));
             }
         }
         self.remember(id);

@@ -126,12 +126,15 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Opens the v2 groups to be born into: the guest's and the commands'. The latter goes into the sandbox, so it is
-    /// a mount of its own: nothing is above it.
-    pub fn directories(&self) -> io::Result<(OwnedFd, OwnedFd)> {
-        let guest = File::open(self.unified().join(GUEST))?;
-        let commands = crate::mount::copy(&self.unified().join(COMMANDS))?;
-        Ok((guest.into(), reopened(commands)?))
+    /// Opens the v2 group the guest is born into.
+    pub fn guest(&self) -> io::Result<OwnedFd> {
+        File::open(self.unified().join(GUEST)).map(OwnedFd::from)
+    }
+
+    /// Opens the v2 group commands are born into. It goes into the sandbox, so it is a mount of its own: nothing is
+    /// above it.
+    pub fn commands(&self) -> io::Result<OwnedFd> {
+        reopened(crate::mount::copy(&self.unified().join(COMMANDS))?)
     }
 
     /// Opens the `tasks` files by which a process joins the v1 groups.

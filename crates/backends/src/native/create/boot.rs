@@ -1,11 +1,14 @@
 //! The plan the guest boots by.
 
 use coracle_core::backend::Order;
+use coracle_core::mount::Access;
 use coracle_core::spec::{Privileges, Spec, WORKSPACE};
-use coracle_images::host::Host;
-use coracle_wire::Boot;
+use coracle_wire::{Boot, MemoryStorage, MountPoint, ProcessLimit};
 
 use crate::native::filter;
+use crate::native::image::Root;
+use crate::native::privilege::Privilege;
+use crate::native::storage::Storage;
 
 /// Shared memory counts as the sandbox's memory and stays when the process that filled it is killed. A quarter at
 /// most, or nothing could ever free it again.
@@ -14,24 +17,48 @@ const SHM_MAX: u64 = 64 << 20;
 /// chown, dac_override, fowner, fsetid, setgid, setuid: what package managers need, inside the sandbox.
 const INSTALL: u64 = 1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7;
 
-pub fn plan(order: &Order<'_>, image: &Host) -> Boot {
-    let bytes = |text: &str| text.as_bytes().to_vec();
+/// Returns the plan without what depends on cgroups and mounts that are still to be opened.
+pub fn plan(order: &Order<'_>, root: &Root, storage: Storage, privilege: Privilege) -> Boot {
+    let spec = order.spec;
     Boot {
         secret: order.secret.0.to_vec(),
         epoch: order.epoch.0,
         hostname: "sandbox".to_owned(),
-        ttl_ms: order.spec.limits.idle().as_millis() as u64,
-        workdir: bytes(order.spec.workdir.as_deref().unwrap_or(WORKSPACE)),
-        env: order.spec.env.iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
-        capabilities: capabilities(order.spec),
+        ttl_ms: spec.limits.idle().as_millis() as u64,
+        workdir: bytes(workdir(spec, root)),
+        env: environment(spec, root),
+        capabilities: capabilities(spec),
         filter: filter::COMMANDS.to_vec(),
         last_filter: filter::LAST.to_vec(),
-        overlays: image.shared.iter().map(|name| (*name).to_owned()).collect(),
-        shm_bytes: order.spec.limits.memory_mb.map_or(SHM_MAX, |megabytes| (megabytes << 18).min(SHM_MAX)),
+        overlays: root.shared.iter().map(|name| (*name).to_owned()).collect(),
+        shm_bytes: spec.limits.memory_mb.map_or(SHM_MAX, |megabytes| (megabytes << 18).min(SHM_MAX)),
         joins: 0,
         memory_counter: false,
         pids_counter: false,
+        layers: root.layers.len() as u32,
+        memory: match storage {
+            Storage::Memory(size) => Some(MemoryStorage { bytes: size.megabytes << 20, inodes: size.inodes }),
+            Storage::Disk(_) | Storage::Directory => None,
+        },
+        mounts: spec.mounts.iter().map(|mount| MountPoint {
+            target: bytes(&mount.target),
+            overlay: mount.access == Access::Overlay,
+        }).collect(),
+        sources: Vec::new(),
+        user: root.config.user.as_deref().map(bytes),
+        without_cgroups: (!privilege.is_root()).then_some(ProcessLimit { pids: spec.limits.pids }),
     }
+}
+
+fn workdir<'a>(spec: &'a Spec, root: &'a Root) -> &'a str {
+    spec.workdir.as_deref().or(root.config.workdir.as_deref()).unwrap_or(WORKSPACE)
+}
+
+/// The image's variables, then the caller's: a later one replaces an earlier.
+fn environment(spec: &Spec, root: &Root) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let of_image = root.env.iter().filter(|(name, _)| !spec.env.contains_key(name));
+    let of_caller = spec.env.iter().map(|(name, value)| (bytes(name), bytes(value)));
+    of_image.map(|(name, value)| (bytes(name), bytes(value))).chain(of_caller).collect()
 }
 
 fn capabilities(spec: &Spec) -> u64 {
@@ -39,4 +66,8 @@ fn capabilities(spec: &Spec) -> u64 {
         Privileges::Minimal => 0,
         Privileges::Install => INSTALL,
     }
+}
+
+fn bytes(text: &str) -> Vec<u8> {
+    text.as_bytes().to_vec()
 }

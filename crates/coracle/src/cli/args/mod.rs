@@ -1,5 +1,6 @@
 //! Flags that several verbs share, and how their values are read.
 
+mod mount;
 mod pair;
 mod place;
 mod process;

@@ -15,7 +15,7 @@ pub struct ProcessArgs {
     /// Start in this directory
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
-    /// Run as this user of the sandbox
+    /// Run as this user of the sandbox instead of the image's
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     /// Set an environment variable that is kept and shown nowhere

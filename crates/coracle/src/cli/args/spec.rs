@@ -2,11 +2,14 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use coracle::SpecInput;
+use coracle::{Result, SpecInput};
+use coracle_core::VolumeName;
 use coracle_core::limits::{Limit, LimitsInput};
-use coracle_core::spec::{LimitsChoice, Privileges, Runtime, Unlimited};
+use coracle_core::mount::{Access, MountInput};
+use coracle_core::spec::{LimitsChoice, Privileges, Runtime, Storage, Unlimited, WORKSPACE};
 use serde::de::DeserializeOwned;
 
+use super::mount::{Directory, MountFlag};
 use super::pair::Pair;
 use super::quantity::{Span, bytes, mebibytes, millicores, span};
 
@@ -14,10 +17,10 @@ use super::quantity::{Span, bytes, mebibytes, millicores, span};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sandbox")]
 pub struct SpecArgs {
-    /// Use this image; `host` is the machine's own programs
+    /// Use this image, pulling it if it is not here, as in python:3.12; `host` is the machine's own programs
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// Ask for this interpreter
+    /// Ask for this interpreter, in the image that `coracle config` shows for it
     #[arg(long, value_name = "NAME", value_parser = word::<Runtime>(&["python", "node", "bash"]))]
     pub runtime: Option<Runtime>,
     /// Set an environment variable
@@ -26,6 +29,18 @@ pub struct SpecArgs {
     /// Start commands in this directory
     #[arg(long, value_name = "DIR")]
     workdir: Option<String>,
+    /// Use this directory as the workspace; `:ro` forbids changes, `:overlay` makes them the sandbox's own
+    #[arg(long, value_name = "DIR[:ACCESS]")]
+    workspace: Option<Directory>,
+    /// Use this volume as the workspace, making it if it is not there; it outlives the sandbox
+    #[arg(long, value_name = "NAME", conflicts_with = "workspace")]
+    volume: Option<VolumeName>,
+    /// Mount a directory or a volume; ACCESS is rw (the default), ro, or overlay for changes of the sandbox's own
+    #[arg(long, value_name = "SOURCE:TARGET[:ACCESS]")]
+    mount: Vec<MountFlag>,
+    /// Keep the sandbox's own files on disk, or in its memory
+    #[arg(long, value_name = "WHERE", value_parser = word::<Storage>(&["disk", "memory"]))]
+    storage: Option<Storage>,
     /// Allow this much memory, as in 512m
     #[arg(long, value_name = "SIZE", value_parser = mebibytes)]
     memory: Option<u64>,
@@ -47,6 +62,9 @@ pub struct SpecArgs {
     /// Lift the limits on memory, CPU, processes and disk
     #[arg(long, conflicts_with_all = ["memory", "cpus", "pids", "disk", "inodes", "output"])]
     unlimited: bool,
+    /// Refuse to run without this wall; `coracle doctor` has their names
+    #[arg(long, value_name = "WALL", value_delimiter = ',')]
+    require: Vec<String>,
     /// Run without limits that cannot be enforced here, though they were asked for
     #[arg(long, value_name = "LIMIT", value_delimiter = ',', value_parser = word::<Limit>(&["cpu", "memory", "pids", "disk"]))]
     allow_missing: Vec<Limit>,
@@ -67,36 +85,49 @@ pub struct SpecArgs {
     label: Vec<Pair>,
 }
 
-impl From<SpecArgs> for SpecInput {
-    fn from(args: SpecArgs) -> Self {
+impl SpecArgs {
+    /// Returns the spec as operations take it. Looks for the directories that are to be mounted.
+    pub fn input(self) -> Result<SpecInput> {
         let limits = LimitsInput {
-            cpu_millicores: args.cpus,
-            memory_mb: args.memory,
-            pids: args.pids,
+            cpu_millicores: self.cpus,
+            memory_mb: self.memory,
+            pids: self.pids,
             timeout_seconds: None,
-            workspace_mb: args.disk,
-            inodes: args.inodes,
-            output_bytes: args.output,
+            workspace_mb: self.disk,
+            inodes: self.inodes,
+            output_bytes: self.output,
         };
-        Self {
-            image: args.image,
-            runtime: args.runtime,
-            env: args.env.into_iter().map(|pair| (pair.name, pair.value)).collect(),
-            workdir: args.workdir,
-            limits: match args.unlimited {
+        Ok(SpecInput {
+            mounts: self.mounts()?,
+            image: self.image,
+            runtime: self.runtime,
+            env: self.env.into_iter().map(|pair| (pair.name, pair.value)).collect(),
+            workdir: self.workdir,
+            limits: match self.unlimited {
                 true => Some(LimitsChoice::Word(Unlimited::Unlimited)),
                 false => Some(LimitsChoice::Limits(limits)),
             },
-            storage: None,
-            network: args.network,
-            mounts: Vec::new(),
-            privileges: args.privileges,
-            backend: args.backend,
-            ttl: args.ttl.map(|ttl| ttl.text),
-            labels: args.label.into_iter().map(|pair| (pair.name, pair.value)).collect(),
-            require: Vec::new(),
-            allow_missing: args.allow_missing,
-        }
+            storage: self.storage,
+            network: self.network,
+            privileges: self.privileges,
+            backend: self.backend,
+            ttl: self.ttl.map(|ttl| ttl.text),
+            labels: self.label.into_iter().map(|pair| (pair.name, pair.value)).collect(),
+            require: self.require,
+            allow_missing: self.allow_missing,
+        })
+    }
+
+    fn mounts(&self) -> Result<Vec<MountInput>> {
+        let workspace = self.workspace.iter().map(|directory| directory.at("workspace", WORKSPACE));
+        let volume = self.volume.iter().map(|name| {
+            Ok(MountInput {
+                source: name.to_string(),
+                target: WORKSPACE.to_owned(),
+                access: Access::ReadWrite,
+            })
+        });
+        workspace.chain(volume).chain(self.mount.iter().map(MountFlag::input)).collect()
     }
 }
 
@@ -120,7 +151,8 @@ mod tests {
     }
 
     fn read(words: &[&str]) -> Result<SpecInput, clap::Error> {
-        Line::try_parse_from(["coracle"].iter().chain(words)).map(|line| line.spec.into())
+        let line = Line::try_parse_from(["coracle"].iter().chain(words))?;
+        Ok(line.spec.input().expect("what it names is there"))
     }
 
     #[test]
@@ -143,11 +175,39 @@ mod tests {
             ["--runtime", "python"],
             ["--runtime", "bash"],
             ["--privileges", "minimal"],
+            ["--storage", "disk"],
+            ["--storage", "memory"],
             ["--allow-missing", "cpu,memory,pids,disk"],
         ] {
             assert!(read(&words).is_ok(), "{words:?}");
         }
         assert!(read(&["--runtime", "cobol"]).is_err());
+    }
+
+    #[test]
+    fn mounts_and_walls_become_the_fields_of_the_operation() {
+        let flags = "--volume project --mount cache:/cache:overlay --mount /:/machine:ro --require seccomp,pids \
+                     --require memory";
+
+        let spec = read(&flags.split_whitespace().collect::<Vec<_>>()).expect("valid flags");
+
+        let expected = serde_json::json!({
+            "limits": {}, "require": ["seccomp", "pids", "memory"],
+            "mounts": [
+                {"source": "project", "target": "/workspace", "access": "rw"},
+                {"source": "cache", "target": "/cache", "access": "overlay"},
+                {"source": "/", "target": "/machine", "access": "ro"},
+            ],
+        });
+        assert_eq!(serde_json::to_value(spec).expect("JSON"), expected);
+    }
+
+    #[test]
+    fn there_is_one_workspace() {
+        assert!(read(&["--workspace", "/", "--volume", "v"]).is_err());
+        assert!(read(&["--workspace", "/", "--workspace", "/tmp"]).is_err());
+        assert!(read(&["--volume", "../v"]).is_err());
+        assert_eq!(read(&["--workspace", "/:ro"]).expect("valid").mounts[0].access, Access::ReadOnly);
     }
 
     #[test]

@@ -5,14 +5,14 @@ use coracle_engine::ops::sandbox::close;
 
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
-use crate::cli::stdout;
 use crate::cli::stop::Stop;
+use crate::cli::{stderr, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
     sandbox: SandboxId,
-    /// Delete the volume the workspace is on, too
+    /// Delete the volume the workspace is on, too; a directory of the machine is never deleted
     #[arg(long)]
     delete_workspace: bool,
 }
@@ -20,8 +20,9 @@ pub struct Args {
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = close::Input { sandbox_id: args.sandbox, delete_workspace: args.delete_workspace };
     let closed = close::call(&context.engine()?, &context.caller()?, input)?;
-    if context.json {
-        stdout::json(&closed)?;
+    match context.json {
+        true => stdout::json(&closed)?,
+        false => closed.note.iter().for_each(|note| stderr::warning(note)),
     }
     Ok(Exit::SUCCESS)
 }

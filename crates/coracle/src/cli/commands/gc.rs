@@ -1,5 +1,8 @@
 //! `coracle gc`: brings records and reality together now.
 
+use coracle_core::bytes::Bytes;
+use coracle_engine::janitor::Report;
+
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -10,15 +13,17 @@ pub struct Args {}
 
 /// Exits with 1 if something resisted: it is left for the next time.
 pub fn carry_out(context: &Context, Args {}: Args) -> Result<Exit, Stop> {
-    let report = context.untouched_engine()?.sweep()?;
+    let report = context.untouched_engine()?.gc()?;
     match context.json {
         true => stdout::json(&report)?,
         false => {
             report.trouble.iter().for_each(|trouble| stderr::warning(trouble));
             let removed = report.failed + report.lost + report.finished + report.swept + report.expired;
+            let Report { revived, quarantined, forgotten, layers, .. } = &report;
             stdout::line(&format!(
-                "removed {removed}, revived {}, quarantined {}, forgot {}",
-                report.revived, report.quarantined, report.forgotten
+                "removed {removed}, revived {revived}, quarantined {quarantined}, forgot {forgotten}, \
+                 collected {layers} layers ({})",
+                Bytes(report.layer_bytes)
             ))?;
         }
     }

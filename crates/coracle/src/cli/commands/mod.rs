@@ -59,6 +59,10 @@ verbs! {
     Release => release,
     /// Open a shell in a sandbox
     Shell => shell,
+    /// Bring, list and remove images
+    Image => image,
+    /// List and remove volumes
+    Volume => volume,
     /// Say what is enforced here, what is not, and why
     Doctor => doctor,
     /// Remove what dead processes left behind

@@ -19,7 +19,7 @@ pub struct Args {
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let input = open::Input { session_key: args.key, spec: args.spec.into() };
+    let input = open::Input { session_key: args.key, spec: args.spec.input()? };
     let opened = open::call(&context.engine()?, &context.caller()?, input)?;
     if opened.created {
         missing::say_once(&opened.missing, &context.config()?.home);

@@ -6,8 +6,9 @@ use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 
 use coracle::{Error, Kind, Result, SandboxId, SpecInput};
-use coracle_core::Claim;
+use coracle_core::image::HOST;
 use coracle_core::spec::Runtime;
+use coracle_core::{Claim, Spec};
 use coracle_engine::ops::INPUT_MAX;
 use coracle_engine::ops::sandbox::{close, fs_write, open, run};
 use coracle_engine::{Caller, Engine, ExecRequest, NewFile};
@@ -33,7 +34,7 @@ pub struct Args {
     process: ProcessArgs,
     #[command(flatten)]
     spec: SpecArgs,
-    /// The program and its arguments; with CODE, the arguments of that
+    /// The program and its arguments, the image's own command if absent; with CODE, the arguments of that
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
@@ -43,6 +44,7 @@ struct Plan {
     /// Set where program text is run.
     runtime: Option<Runtime>,
     files: Vec<Source>,
+    /// Without a command where the image's own is to be run.
     request: ExecRequest,
 }
 
@@ -53,10 +55,16 @@ struct Source {
 }
 
 pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
-    let mut plan = plan(&mut args)?;
-    let spec = SpecInput::from(args.spec).for_one_command();
-    let mut session = Session::prepare(context, Tie::Bound)?;
-    let engine = session.engine().clone();
+    let spec = args.spec.clone().input()?.for_one_command();
+    let mut plan = plan(&mut args, &spec)?;
+    let engine = context.engine()?;
+    let resolved = Spec::resolve(spec.clone(), engine.policy())?;
+    if plan.request.argv.is_empty() && resolved.image == HOST {
+        return Err(nothing_to_run().into());
+    }
+    // From the session on signals wait, and this may take minutes.
+    context.bring_image(&engine, &resolved)?;
+    let mut session = Session::on(context, engine.clone(), Tie::Bound)?;
     // A new sandbox has an epoch of its own; the caller's is about others.
     let caller = Caller { claim: Claim { epoch: None, ..context.caller()?.claim } };
     let opened = open::call(&engine, &caller, open::Input { session_key: None, spec })?;
@@ -77,6 +85,9 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
 }
 
 fn work(session: Session<'_>, id: &SandboxId, plan: &mut Plan) -> Result<Ran, Stop> {
+    if plan.request.argv.is_empty() {
+        plan.request.argv = session.engine().image_command(id)?;
+    }
     if !plan.files.is_empty() {
         let mut attached = session.engine().attach(session.caller(), id)?;
         for Source { path, contents } in &mut plan.files {
@@ -108,7 +119,7 @@ fn finish(runtime: Option<Runtime>, ran: Ran) -> Result<Exit, Stop> {
     Ok(exit)
 }
 
-fn plan(args: &mut Args) -> Result<Plan> {
+fn plan(args: &mut Args, spec: &SpecInput) -> Result<Plan> {
     let mut request = args.process.request()?;
     let mut files = Vec::new();
     for LocalFile { path, local } in &args.file {
@@ -122,7 +133,8 @@ fn plan(args: &mut Args) -> Result<Plan> {
         request.argv = command.collect();
         return Ok(Plan { runtime: None, files, request });
     };
-    let (interpreter, script) = runtime.interpreter();
+    request.cwd = request.cwd.or_else(|| spec.workdir.clone());
+    let script = request.run_text(runtime, command.collect());
     if files.iter().any(|file| file.path == script) {
         return Err(Error::invalid(
             "file",
@@ -130,12 +142,10 @@ fn plan(args: &mut Args) -> Result<Plan> {
         ));
     }
     files.push(Source { path: script.to_owned(), contents: Box::new(std::io::Cursor::new(code)) });
-    request.argv =
-        [interpreter, script].map(|word| word.as_bytes().to_vec()).into_iter().chain(command).collect();
     Ok(Plan { runtime: Some(runtime), files, request })
 }
 
-/// Returns the text to run and its language, or nothing where a command was given.
+/// Returns the text to run and its language, or nothing where a command is to be run.
 fn program_text(args: &Args, words: usize) -> Result<Option<(Runtime, Vec<u8>)>> {
     match (&args.code, args.spec.runtime) {
         (Some(code), runtime) => Ok(Some((runtime.unwrap_or(Runtime::Python), code.clone().into_bytes()))),
@@ -145,9 +155,13 @@ fn program_text(args: &Args, words: usize) -> Result<Option<(Runtime, Vec<u8>)>>
                 .hint("give the code with `-c CODE`"))
         }
         (None, Some(runtime)) => Ok(Some((runtime, read_code()?))),
-        (None, None) => Err(Error::invalid("cmd", "is missing: there is nothing to run")
-            .hint("write `coracle run -- CMD…`, or `coracle run --runtime python -c CODE`")),
+        (None, None) => Ok(None),
     }
+}
+
+fn nothing_to_run() -> Error {
+    Error::invalid("cmd", "is missing: there is nothing to run")
+        .hint("write `coracle run -- CMD…`, or `coracle run --runtime python -c CODE`")
 }
 
 fn read_code() -> Result<Vec<u8>> {

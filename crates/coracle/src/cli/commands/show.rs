@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use coracle::SandboxId;
+use coracle_core::mount::{Access, MountInput};
+use coracle_core::spec::Storage;
 use coracle_engine::ops::sandbox::get::{self, ExecView};
 
 use super::ps::age;
@@ -54,7 +56,12 @@ fn facts(context: &Context, shown: &get::Output) -> String {
     let summary = &shown.summary;
     let holders: Vec<&str> = shown.holders.iter().map(|holder| holder.as_str()).collect();
     let labels = summary.labels.iter().map(|(name, value)| format!("{name}={value}"));
+    let mounts = shown.mounts.iter().map(mount);
     let limits = &shown.limits;
+    let storage = match shown.storage {
+        Storage::Disk => "disk",
+        Storage::Memory => "memory",
+    };
     let limit = |value: Option<u64>| value.map_or_else(|| "unlimited".to_owned(), |value| value.to_string());
     let facts = [
         ("sandbox", summary.sandbox_id.to_string()),
@@ -65,7 +72,10 @@ fn facts(context: &Context, shown: &get::Output) -> String {
         ("key", summary.session_key.as_ref().map(ToString::to_string).unwrap_or_default()),
         ("backend", summary.backend.clone()),
         ("image", summary.image.clone()),
+        ("digest", shown.image_digest.clone().unwrap_or_default()),
         ("workdir", shown.workdir.clone()),
+        ("storage", storage.to_owned()),
+        ("mounts", mounts.collect::<Vec<_>>().join(", ")),
         ("labels", labels.collect::<Vec<_>>().join(" ")),
         ("memory (MiB)", limit(limits.memory_mb)),
         ("cpu (thousandths)", limit(limits.cpu_millicores)),
@@ -79,6 +89,15 @@ fn facts(context: &Context, shown: &get::Output) -> String {
         let _ = writeln!(text, "{name:<18} {}", printable::line(value));
     }
     text
+}
+
+fn mount(mount: &MountInput) -> String {
+    let access = match mount.access {
+        Access::ReadWrite => "rw",
+        Access::ReadOnly => "ro",
+        Access::Overlay => "overlay",
+    };
+    format!("{} at {} ({access})", mount.source, mount.target)
 }
 
 fn status(exec: &ExecView) -> String {

@@ -105,6 +105,11 @@ impl Exec {
 }
 
 impl Guest {
+    /// Returns a command that was started.
+    pub fn command(&self, exec: &str) -> Option<Command> {
+        self.state().execs.0.get(exec).map(|exec| exec.command.clone())
+    }
+
     pub(super) fn start(&self, exec: String, command: Command, epoch: u64) -> Answer<Reply> {
         let mut state = self.state();
         if let Some(existing) = state.execs.0.get(&exec) {

@@ -1,6 +1,8 @@
 //! `sandbox_close`: destroys a sandbox. Closing one that has ended is fine.
 
-use coracle_core::{Result, SandboxId};
+use coracle_core::mount::Source;
+use coracle_core::spec::WORKSPACE;
+use coracle_core::{Kind, Record, Result, SandboxId, VolumeName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,9 +20,41 @@ pub struct Input {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Output {
     pub ok: bool,
+    /// The volume that was deleted with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleted_volume: Option<VolumeName>,
+    /// The sandbox is gone, but its workspace was to be deleted and stays; this says why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     engine.close(caller, &input.sandbox_id)?;
-    Ok(Output { ok: true })
+    let closed = Output { ok: true, deleted_volume: None, note: None };
+    match input.delete_workspace {
+        true => delete_workspace(engine, &engine.find(&input.sandbox_id)?, closed),
+        false => Ok(closed),
+    }
+}
+
+/// Deletes the volume the workspace was on. Safe to repeat: the record outlives the sandbox.
+fn delete_workspace(engine: &Engine, record: &Record, closed: Output) -> Result<Output> {
+    let workspace = record.spec.mounts.iter().find(|mount| mount.target == WORKSPACE);
+    let name = match workspace.map(|mount| &mount.source) {
+        None => return Ok(closed),
+        Some(Source::Directory(path)) => {
+            let note = format!("`{path}` stays: it is a directory of the machine");
+            return Ok(Output { note: Some(note), ..closed });
+        }
+        Some(Source::Volume(name)) => name,
+    };
+    match engine.volumes(Some(&record.backend))?.remove(name) {
+        Ok(()) => Ok(Output { deleted_volume: Some(name.clone()), ..closed }),
+        Err(error) if error.kind == Kind::NotFound => Ok(closed),
+        Err(error) if error.kind == Kind::Conflict => {
+            let note = format!("volume `{name}` stays: {}", error.chain());
+            Ok(Output { note: Some(note), ..closed })
+        }
+        Err(error) => Err(error.detail("sandbox_id", record.id.as_str())),
+    }
 }

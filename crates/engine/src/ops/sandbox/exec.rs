@@ -43,7 +43,7 @@ pub struct Input {
     /// Standard input stays open for `sandbox_exec_write`. Needs `stream`.
     #[serde(default)]
     pub stdin_open: bool,
-    /// A user of the sandbox, by name or number.
+    /// A user of the sandbox, by name or number; the image's if absent.
     #[serde(default)]
     pub user: Option<String>,
     /// Processes that outlive the command stay.

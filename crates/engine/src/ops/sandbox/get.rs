@@ -1,6 +1,8 @@
 //! `sandbox_get`: shows a sandbox: its record to anyone, what goes on in it to its owner.
 
 use coracle_core::backend::Profile;
+use coracle_core::mount::MountInput;
+use coracle_core::spec::Storage;
 use coracle_core::{Epoch, Limits, Record, Result, RunId, SandboxId, Spec};
 use coracle_wire::ExecSummary;
 use schemars::JsonSchema;
@@ -21,7 +23,11 @@ pub struct Input {
 pub struct Output {
     #[serde(flatten)]
     pub summary: Summary,
+    /// What the image was when the sandbox was made; the `host` image has none.
+    pub image_digest: Option<String>,
     pub workdir: String,
+    pub storage: Storage,
+    pub mounts: Vec<MountInput>,
     #[schemars(with = "serde_json::Value")]
     pub spec: Spec,
     pub limits: Limits,
@@ -85,6 +91,9 @@ fn view(record: Record, inner: Option<(Vec<ExecView>, GuestView)>) -> Output {
     Output {
         summary: (&record).into(),
         workdir: record.workdir().to_owned(),
+        image_digest: record.image.and_then(|image| image.digest),
+        storage: record.spec.storage,
+        mounts: record.spec.mounts.iter().cloned().map(Into::into).collect(),
         limits: record.spec.limits.clone(),
         profile: record.profile,
         holders: record.lease.holders().to_vec(),

@@ -1,5 +1,6 @@
 //! `sandbox_open`: returns the sandbox of a session, making it if there is none.
 
+use coracle_core::mount::MountInput;
 use coracle_core::spec::SpecInput;
 use coracle_core::{Epoch, Result, RunId, SandboxId, SessionKey, Spec, State};
 use schemars::JsonSchema;
@@ -24,7 +25,10 @@ pub struct Input {
 pub struct Output {
     pub sandbox_id: SandboxId,
     pub image: String,
+    /// What the image was when the sandbox was made, whatever its name leads to now; the `host` image has none.
+    pub image_digest: Option<String>,
     pub workdir: String,
+    pub mounts: Vec<MountInput>,
     /// False if it was there already.
     pub created: bool,
     pub owner: Option<RunId>,
@@ -46,6 +50,8 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
             .map(|wall| format!("{}: {}", wall.name, wall.how))
             .collect(),
         workdir: record.workdir().to_owned(),
+        image_digest: record.image.and_then(|image| image.digest),
+        mounts: record.spec.mounts.into_iter().map(Into::into).collect(),
         sandbox_id: record.id,
         image: record.spec.image,
         created: session.created,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use coracle_core::image::HOST;
 use coracle_core::spec::{Runtime, SpecInput, check_path};
 use coracle_core::{Error, Record, Result, Spec};
 use schemars::JsonSchema;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::exec;
 use super::fs_write::MODE;
-use crate::exec::{Captured, ExecRequest, Secrets, Stdin, checked_grace, checked_timeout};
+use crate::exec::{Captured, ExecRequest, Secrets, Stdin, check_argv, checked_grace, checked_timeout, image};
 use crate::files::{self, NewFile};
 use crate::gate::Inside;
 use crate::{Caller, Engine, text};
@@ -24,7 +25,7 @@ pub struct Input {
     /// Arguments of `code`.
     #[serde(default)]
     pub args: Vec<String>,
-    /// A program and its arguments, instead of `code`.
+    /// A program and its arguments, instead of `code`. Without either the image's own command is run.
     #[serde(default)]
     pub cmd: Option<Vec<String>>,
     /// Files to write before it starts: path and contents.
@@ -43,8 +44,10 @@ pub struct Input {
     pub stdin: Option<String>,
     #[serde(default)]
     pub stdin_b64: Option<String>,
+    /// Where it starts; `code` starts in the workspace if absent, everything else in the sandbox's workdir.
     #[serde(default)]
     pub cwd: Option<String>,
+    /// A user of the sandbox, by name or number; the image's if absent.
     #[serde(default)]
     pub user: Option<String>,
     /// Environment variables that are kept and shown nowhere.
@@ -59,7 +62,7 @@ pub struct Input {
 pub struct Output {
     /// It exited with 0.
     pub ok: bool,
-    /// Null where `cmd` was given.
+    /// Null where no `code` was given.
     pub runtime: Option<Runtime>,
     /// Why it did not exit by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,16 +75,16 @@ pub struct Output {
 struct Plan {
     runtime: Option<Runtime>,
     files: Vec<(NewFile, Vec<u8>)>,
+    /// Without a command where the image's own is to be run; which one that is shows when it is here.
     request: ExecRequest,
 }
 
 pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output> {
     let spec = Spec::resolve(std::mem::take(&mut input.spec).for_one_command(), engine.policy())?;
-    let plan = plan(engine, &spec, input)?;
-    plan.request.checked(&spec, engine.policy())?;
+    let mut plan = plan(engine, &spec, input)?;
 
     let record = engine.open_session(caller, None, &spec)?.record;
-    let captured = work(engine, &record, &plan);
+    let captured = work(engine, &record, &mut plan);
     let removed = engine.teardown(&record.id, &|_| Ok(()));
     // What the command did is worth more than a complaint about cleaning up, which `gc` will repeat.
     match (captured, removed) {
@@ -91,7 +94,10 @@ pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output
     }
 }
 
-fn work(engine: &Engine, record: &Record, plan: &Plan) -> Result<Captured> {
+fn work(engine: &Engine, record: &Record, plan: &mut Plan) -> Result<Captured> {
+    if plan.request.argv.is_empty() {
+        plan.request.argv = image::command(record)?;
+    }
     let guest = engine.reach(record, record.lease.epoch())?;
     let mut inside = Inside { record: record.clone(), guest };
     for (file, contents) in &plan.files {
@@ -102,35 +108,42 @@ fn work(engine: &Engine, record: &Record, plan: &Plan) -> Result<Captured> {
 
 fn plan(engine: &Engine, spec: &Spec, input: Input) -> Result<Plan> {
     let mut files = all_files(input.files, input.files_b64)?;
-    let (runtime, cmd) = match (input.cmd, input.code) {
+    let mut request = ExecRequest {
+        cwd: input.cwd,
+        secrets: input.secrets,
+        user: input.user,
+        timeout: checked_timeout(input.timeout_seconds, input.timeout_ms, engine.policy())?,
+        grace: checked_grace(input.grace_ms)?,
+        stdin: text::decode("stdin", input.stdin, input.stdin_b64)?.map_or(Stdin::Empty, Stdin::Bytes),
+        ..ExecRequest::default()
+    };
+    let bytes = |words: Vec<String>| words.into_iter().map(String::into_bytes).collect();
+    let runtime = match (input.cmd, input.code) {
         (Some(_), Some(_)) => return Err(Error::invalid("cmd", "and `code` exclude each other")),
-        (None, None) => return Err(Error::invalid("code", "is missing, and so is `cmd`")),
-        (Some(_), None) if !input.args.is_empty() => return Err(Error::invalid("args", "belong into `cmd`")),
-        (Some(cmd), None) => (None, cmd),
+        (_, None) if !input.args.is_empty() => return Err(Error::invalid("args", "belong into `cmd`")),
+        (None, None) if spec.runtime.is_some() || spec.image == HOST => {
+            return Err(Error::invalid("code", "is missing, and so is `cmd`"));
+        }
+        (None, None) => None,
+        (Some(cmd), None) => {
+            request.argv = bytes(cmd);
+            check_argv(&request.argv)?;
+            None
+        }
         (None, Some(code)) => {
             let runtime = spec.runtime.unwrap_or(Runtime::Python);
-            let (interpreter, script) = runtime.interpreter();
+            request.cwd = request.cwd.or_else(|| spec.workdir.clone());
+            let script = request.run_text(runtime, bytes(input.args));
+            check_argv(&request.argv)?;
             if files.insert(script.to_owned(), code.into_bytes()).is_some() {
                 return Err(Error::invalid("files", format!("holds `{script}`, which is where `code` goes")));
             }
-            let cmd = [interpreter, script].map(String::from).into_iter().chain(input.args).collect();
-            (Some(runtime), cmd)
+            Some(runtime)
         }
     };
-    Ok(Plan {
-        runtime,
-        files: files.into_iter().map(|(path, contents)| (new_file(path), contents)).collect(),
-        request: ExecRequest {
-            argv: cmd.into_iter().map(String::into_bytes).collect(),
-            cwd: input.cwd,
-            secrets: input.secrets,
-            user: input.user,
-            timeout: checked_timeout(input.timeout_seconds, input.timeout_ms, engine.policy())?,
-            grace: checked_grace(input.grace_ms)?,
-            stdin: text::decode("stdin", input.stdin, input.stdin_b64)?.map_or(Stdin::Empty, Stdin::Bytes),
-            ..ExecRequest::default()
-        },
-    })
+    request.check(engine.policy())?;
+    let files = files.into_iter().map(|(path, contents)| (new_file(path), contents)).collect();
+    Ok(Plan { runtime, files, request })
 }
 
 fn all_files(

@@ -1,0 +1,130 @@
+//! What keeps the processes of a sandbox together, so that all of them are found and ended: cgroups, or without root
+//! the first process alone, whose end is the end of all in its pid namespace.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use coracle_sys::cgroup::{Group, Values};
+use coracle_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
+use coracle_sys::rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// The cage of one sandbox. Making the value makes nothing on the machine.
+#[derive(Debug)]
+pub enum Cage<'a> {
+    Groups(Group<'a>),
+    Process(First),
+}
+
+impl Cage<'_> {
+    /// Makes what must be there before the first process.
+    pub fn make(&self, values: &Values, owner: u32) -> io::Result<()> {
+        match self {
+            Self::Groups(group) => group.create(values, owner),
+            Self::Process(_) => Ok(()),
+        }
+    }
+
+    /// Writes down the first process, before it is let go on.
+    pub fn note(&self, pid: i32) -> io::Result<()> {
+        match self {
+            Self::Groups(_) => Ok(()),
+            Self::Process(first) => first.note(pid),
+        }
+    }
+
+    pub fn group(&self) -> Option<&Group<'_>> {
+        match self {
+            Self::Groups(group) => Some(group),
+            Self::Process(_) => None,
+        }
+    }
+
+    /// Kills every process and waits until they are gone.
+    pub fn kill(&self, patience: Duration) -> io::Result<()> {
+        match self {
+            Self::Groups(group) => group.kill(patience),
+            Self::Process(first) => first.kill(patience),
+        }
+    }
+
+    /// Removes what was made. What is in the sandbox's directory goes with that.
+    pub fn remove(&self) -> io::Result<()> {
+        match self {
+            Self::Groups(group) => group.remove(),
+            Self::Process(_) => Ok(()),
+        }
+    }
+
+    pub fn is_populated(&self) -> io::Result<bool> {
+        match self {
+            Self::Groups(group) => group.is_populated(),
+            Self::Process(first) => Ok(first.find()?.is_some()),
+        }
+    }
+
+    /// Tells whether there is a cgroup.
+    pub fn has_groups(&self) -> bool {
+        self.group().is_some_and(|group| group.count() > 0)
+    }
+}
+
+/// The first process of a sandbox, written down in its directory with when it started: numbers are used again.
+#[derive(Debug)]
+pub struct First {
+    path: PathBuf,
+}
+
+impl First {
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    fn note(&self, pid: i32) -> io::Result<()> {
+        let started = started(pid).ok_or(io::ErrorKind::NotFound)?;
+        fs::write(&self.path, format!("{pid} {started}"))
+    }
+
+    /// Returns a descriptor of the process, if it is still the one that was written down.
+    fn find(&self) -> io::Result<Option<std::os::fd::OwnedFd>> {
+        let text = match fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text?,
+        };
+        let Some((pid, since)) = text.split_once(' ') else { return Ok(None) };
+        let Ok(pid) = pid.parse::<i32>() else { return Ok(None) };
+        let Some(handle) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
+            return Ok(None);
+        };
+        // Looked at after the opening: if it matches now, the descriptor is of that very process.
+        Ok((started(pid).as_deref() == Some(since)).then_some(handle))
+    }
+
+    fn kill(&self, patience: Duration) -> io::Result<()> {
+        let Some(handle) = self.find()? else { return Ok(()) };
+        let _ = pidfd_send_signal(&handle, Signal::KILL);
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+            // Readable when it has ended, which it does after every other process of its namespace.
+            match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&left)) {
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(_) => return Ok(()),
+                Err(coracle_sys::rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Returns when a process started, in ticks since the machine did; nothing if it has ended.
+fn started(pid: i32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything; what follows does not.
+    let mut fields = text.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?;
+    let started = fields.nth(18)?;
+    (!matches!(state, "Z" | "X")).then(|| started.to_owned())
+}

@@ -1,0 +1,73 @@
+//! The directories a caller brings into a sandbox, found and checked before anything is made.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use coracle_core::mount::{Access, Mount, Source};
+use coracle_core::{Error, Kind, Result, Spec, VolumeName};
+
+use crate::native::disk::Size;
+use crate::native::volumes::{self, Volume};
+use crate::native::Native;
+
+/// A directory that is there.
+#[derive(Debug)]
+pub struct Brought {
+    pub path: PathBuf,
+    /// The file with the filesystem it is in, if that is its own.
+    pub disk: Option<PathBuf>,
+    pub access: Access,
+    /// Keeps a volume from being removed until the sandbox's note of it is written.
+    _volume: Option<Volume>,
+}
+
+/// Finds all of them.
+pub fn all(native: &Native, spec: &Spec) -> Result<Vec<Brought>> {
+    spec.mounts.iter().map(|mount| one(native, spec, mount)).collect()
+}
+
+/// Returns the volumes among them.
+pub fn volumes(spec: &Spec) -> Vec<VolumeName> {
+    let volume = |mount: &Mount| match &mount.source {
+        Source::Volume(name) => Some(name.clone()),
+        Source::Directory(_) => None,
+    };
+    spec.mounts.iter().filter_map(volume).collect()
+}
+
+fn one(native: &Native, spec: &Spec, mount: &Mount) -> Result<Brought> {
+    let access = mount.access;
+    match &mount.source {
+        Source::Directory(path) => {
+            let path = directory(native, Path::new(path))?;
+            Ok(Brought { path, disk: None, access, _volume: None })
+        }
+        Source::Volume(name) => {
+            let volume = volumes::ensure(native, name, size(spec))
+                .map_err(|error| Error::internal(format!("could not open volume `{name}`"), error))?;
+            Ok(Brought { path: volume.data(), disk: volume.disk(), access, _volume: Some(volume) })
+        }
+    }
+}
+
+/// A new volume holds what the sandbox it is made for may write.
+fn size(spec: &Spec) -> Option<Size> {
+    Some(Size { megabytes: spec.limits.workspace_mb?, inodes: spec.limits.inodes? })
+}
+
+/// Finds a directory of the machine. One that holds our own state, or is in it, would hand that to the sandbox.
+fn directory(native: &Native, path: &Path) -> Result<PathBuf> {
+    let refuse = |problem: &str| {
+        Error::new(Kind::Invalid, format!("could not mount `{}`: {problem}", path.display())).detail("field", "mounts.source")
+    };
+    let found = fs::canonicalize(path)
+        .map_err(|error| refuse("it cannot be found").caused_by(error).hint("the path is one of this machine"))?;
+    if !found.is_dir() {
+        return Err(refuse("it is not a directory"));
+    }
+    let home = fs::canonicalize(&native.setting.home).unwrap_or_else(|_| native.setting.home.clone());
+    if home.starts_with(&found) || found.starts_with(&home) {
+        return Err(refuse("coracle keeps its own state there"));
+    }
+    Ok(found)
+}

@@ -1,0 +1,175 @@
+//! A filesystem of a fixed size in a sparse file: what is written to it is bounded by the kernel, and removing the
+//! file removes a million files at once.
+//!
+//! Making one takes 20 ms, so each size is made once and copied: what is in it are a few hundred KiB of structures.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use coracle_sys::mount;
+use coracle_sys::{block, rustix};
+
+/// Where distributions have it; the search path of a service often has not.
+const FORMATTERS: [&str; 2] = ["/usr/sbin/mke2fs", "/sbin/mke2fs"];
+/// Structures beside the files: a little, and the table of files.
+const SLACK: u64 = 4 << 20;
+const INODE: u64 = 256;
+/// More files than blocks could never be made.
+const BLOCK: u64 = 4096;
+/// Sizes are callers' to choose; patterns of more than this many are not kept.
+const PATTERNS_MAX: usize = 16;
+
+/// What a filesystem is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Gone with its sandbox: nothing in it need survive a power cut.
+    Scratch,
+    /// Outlives sandboxes and reboots.
+    Volume,
+}
+
+/// How much a filesystem holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    pub megabytes: u64,
+    pub inodes: u64,
+}
+
+impl Size {
+    fn inodes(self) -> u64 {
+        self.inodes.min((self.megabytes << 20) / BLOCK).max(16)
+    }
+
+    fn bytes(self) -> u64 {
+        (self.megabytes << 20) + self.inodes() * INODE + SLACK
+    }
+}
+
+/// A filesystem that is mounted, attached nowhere yet.
+#[derive(Debug)]
+pub struct Mounted {
+    pub tree: OwnedFd,
+    pub device: PathBuf,
+}
+
+/// Returns why disks cannot be made here, if they cannot.
+pub fn missing() -> Option<&'static str> {
+    match (block::is_available(), formatter()) {
+        (false, _) => Some("there are no loop devices"),
+        (true, None) => Some("`mke2fs` is not installed"),
+        (true, Some(_)) => None,
+    }
+}
+
+/// Makes a filesystem in a new file at `path`. Patterns are kept in `patterns`.
+pub fn make(patterns: &Path, path: &Path, size: Size, purpose: Purpose) -> io::Result<()> {
+    let pattern = pattern(patterns, size, purpose)?;
+    let (from, to) = (File::open(pattern)?, File::options().write(true).create_new(true).open(path)?);
+    to.set_len(size.bytes())?;
+    copy_data(&from, &to)
+}
+
+/// Mounts the filesystem in the file, detached, shown with the ids of `namespace`.
+pub fn mount(path: &Path, purpose: Purpose, namespace: Option<BorrowedFd<'_>>) -> io::Result<Mounted> {
+    let file = File::options().read(true).write(true).open(path)?;
+    // A filesystem that is mounted already must be mounted from the same device again, or it would be torn apart.
+    let found = if purpose == Purpose::Volume { block::find(&fs::canonicalize(path)?)? } else { None };
+    let device = match found {
+        Some(device) => device,
+        None => block::attach(file.as_fd())?,
+    };
+    let source = device.path.to_string_lossy();
+    let mut options = vec![("source", Some(&*source)), ("discard", None), ("noinit_itable", None)];
+    if purpose == Purpose::Scratch {
+        // Waiting for the machine's disk would keep a promise nobody made.
+        options.push(("nobarrier", None));
+    }
+    let mounted = mount::make("ext4", &options, mount::plain())?;
+    mount::set(mounted.as_fd(), mount::plain(), namespace)?;
+    Ok(Mounted { tree: mounted, device: device.path.clone() })
+}
+
+/// Ends the filesystem in the file, if it is mounted, without writing what it still holds in memory: half a gigabyte of
+/// that takes a second, and the file is about to go. `device` is what [`mount`] returned.
+pub fn abandon(path: &Path, device: &Path) -> io::Result<()> {
+    let path = fs::canonicalize(path)?;
+    // The device is held, so that it cannot become another's between the look and the end.
+    let _held = File::options().read(true).write(true).open(device)?;
+    if !block::is_made_of(device, &path) {
+        return Ok(());
+    }
+    let source = device.to_string_lossy();
+    let mounted = mount::make("ext4", &[("source", Some(&*source))], mount::plain())?;
+    block::shut_down(mounted.as_fd())
+}
+
+/// Returns the file a filesystem of this size is copied from, making it if it is not there.
+fn pattern(patterns: &Path, size: Size, purpose: Purpose) -> io::Result<PathBuf> {
+    let finished = patterns.join(format!("{purpose:?}-{}-{}", size.megabytes, size.inodes()).to_lowercase());
+    if finished.exists() {
+        return Ok(finished);
+    }
+    super::home::private(patterns)?;
+    let entries: Vec<_> = fs::read_dir(patterns)?.flatten().map(|entry| entry.path()).collect();
+    if entries.len() >= PATTERNS_MAX {
+        entries.iter().for_each(|old| drop(fs::remove_file(old)));
+    }
+    // Of this thread alone; one of that name is of an earlier process with the same number.
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let draft = patterns.join(format!(".draft-{}-{serial}", std::process::id()));
+    let _ = fs::remove_file(&draft);
+    File::create_new(&draft)?.set_len(size.bytes())?;
+    format(&draft, size, purpose)?;
+    fs::rename(&draft, &finished)?;
+    Ok(finished)
+}
+
+fn format(file: &Path, size: Size, purpose: Purpose) -> io::Result<()> {
+    let formatter = formatter().ok_or_else(|| io::Error::other("`mke2fs` is not installed"))?;
+    let features = match purpose {
+        Purpose::Scratch => "^has_journal,^resize_inode",
+        Purpose::Volume => "has_journal,^resize_inode",
+    };
+    let output = Command::new(formatter)
+        .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0", "-I", "256", "-O", features])
+        .args(["-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0"])
+        .args(["-N", &size.inodes().to_string()])
+        .arg(file)
+        .env_clear()
+        .stdin(Stdio::null())
+        .output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("mke2fs: {}", String::from_utf8_lossy(&output.stderr).trim()))),
+    }
+}
+
+fn formatter() -> Option<&'static str> {
+    FORMATTERS.into_iter().find(|path| Path::new(path).exists())
+}
+
+/// Copies what is not a hole.
+fn copy_data(from: &File, to: &File) -> io::Result<()> {
+    use rustix::fs::{SeekFrom, copy_file_range, seek};
+    let mut position = 0;
+    loop {
+        let start = match seek(from, SeekFrom::Data(position)) {
+            Err(rustix::io::Errno::NXIO) => return Ok(()),
+            start => start?,
+        };
+        let end = seek(from, SeekFrom::Hole(start))?;
+        let (mut source, mut target) = (start, start);
+        while source < end {
+            let length = usize::try_from(end - source).unwrap_or(usize::MAX);
+            if copy_file_range(from, Some(&mut source), to, Some(&mut target), length)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        position = end;
+    }
+}

@@ -1,0 +1,103 @@
+//! What a sandbox's root is made of: the machine's own programs, or the layers of an image.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::PathBuf;
+
+use coracle_core::image::{self, Images, Progress, Reference, Removed, Stored};
+use coracle_core::{Error, Kind, Result, Spec};
+use coracle_images::{Hold, host};
+
+use super::Native;
+
+/// The root of one sandbox.
+#[derive(Debug)]
+pub struct Root {
+    /// The topmost layer first.
+    pub layers: Vec<PathBuf>,
+    /// Directories that are the machine's own, by their name at the top.
+    pub shared: Vec<&'static str>,
+    pub config: image::Config,
+    pub env: Vec<(String, String)>,
+    /// Keeps the layers there until the sandbox's own note of them is.
+    _hold: Option<Hold>,
+}
+
+impl Native {
+    /// Brings the image the spec names, if it is not here.
+    pub(super) fn prepare_image(&self, spec: &Spec, progress: &dyn Progress) -> Result<()> {
+        let Some(reference) = reference(spec)? else { return self.host().map(drop) };
+        match self.images.find(&reference)? {
+            Some(_) => Ok(()),
+            None => self.images.pull(&reference, progress).map(drop),
+        }
+    }
+
+    /// Returns the root the spec asks for.
+    pub(super) fn root(&self, spec: &Spec) -> Result<Root> {
+        let Some(reference) = reference(spec)? else { return self.host() };
+        let hold = self.images.hold()?;
+        let found = self.images.find(&reference)?.ok_or_else(|| {
+            Error::new(Kind::ImageNotFound, format!("image `{reference}` is not here"))
+                .hint(format!("bring it with `coracle image pull {reference}`"))
+        })?;
+        let mut config = found.config;
+        config.digest = Some(found.digest);
+        if !self.privilege.is_root() {
+            // There is one user, and it is root inside.
+            config.user = None;
+        }
+        config.workdir = config.workdir.filter(|workdir| workdir.starts_with('/') && workdir != "/");
+        Ok(Root {
+            layers: found.layers.into_iter().rev().collect(),
+            shared: Vec::new(),
+            config,
+            env: found.env,
+            _hold: Some(hold),
+        })
+    }
+
+    fn host(&self) -> Result<Root> {
+        let host = host::prepare(&self.home.images)
+            .map_err(|error| Error::internal("could not prepare the `host` image", error))?;
+        Ok(Root {
+            layers: vec![host.skeleton],
+            shared: host.shared,
+            config: image::Config::default(),
+            env: Vec::new(),
+            _hold: None,
+        })
+    }
+
+    /// Returns the digests of images that sandboxes are made from.
+    fn used_images(&self) -> Result<BTreeSet<String>> {
+        let uses = self.home.uses().map_err(|error| Error::internal("could not see which images are used", error))?;
+        Ok(uses.into_values().filter_map(|uses| uses.image).collect())
+    }
+}
+
+fn reference(spec: &Spec) -> Result<Option<Reference>> {
+    if spec.image == image::HOST { Ok(None) } else { spec.image.parse().map(Some) }
+}
+
+impl Images for Native {
+    fn pull(&self, reference: &Reference, progress: &dyn Progress) -> Result<Stored> {
+        self.images.pull(reference, progress)
+    }
+
+    fn load(&self, archive: File, progress: &dyn Progress) -> Result<Vec<Stored>> {
+        self.images.load(archive, progress)
+    }
+
+    fn list(&self) -> Result<Vec<Stored>> {
+        self.images.list()
+    }
+
+    fn remove(&self, name: &str) -> Result<Removed> {
+        self.images.remove(name, &|| self.used_images())
+    }
+
+    fn collect(&self) -> Result<Removed> {
+        self.images.collect(&|| self.used_images())
+    }
+}

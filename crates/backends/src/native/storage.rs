@@ -1,0 +1,89 @@
+//! Where the files a sandbox writes are kept, and what bounds them.
+
+use coracle_core::Spec;
+use coracle_core::backend::Wall;
+use coracle_core::limits::Limit;
+use coracle_core::spec;
+
+use super::disk::{self, Size};
+use super::privilege::Privilege;
+
+/// The mechanism for one sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Storage {
+    /// A filesystem of its own in a file of the home.
+    Disk(Size),
+    /// A filesystem in memory, counted as the sandbox's.
+    Memory(Size),
+    /// A directory of the home, which nothing bounds.
+    Directory,
+}
+
+/// Files in memory without a bound on memory get this many megabytes.
+const MEMORY_DEFAULT: u64 = 1024;
+const INODES_DEFAULT: u64 = 1_000_000;
+
+impl Storage {
+    /// Chooses by what the spec says and what there is here: a bound that was asked for is kept in memory rather than
+    /// not at all.
+    pub fn choose(spec: &Spec, privilege: Privilege) -> Self {
+        let limits = &spec.limits;
+        let inodes = limits.inodes.unwrap_or(INODES_DEFAULT);
+        match (spec.storage, limits.workspace_mb) {
+            (spec::Storage::Memory, megabytes) => {
+                Self::Memory(Size { megabytes: megabytes.unwrap_or(MEMORY_DEFAULT), inodes })
+            }
+            (spec::Storage::Disk, None) => Self::Directory,
+            (spec::Storage::Disk, Some(megabytes)) => match why_no_disk(privilege) {
+                None => Self::Disk(Size { megabytes, inodes }),
+                Some(_) if limits.required.contains(&Limit::Disk) && fits_memory(spec, megabytes) => {
+                    Self::Memory(Size { megabytes, inodes })
+                }
+                Some(_) => Self::Directory,
+            },
+        }
+    }
+
+    pub fn is_bounded(self) -> bool {
+        self != Self::Directory
+    }
+
+    /// Says what bounds the files, for people.
+    pub fn wall(self, spec: &Spec, privilege: Privilege) -> Wall {
+        let size = |size: Size, place: &str| format!("{place}: {} MB, {} files", size.megabytes, size.inodes);
+        let (how, hint) = match self {
+            Self::Disk(bounds) => (size(bounds, "a filesystem of its own in a file"), None),
+            Self::Memory(bounds) => (size(bounds, "a filesystem in memory"), None),
+            Self::Directory if spec.limits.workspace_mb.is_none() => ("the caller asked for no limits".into(), None),
+            Self::Directory => unbounded(privilege),
+        };
+        Wall { name: "disk".to_owned(), enforced: self.is_bounded(), how, hint }
+    }
+}
+
+/// Says what of this would be enforced here, for people.
+pub fn probe(privilege: Privilege) -> Wall {
+    let (enforced, (how, hint)) = match why_no_disk(privilege) {
+        None => (true, ("a filesystem of its own in a file, or in memory".to_owned(), None)),
+        Some(_) => (false, unbounded(privilege)),
+    };
+    Wall { name: "disk".to_owned(), enforced, how, hint }
+}
+
+fn unbounded(privilege: Privilege) -> (String, Option<String>) {
+    let why = why_no_disk(privilege).unwrap_or("nobody asked for it");
+    let hint = "with `storage: memory` files are bounded everywhere";
+    (format!("a directory nothing bounds: {why}"), Some(hint.to_owned()))
+}
+
+/// Returns why there are no disks here, if there are none.
+fn why_no_disk(privilege: Privilege) -> Option<&'static str> {
+    match privilege {
+        Privilege::Root => disk::missing(),
+        Privilege::Rootless { .. } => Some("only root may mount disks"),
+    }
+}
+
+fn fits_memory(spec: &Spec, megabytes: u64) -> bool {
+    spec.limits.memory_mb.is_none_or(|memory| megabytes <= memory)
+}

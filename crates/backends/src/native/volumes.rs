@@ -1,0 +1,173 @@
+//! Volumes: directories that outlive sandboxes. As root each is a filesystem of a fixed size in a file; without, a
+//! plain directory.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use coracle_core::volume::{Kept, Volumes};
+use coracle_core::{Error, Kind, Result, SandboxId, Timestamp, VolumeName};
+use coracle_sys::rustix::fs::{FlockOperation, flock};
+use coracle_sys::tree;
+
+use super::disk::{self, Purpose, Size};
+use super::{Native, home};
+
+const DISK: &str = "disk";
+const DATA: &str = "data";
+const LOCK: &str = "lock";
+
+/// One volume that is there.
+#[derive(Debug)]
+pub struct Volume {
+    directory: PathBuf,
+    /// Keeps it from being removed until the sandbox's own note of it is written.
+    _hold: File,
+}
+
+impl Volume {
+    /// Returns the file its filesystem is in, if it has one of its own.
+    pub fn disk(&self) -> Option<PathBuf> {
+        Some(self.directory.join(DISK)).filter(|disk| disk.exists())
+    }
+
+    /// Returns its directory, where it has no filesystem of its own.
+    pub fn data(&self) -> PathBuf {
+        self.directory.join(DATA)
+    }
+}
+
+/// Finds a volume or makes it, and keeps it from being removed while the result lives.
+pub fn ensure(native: &Native, name: &VolumeName, size: Option<Size>) -> io::Result<Volume> {
+    home::private(&native.home.volumes)?;
+    let directory = native.home.volumes.join(name.as_str());
+    let lock = lock(&directory)?;
+    if !directory.join(DISK).exists() && !directory.join(DATA).exists() {
+        make(native, &directory, size)?;
+    }
+    Ok(Volume { directory, _hold: lock })
+}
+
+/// Makes what is in it under another name first: it appears whole or not at all.
+fn make(native: &Native, directory: &Path, size: Option<Size>) -> io::Result<()> {
+    let draft = directory.join("draft");
+    remove_entry(directory, "draft")?;
+    match size.filter(|_| native.privilege.is_root() && disk::missing().is_none()) {
+        Some(size) => {
+            disk::make(&native.home.disks, &draft, size, Purpose::Volume)?;
+            clear(&draft)?;
+            fs::rename(draft, directory.join(DISK))
+        }
+        None => {
+            fs::create_dir(&draft)?;
+            make_open(&draft)?;
+            fs::rename(draft, directory.join(DATA))
+        }
+    }
+}
+
+/// Empties a new filesystem of what its makers put there for those who repair it.
+fn clear(disk: &Path) -> io::Result<()> {
+    use coracle_sys::rustix::fs::{AtFlags, unlinkat};
+    let mounted = disk::mount(disk, Purpose::Volume, None)?;
+    Ok(unlinkat(&mounted.tree, "lost+found", AtFlags::REMOVEDIR)?)
+}
+
+fn make_open(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
+/// Keeps others from making, removing or beginning to use a volume. Whoever removes one removes its lock with it, so
+/// what was locked must still be there.
+fn lock(directory: &Path) -> io::Result<File> {
+    loop {
+        home::private(directory)?;
+        let path = directory.join(LOCK);
+        let lock = match File::options().create(true).truncate(false).write(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            lock => lock?,
+        };
+        flock(&lock, FlockOperation::LockExclusive)?;
+        let number = lock.metadata()?.ino();
+        if fs::metadata(&path).is_ok_and(|found| found.ino() == number) {
+            return Ok(lock);
+        }
+    }
+}
+
+impl Volumes for Native {
+    fn list(&self) -> Result<Vec<Kept>> {
+        let failed = |error| Error::internal("could not list the volumes", error);
+        let entries = match fs::read_dir(&self.home.volumes) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut kept = Vec::new();
+        for name in names {
+            kept.extend(describe(self, name).map_err(failed)?);
+        }
+        kept.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(kept)
+    }
+
+    fn remove(&self, name: &VolumeName) -> Result<()> {
+        let failed = |error| Error::internal(format!("could not remove volume `{name}`"), error);
+        let directory = self.home.volumes.join(name.as_str());
+        let unknown = || {
+            Error::new(Kind::NotFound, format!("there is no volume `{name}`"))
+                .hint("`coracle volume list` shows those there are")
+        };
+        if !directory.is_dir() {
+            return Err(unknown());
+        }
+        let _lock = lock(&directory).map_err(failed)?;
+        let users = users(self, name).map_err(failed)?;
+        if let Some(user) = users.first() {
+            return Err(Error::new(Kind::Conflict, format!("volume `{name}` is used by sandbox `{user}`"))
+                .detail("used_by", users.iter().map(SandboxId::as_str).collect::<Vec<_>>())
+                .hint("close it first"));
+        }
+        [DISK, DATA, "draft"].into_iter().try_for_each(|entry| remove_entry(&directory, entry)).map_err(failed)?;
+        let parent = File::open(&self.home.volumes).map_err(failed)?;
+        let entry = std::ffi::CString::new(name.as_str()).map_err(|error| failed(io::Error::other(error)))?;
+        tree::remove(parent.as_fd(), &entry).map_err(failed)
+    }
+}
+
+fn describe(native: &Native, name: VolumeName) -> io::Result<Option<Kept>> {
+    let directory = native.home.volumes.join(name.as_str());
+    let disk = fs::metadata(directory.join(DISK)).ok();
+    let Some(found) = disk.clone().or_else(|| fs::metadata(directory.join(DATA)).ok()) else { return Ok(None) };
+    let created = found.created().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    Ok(Some(Kept {
+        used_by: users(native, &name)?,
+        name,
+        size_bytes: disk.as_ref().map_or_else(|| used(&directory.join(DATA)), |disk| disk.blocks() * 512),
+        limit_mb: disk.map(|disk| disk.len() >> 20),
+        created_at: Timestamp::from_millis(created.map_or(0, |time| time.as_millis() as u64)),
+    }))
+}
+
+/// Returns what a directory takes. It was written by agents, but no link is followed, and a count is all that comes out.
+fn used(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))
+        .map(|(path, found)| if found.is_dir() { used(&path) } else { found.blocks() * 512 })
+        .sum()
+}
+
+fn users(native: &Native, name: &VolumeName) -> io::Result<Vec<SandboxId>> {
+    let uses = native.home.uses()?;
+    Ok(uses.into_iter().filter(|(_, uses)| uses.volumes.contains(name)).map(|(sandbox, _)| sandbox).collect())
+}
+
+fn remove_entry(directory: &Path, name: &str) -> io::Result<()> {
+    let parent = File::open(directory)?;
+    let name = std::ffi::CString::new(name).map_err(io::Error::other)?;
+    tree::remove(parent.as_fd(), &name)
+}

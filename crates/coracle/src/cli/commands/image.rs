@@ -1,0 +1,40 @@
+//! `coracle image`: images that are here. What is needed is brought by itself; these are for doing it beforehand.
+
+use clap::Subcommand;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stop::Stop;
+
+mod list;
+mod load;
+mod pull;
+mod remove;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// What can be done about images.
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Bring an image from its registry and print it by digest
+    Pull(pull::Args),
+    /// Bring the images in an archive of `docker save` or an OCI layout, and print their names
+    Load(load::Args),
+    /// List the images that are here
+    List(list::Args),
+    /// Forget an image and remove what nothing else uses of it
+    Remove(remove::Args),
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    match args.verb {
+        Verb::Pull(args) => pull::carry_out(context, args),
+        Verb::Load(args) => load::carry_out(context, args),
+        Verb::List(args) => list::carry_out(context, args),
+        Verb::Remove(args) => remove::carry_out(context, args),
+    }
+}

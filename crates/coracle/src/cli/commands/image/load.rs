@@ -1,0 +1,63 @@
+//! `coracle image load`: brings the images in an archive.
+
+use std::fs::File;
+use std::io::{self, Seek};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use coracle::{Error, Kind, Result};
+use coracle_engine::ops::image::load;
+use rustix::fs::OFlags;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stop::Stop;
+use crate::cli::{printable, stderr, stdout};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The archive; `-` reads it from standard input
+    #[arg(value_name = "FILE")]
+    archive: PathBuf,
+    /// Bring them to this backend
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let engine = context.engine()?;
+    let archive = open(&args.archive, &context.config()?.home).map_err(|error| {
+        Error::new(Kind::Invalid, format!("could not read archive `{}`", args.archive.display()))
+            .caused_by(error)
+    })?;
+    let loaded = load::from_file(&engine, args.backend.as_deref(), archive)?;
+    match context.json {
+        true => stdout::json(&loaded)?,
+        false => {
+            let names = loaded.images.iter().map(|stored| printable::line(&stored.reference) + "\n");
+            stdout::bytes(names.collect::<String>().as_bytes())?;
+            if loaded.images.is_empty() {
+                stderr::note("no image in the archive has a name, so none was kept");
+            }
+        }
+    }
+    Ok(Exit::SUCCESS)
+}
+
+/// Opens the archive. One that comes through a pipe is written down first: archives are read back and forth.
+fn open(path: &Path, home: &Path) -> io::Result<File> {
+    let mut archive = match path == Path::new("-") {
+        true => File::from(io::stdin().as_fd().try_clone_to_owned()?),
+        false => File::open(path)?,
+    };
+    if archive.metadata()?.is_file() {
+        return Ok(archive);
+    }
+    // Without a name: it goes with us, however we end.
+    let nameless = OFlags::TMPFILE.bits().cast_signed();
+    let mut copy = File::options().read(true).write(true).custom_flags(nameless).mode(0o600).open(home)?;
+    io::copy(&mut archive, &mut copy)?;
+    copy.rewind()?;
+    Ok(copy)
+}

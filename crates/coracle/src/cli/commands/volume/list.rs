@@ -1,0 +1,42 @@
+//! `coracle volume list`: the volumes that are here, by name, and who uses them.
+
+use coracle_core::SandboxId;
+use coracle_core::bytes::Bytes;
+use coracle_engine::ops::volume::list;
+
+use crate::cli::commands::ps::age;
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stdout;
+use crate::cli::stop::Stop;
+use crate::cli::table::Columns;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// List those of this backend
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let input = list::Input { backend: args.backend };
+    let listed = list::call(&context.engine()?, &context.caller()?, input)?;
+    if context.json {
+        stdout::json(&listed)?;
+        return Ok(Exit::SUCCESS);
+    }
+    let now = context.now();
+    let mut table = Columns::new(["VOLUME", "SIZE", "AT MOST", "AGE", "USED BY"]);
+    for volume in listed.volumes {
+        let users: Vec<_> = volume.used_by.iter().map(SandboxId::as_str).collect();
+        table.row([
+            volume.name.to_string(),
+            Bytes(volume.size_bytes).to_string(),
+            volume.limit_mb.map_or_else(|| "-".to_owned(), |limit| Bytes(limit << 20).to_string()),
+            age(now.since(volume.created_at)),
+            if users.is_empty() { "-".to_owned() } else { users.join(", ") },
+        ]);
+    }
+    table.print()?;
+    Ok(Exit::SUCCESS)
+}

@@ -1,0 +1,155 @@
+//! Settings about images, the registries they come from, and directories to mount. Checked when they are read: a
+//! mistake shall show before somebody needs what it is about.
+
+use std::path::{Component, Path, PathBuf};
+
+use coracle_core::image::{Allowed, HOST, Reference};
+use coracle_core::mount::MountPolicy;
+use coracle_core::spec::Runtime;
+use coracle_core::{Error, Policy, Result};
+
+use super::layers::{Found, Layers};
+use super::{Setting, home, setting};
+
+/// How registries are spoken to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Registries {
+    /// `host[:port]` of registries that may be spoken to without TLS.
+    pub plain_http: Vec<String>,
+    /// `host[:port]` that may be reached although the address is private.
+    pub private: Vec<String>,
+    /// The directory of Docker's `config.json`, which has the credentials.
+    pub docker_config: Option<PathBuf>,
+    /// A PEM file with certificates to trust beside the machine's.
+    pub extra_roots: Option<PathBuf>,
+}
+
+/// Every setting of this kind, decided.
+#[derive(Debug)]
+pub struct ImageSettings {
+    allow: Found<Allowed>,
+    runtimes: [(&'static str, Runtime, Found<Option<String>>); 3],
+    mounts: Found<Option<Vec<String>>>,
+    plain_http: Found<Vec<String>>,
+    private: Found<Vec<String>>,
+    docker_config: Found<Option<PathBuf>>,
+    extra_roots: Found<Option<PathBuf>>,
+}
+
+impl ImageSettings {
+    /// Decides every setting and refuses what no image, host or directory could be called.
+    pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
+        let runtime = |name: &'static str, runtime: Runtime| {
+            let written = layers.of_file(|file| file.runtimes.get(&runtime).cloned().map(Some), None);
+            let checked =
+                written.checked(|image| image.iter().try_for_each(|image| check_image(name, image)))?;
+            Ok::<_, Error>((name, runtime, checked))
+        };
+        let docker_config = layers.pick(
+            "DOCKER_CONFIG",
+            |_, text| Ok(Some(text.into())),
+            |file| file.registries.docker_config.clone().map(Some),
+            home::docker_config(layers.environment),
+        )?;
+        Ok(Self {
+            allow: layers
+                .of_file(|file| file.images.allow.clone().map(Some), None)
+                .read(|patterns| patterns.map_or_else(|| Ok(Allowed::default()), Allowed::only))?,
+            runtimes: [
+                runtime("runtimes.python", Runtime::Python)?,
+                runtime("runtimes.node", Runtime::Node)?,
+                runtime("runtimes.bash", Runtime::Bash)?,
+            ],
+            mounts: layers
+                .of_file(|file| file.mounts.allow.clone().map(Some), None)
+                .checked(|list| list.iter().flatten().try_for_each(|path| check_directory(path)))?,
+            plain_http: layers.of_file(|file| file.registries.plain_http.clone(), Vec::new()).checked(
+                |hosts| hosts.iter().try_for_each(|host| check_host("registries.plain_http", host)),
+            )?,
+            private: layers
+                .of_file(|file| file.registries.private.clone(), Vec::new())
+                .checked(|hosts| hosts.iter().try_for_each(|host| check_host("registries.private", host)))?,
+            docker_config,
+            extra_roots: layers.of_file(|file| file.registries.extra_roots.clone().map(Some), None),
+        })
+    }
+
+    /// Puts the operator's rules into the policy.
+    pub fn apply(&self, policy: &mut Policy) {
+        policy.images = self.allow.value.clone();
+        policy.mounts = MountPolicy { allow: self.mounts.value.clone() };
+        let written = self.runtimes.iter();
+        policy.runtimes =
+            written.filter_map(|(_, runtime, image)| Some((*runtime, image.value.clone()?))).collect();
+    }
+
+    pub fn registries(&self) -> Registries {
+        Registries {
+            plain_http: self.plain_http.value.clone(),
+            private: self.private.value.clone(),
+            docker_config: self.docker_config.value.clone(),
+            extra_roots: self.extra_roots.value.clone(),
+        }
+    }
+
+    /// Returns every setting for people.
+    pub fn settings(&self) -> Vec<Setting> {
+        let mut all = vec![setting("images.allow", list(self.allow.value.patterns()), &self.allow.source)];
+        all.extend(self.runtimes.iter().map(|(name, _, image)| {
+            setting(name, image.value.clone().unwrap_or_else(|| "as image".to_owned()), &image.source)
+        }));
+        all.extend([
+            setting("mounts.allow", list(self.mounts.value.as_deref()), &self.mounts.source),
+            setting("registries.plain_http", list(Some(&self.plain_http.value)), &self.plain_http.source),
+            setting("registries.private", list(Some(&self.private.value)), &self.private.source),
+            setting("registries.docker_config", place(&self.docker_config.value), &self.docker_config.source),
+            setting("registries.extra_roots", place(&self.extra_roots.value), &self.extra_roots.source),
+        ]);
+        all
+    }
+}
+
+fn list(list: Option<&[String]>) -> String {
+    match list {
+        None => "all".to_owned(),
+        Some([]) => "none".to_owned(),
+        Some(list) => list.join(", "),
+    }
+}
+
+fn place(path: &Option<PathBuf>) -> String {
+    path.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string())
+}
+
+/// Refuses what is neither `host` nor a reference.
+pub fn check_image(field: &str, image: &str) -> Result<()> {
+    match image == HOST || image.parse::<Reference>().is_ok() {
+        true => Ok(()),
+        false => Err(Error::invalid(
+            field,
+            format!("is `{}`, neither `host` nor a reference", image.escape_debug()),
+        )),
+    }
+}
+
+/// Refuses what could not stand in front of an image's name.
+fn check_host(field: &str, host: &str) -> Result<()> {
+    let reference = format!("{host}/some/image").parse::<Reference>();
+    match reference.is_ok_and(|reference| reference.registry() == host) {
+        true => Ok(()),
+        false => {
+            Err(Error::invalid(field, format!("holds `{}`, no registry's host[:port]", host.escape_debug())))
+        }
+    }
+}
+
+fn check_directory(path: &str) -> Result<()> {
+    let plain = |component: Component<'_>| matches!(component, Component::RootDir | Component::Normal(_));
+    match Path::new(path).is_absolute() && Path::new(path).components().all(plain) {
+        true => Ok(()),
+        false => Err(Error::invalid(
+            "mounts.allow",
+            format!("holds `{}`, no absolute path without `..`", path.escape_debug()),
+        )),
+    }
+}

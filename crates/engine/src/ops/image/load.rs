@@ -1,0 +1,52 @@
+//! `image_load`: brings the images in an archive, as `docker save` or an OCI layout has them.
+
+use std::fs::File;
+use std::io;
+
+use coracle_core::image::Stored;
+use coracle_core::spec::check_absolute;
+use coracle_core::{Error, Kind, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Caller, Engine};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// An absolute path on the machine.
+    pub path: String,
+    /// The backend that shall have them; the preferred one if absent.
+    #[serde(default)]
+    pub backend: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub images: Vec<Stored>,
+}
+
+pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
+    check_absolute("path", &input.path)?;
+    from_file(engine, input.backend.as_deref(), open(&input.path)?)
+}
+
+/// Does the same with a regular file that is open already.
+pub fn from_file(engine: &Engine, backend: Option<&str>, archive: File) -> Result<Output> {
+    Ok(Output { images: engine.images(backend)?.load(archive, engine.progress())? })
+}
+
+/// Looks before it opens: to open a pipe is to wait for whoever writes to it.
+fn open(path: &str) -> Result<File> {
+    let opened = match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => File::open(path),
+        Ok(_) => Err(io::Error::other("it is not a regular file")),
+        Err(error) => Err(error),
+    };
+    opened.map_err(|error| {
+        let kind = if error.kind() == io::ErrorKind::NotFound { Kind::NotFound } else { Kind::Invalid };
+        Error::new(kind, format!("could not open archive `{}`", path.escape_debug()))
+            .detail("field", "path")
+            .caused_by(error)
+    })
+}

@@ -1,0 +1,26 @@
+//! `image_pull`: brings an image from its registry.
+
+pub use coracle_core::image::Stored as Output;
+
+use coracle_core::Result;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::reference;
+use crate::{Caller, Engine};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// As in `python:3.12`, `ghcr.io/owner/name` or `name@sha256:…`.
+    pub reference: String,
+    /// The backend that shall have it; the preferred one if absent.
+    #[serde(default)]
+    pub backend: Option<String>,
+}
+
+pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
+    let reference = reference("reference", &input.reference)?;
+    engine.policy().images.check_reference(&reference)?;
+    engine.images(input.backend.as_deref())?.pull(&reference, engine.progress())
+}

@@ -1,0 +1,62 @@
+//! `image_remove`: forgets an image, by its name or its digest. Sandboxes made from it keep what they use.
+
+pub use coracle_core::image::Removed as Output;
+
+use coracle_core::image::Images;
+use coracle_core::{Error, Kind, Result};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::reference;
+use crate::{Caller, Engine};
+
+/// A shorter beginning of a digest is more likely a name, or a slip. Listings show as much.
+const DIGITS_MIN: usize = 12;
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// A reference, a digest, or the first 12 or more digits of one.
+    pub name: String,
+    /// The backend that has it; the preferred one if absent.
+    #[serde(default)]
+    pub backend: Option<String>,
+}
+
+pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
+    let images = engine.images(input.backend.as_deref())?;
+    match digest(images, &input.name)? {
+        Some(digest) => images.remove(&digest),
+        None => images.remove(&reference("name", &input.name)?.to_string()),
+    }
+}
+
+/// Returns the digest that was meant, if one was. A name that could be both and is here is a name.
+fn digest(images: &dyn Images, name: &str) -> Result<Option<String>> {
+    let digits = name.strip_prefix("sha256:").unwrap_or(name);
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if !(DIGITS_MIN..=64).contains(&digits.len()) || !digits.bytes().all(is_digit) {
+        return Ok(None);
+    }
+    let listed = images.list()?;
+    let whole = reference("name", name).map(|reference| reference.to_string()).ok();
+    if listed.iter().any(|stored| Some(&stored.reference) == whole.as_ref()) {
+        return Ok(None);
+    }
+    let beginning = format!("sha256:{digits}");
+    let mut meant: Vec<_> = listed
+        .into_iter()
+        .map(|stored| stored.digest)
+        .filter(|digest| digest.starts_with(&beginning))
+        .collect();
+    meant.sort();
+    meant.dedup();
+    match meant.len() {
+        // A whole digest is no name, whether or not it is here.
+        0 if digits.len() == 64 => Ok(Some(beginning)),
+        0 | 1 => Ok(meant.pop()),
+        _ => Err(Error::new(Kind::Conflict, format!("`{name}` begins the digests of several images"))
+            .hint("write more of the digest")
+            .detail("digests", meant)),
+    }
+}

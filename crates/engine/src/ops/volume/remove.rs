@@ -1,0 +1,26 @@
+//! `volume_remove`: removes a volume with all that is in it. Refused while a sandbox uses it.
+
+use coracle_core::{Result, VolumeName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Caller, Engine};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub name: VolumeName,
+    /// The backend that has it; the preferred one if absent.
+    #[serde(default)]
+    pub backend: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub ok: bool,
+}
+
+pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
+    engine.volumes(input.backend.as_deref())?.remove(&input.name)?;
+    Ok(Output { ok: true })
+}

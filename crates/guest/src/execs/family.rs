@@ -1,0 +1,95 @@
+//! The processes of one exec, whatever they do to get away: known by the cgroup they were born in or, where there are
+//! no cgroups for us, by a namespace they were born in and have no right to leave.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use coracle_sys::rustix::fs::{CWD, Dir, Mode, OFlags, fstat, open, stat};
+use coracle_sys::rustix::process::Signal;
+use coracle_sys::signal;
+
+use super::cgroup::Leaf;
+
+/// One exec's processes.
+#[derive(Debug)]
+pub enum Family {
+    Born(Leaf),
+    Marked(Mark),
+}
+
+impl Family {
+    /// Tells whether a process is left. When in doubt there is.
+    pub fn is_populated(&self) -> bool {
+        match self {
+            Self::Born(leaf) => leaf.is_populated(),
+            Self::Marked(mark) => !mark.processes().is_empty(),
+        }
+    }
+
+    /// Kills every process of it. Those forked meanwhile are found at the next look.
+    pub fn kill(&self) {
+        match self {
+            Self::Born(leaf) => leaf.kill(),
+            Self::Marked(mark) => mark.kill(),
+        }
+    }
+
+    /// Sends a signal to every process of it now.
+    pub fn signal(&self, number: i32) {
+        match self {
+            Self::Born(leaf) => leaf.signal(number),
+            Self::Marked(mark) => mark.signal(number),
+        }
+    }
+
+    /// Returns the leaf if another exec may use it.
+    pub fn into_reusable(self) -> Option<Leaf> {
+        match self {
+            Self::Born(leaf) => Some(leaf).filter(Leaf::is_reusable),
+            Self::Marked(_) => None,
+        }
+    }
+}
+
+/// A namespace that stands for nothing but who was born in it: that of the host name, which no command may change.
+#[derive(Debug)]
+pub struct Mark {
+    /// While it is open, no other namespace gets its number.
+    _namespace: OwnedFd,
+    number: u64,
+    /// The forker, which has the mark of whatever it started last and is of no family.
+    bearer: i32,
+}
+
+impl Mark {
+    /// Returns the mark that children of this process are born with now.
+    pub fn of(pid: i32) -> io::Result<Self> {
+        let namespace =
+            open(format!("/proc/{pid}/ns/uts"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let number = fstat(namespace.as_fd())?.st_ino;
+        Ok(Self { _namespace: namespace, number, bearer: pid })
+    }
+
+    pub fn signal(&self, number: i32) {
+        for pid in self.processes() {
+            // It may have ended meanwhile; its number cannot have been given away, since only we reap.
+            let _ = signal::send(pid, number);
+        }
+    }
+
+    /// Stops all before killing any, or those not yet killed could fork faster than they die.
+    fn kill(&self) {
+        self.signal(Signal::STOP.as_raw());
+        self.signal(Signal::KILL.as_raw());
+    }
+
+    /// Returns the processes with this mark. One that has ended has none.
+    fn processes(&self) -> Vec<i32> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let listing = coracle_sys::rustix::fs::openat(CWD, "/proc", flags, Mode::empty()).and_then(Dir::new);
+        let names = listing.into_iter().flatten().flatten();
+        let pids = names.filter_map(|entry| entry.file_name().to_str().ok()?.parse::<i32>().ok());
+        let marked = |pid: &i32| stat(format!("/proc/{pid}/ns/uts")).is_ok_and(|found| found.st_ino == self.number);
+        pids.filter(|pid| *pid != self.bearer).filter(marked).collect()
+    }
+}

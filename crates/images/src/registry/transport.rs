@@ -1,0 +1,262 @@
+//! Sending requests: redirects by hand, retries with a bound, errors that say where it was.
+
+use std::error::Error as _;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use coracle_core::{Error, Kind, Result};
+use ureq::config::Config;
+use ureq::http::header::{ACCEPT, AUTHORIZATION, LOCATION, RANGE, RETRY_AFTER};
+use ureq::http::{Response, Uri};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::unversioned::transport::DefaultConnector;
+use ureq::{Agent, Body};
+
+use super::address::{Forbidden, Guard};
+use super::origin::{Origin, Scheme};
+use crate::store::Registries;
+
+/// How often a registry may send us on.
+const HOPS_MAX: u32 = 5;
+/// How often something is tried that may work the next time, and how long the first wait is; each is twice as long.
+const TRIES: u32 = 4;
+pub const FIRST_WAIT: Duration = Duration::from_millis(200);
+/// A registry that wants us to wait longer is not there for us.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// Speaks to one registry and where it leads.
+#[derive(Debug)]
+pub struct Transport {
+    agent: Agent,
+    pub registry: Origin,
+    registries: Registries,
+    /// What is being brought, for messages.
+    subject: String,
+}
+
+/// One request. Authorization goes to the registry and nowhere else.
+#[derive(Debug, Clone, Default)]
+pub struct Request<'a> {
+    pub accept: Option<&'a str>,
+    pub authorization: Option<&'a str>,
+    /// Where in the content to begin.
+    pub from: u64,
+}
+
+impl Transport {
+    pub fn new(subject: String, registry: Origin, registries: &Registries) -> Result<Self> {
+        let guard = Guard { registry: registry.clone(), private: registries.private.clone() };
+        let config = Config::builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            // The addresses we go to are checked; behind a proxy they could not be.
+            .proxy(None)
+            .user_agent(concat!("coracle/", env!("CARGO_PKG_VERSION")))
+            .timeout_resolve(Some(Duration::from_secs(10)))
+            .timeout_connect(Some(Duration::from_secs(10)))
+            .timeout_send_request(Some(Duration::from_secs(10)))
+            .timeout_recv_response(Some(Duration::from_secs(30)))
+            .timeout_per_read(Some(Duration::from_secs(30)))
+            .max_response_header_size(64 << 10)
+            .tls_config(TlsConfig::builder().root_certs(roots(registries.extra_roots.as_deref())?).build())
+            .build();
+        let agent = Agent::with_parts(config, DefaultConnector::default(), guard);
+        Ok(Self { agent, registry, registries: registries.clone(), subject })
+    }
+
+    /// Asks the registry for a path, going where it sends us, and again if it may work the next time.
+    pub fn get(&self, path: &str, request: &Request<'_>) -> Result<Response<Body>> {
+        let uri = self.address(&format!("{}{path}", self.registry))?;
+        self.persevere(|| self.follow(&uri, request))
+    }
+
+    /// Sends one request to a place that is not the registry, with what only that place may see. Goes nowhere else.
+    pub fn ask(&self, uri: &Uri, authorization: Option<&str>, form: Option<&str>) -> Result<Response<Body>> {
+        self.check_scheme(&Origin::of(uri).map_err(|error| self.unusable(uri, error.0))?, uri)?;
+        self.persevere(|| {
+            let answer = match form {
+                Some(form) => {
+                    let request = self.agent.post(uri).content_type("application/x-www-form-urlencoded");
+                    request.send(form)
+                }
+                None => {
+                    let request = self.agent.get(uri);
+                    match authorization {
+                        Some(authorization) => request.header(AUTHORIZATION, authorization),
+                        None => request,
+                    }
+                    .call()
+                }
+            };
+            answer.map_err(|error| self.failed(uri, error))
+        })
+    }
+
+    /// Reads an address that a registry gave.
+    pub fn address(&self, text: &str) -> Result<Uri> {
+        text.parse().map_err(|error| {
+            let shown: String = text.chars().take(200).collect();
+            Error::new(Kind::Invalid, format!("could not get {}: the registry leads to a malformed address", self.subject))
+                .detail("address", shown)
+                .caused_by(error)
+        })
+    }
+
+    fn persevere(&self, attempt: impl Fn() -> Result<Response<Body>>) -> Result<Response<Body>> {
+        let mut wait = FIRST_WAIT;
+        for _ in 1..TRIES {
+            match attempt() {
+                Ok(answer) if is_passing(answer.status().as_u16()) => wait_for(&answer, wait),
+                Err(error) if error.kind == Kind::NotAvailable => std::thread::sleep(wait),
+                result => return result,
+            }
+            wait *= 2;
+        }
+        let answer = attempt()?;
+        match answer.status().as_u16() {
+            status if is_passing(status) => Err(self.not_available(&format!("the registry answers {status}"))),
+            _ => Ok(answer),
+        }
+    }
+
+    fn follow(&self, uri: &Uri, request: &Request<'_>) -> Result<Response<Body>> {
+        let mut uri = uri.clone();
+        for _ in 0..=HOPS_MAX {
+            let origin = Origin::of(&uri).map_err(|error| self.unusable(&uri, error.0))?;
+            self.check_scheme(&origin, &uri)?;
+            let answer = self.send(&uri, &origin, request)?;
+            if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+                return Ok(answer);
+            }
+            uri = self.next(&origin, &answer)?;
+        }
+        Err(Error::new(Kind::Invalid, format!("could not get {}: the registry sends us on and on", self.subject))
+            .hint(format!("more than {HOPS_MAX} redirects are not followed")))
+    }
+
+    fn send(&self, uri: &Uri, origin: &Origin, request: &Request<'_>) -> Result<Response<Body>> {
+        let mut sent = self.agent.get(uri);
+        if let Some(accept) = request.accept {
+            sent = sent.header(ACCEPT, accept);
+        }
+        if let Some(authorization) = request.authorization.filter(|_| *origin == self.registry) {
+            sent = sent.header(AUTHORIZATION, authorization);
+        }
+        if request.from > 0 {
+            sent = sent.header(RANGE, format!("bytes={}-", request.from));
+        }
+        sent.call().map_err(|error| self.failed(uri, error))
+    }
+
+    /// Returns where a redirect leads.
+    fn next(&self, origin: &Origin, answer: &Response<Body>) -> Result<Uri> {
+        let location = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let location = location.split('#').next().unwrap_or_default();
+        let absolute = match location {
+            rest if rest.starts_with("//") => format!("{}:{rest}", scheme_name(origin)),
+            path if path.starts_with('/') => format!("{origin}{path}"),
+            other => other.to_owned(),
+        };
+        let next = self.address(&absolute)?;
+        let target = Origin::of(&next).map_err(|error| self.unusable(&next, error.0))?;
+        match (origin.scheme, target.scheme) {
+            (Scheme::Https, Scheme::Http) => Err(self.unusable(&next, "it gives up TLS on the way")),
+            _ => Ok(next),
+        }
+    }
+
+    /// Refuses to speak without TLS where that was not agreed to.
+    fn check_scheme(&self, origin: &Origin, uri: &Uri) -> Result<()> {
+        let plain = *origin == self.registry || origin.may_be_plain(&self.registries.plain_http);
+        match origin.scheme {
+            Scheme::Http if !plain => Err(self.unusable(uri, "it is not protected by TLS")),
+            _ => Ok(()),
+        }
+    }
+
+    fn unusable(&self, uri: &Uri, why: &str) -> Error {
+        let place = uri.authority().map_or_else(|| uri.to_string(), ToString::to_string);
+        let message = format!("could not get {}: the registry leads to `{}`: {why}", self.subject, place.escape_debug());
+        Error::new(Kind::Invalid, message).detail("place", place)
+    }
+
+    pub fn not_available(&self, what: &str) -> Error {
+        Error::new(Kind::NotAvailable, format!("could not get {}: {what}", self.subject))
+            .detail("registry", self.registry.place())
+            .hint(format!("is `{}` the right registry, and can this machine reach it?", self.registry))
+    }
+
+    fn failed(&self, uri: &Uri, error: ureq::Error) -> Error {
+        if let ureq::Error::Io(inner) = &error
+            && let Some(forbidden) = inner.get_ref().and_then(|inner| inner.downcast_ref::<Forbidden>())
+        {
+            return self.unusable(uri, &forbidden.to_string()).hint(
+                "a registry must not lead into your network; if you trust this place, list it in `images.private`",
+            );
+        }
+        let place = Origin::of(uri).map_or_else(|_| "the registry".to_owned(), |origin| format!("`{}`", origin.place()));
+        match error {
+            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => {
+                let message = format!("could not get {}: {place} has no certificate that is trusted here", self.subject);
+                Error::new(Kind::Invalid, message).caused_by(error)
+            }
+            error if is_tls(&error) => {
+                let message = format!("could not get {}: {place} does not speak TLS as it should", self.subject);
+                Error::new(Kind::Invalid, message)
+                    .caused_by(error)
+                    .hint("a registry without TLS must be listed in `images.plain_http`")
+            }
+            error => self.not_available(&format!("{place} cannot be reached")).caused_by(error),
+        }
+    }
+}
+
+/// TLS errors come wrapped in those of the connection.
+fn is_tls(error: &ureq::Error) -> bool {
+    let ureq::Error::Io(inner) = error else { return false };
+    inner.kind() == io::ErrorKind::InvalidData && inner.source().is_none()
+        || inner.get_ref().is_some_and(|inner| inner.to_string().contains("ertificate"))
+}
+
+/// Too many requests, or a fault of the registry's own.
+fn is_passing(status: u16) -> bool {
+    matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
+}
+
+fn wait_for(answer: &Response<Body>, wait: Duration) {
+    let asked = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    std::thread::sleep(asked.map_or(wait, Duration::from_secs).min(WAIT_MAX));
+}
+
+fn scheme_name(origin: &Origin) -> &'static str {
+    match origin.scheme {
+        Scheme::Http => "http",
+        Scheme::Https => "https",
+    }
+}
+
+/// Returns whom to trust: those the machine trusts, and those in the operator's file.
+fn roots(extra: Option<&Path>) -> Result<RootCerts> {
+    let native = rustls_native_certs::load_native_certs().certs;
+    let mut roots: Vec<Certificate<'static>> =
+        native.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
+    if let Some(path) = extra {
+        let unreadable = || Error::invalid("extra_roots", format!("is `{}`, which has no certificates", path.display()));
+        let text = fs::read(path).map_err(|error| unreadable().caused_by(error))?;
+        let before = roots.len();
+        for item in parse_pem(&text) {
+            match item.map_err(|error| unreadable().caused_by(error))? {
+                PemItem::Certificate(certificate) => roots.push(certificate),
+                _ => {}
+            }
+        }
+        if roots.len() == before {
+            return Err(unreadable());
+        }
+    }
+    // A machine without any, as small ones are, goes by Mozilla's.
+    Ok(if roots.is_empty() { RootCerts::WebPki } else { RootCerts::from(roots.into_iter()) })
+}

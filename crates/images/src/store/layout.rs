@@ -1,0 +1,164 @@
+//! The directory of a store: what is where, and how things appear in it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::lock;
+use crate::digest::Digest;
+
+/// Where a store keeps things. Only whole layers, records and names are outside of `drafts` and `partial`.
+#[derive(Debug)]
+pub struct Layout {
+    root: PathBuf,
+}
+
+const LAYERS: &str = "layers";
+const RECORDS: &str = "records";
+const REFERENCES: &str = "references";
+const PARTIAL: &str = "partial";
+const DRAFTS: &str = "drafts";
+const LOCKS: &str = "locks";
+const UNPACKER: &str = "unpacker";
+
+/// The files of a layer, inside of its directory.
+pub const TREE: &str = "tree";
+
+impl Layout {
+    pub fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Makes the directories. Nobody but the user may enter any of them.
+    pub fn prepare(&self) -> io::Result<()> {
+        private(&self.root)?;
+        [LAYERS, RECORDS, REFERENCES, PARTIAL, DRAFTS, LOCKS, UNPACKER]
+            .iter()
+            .try_for_each(|name| private(&self.root.join(name)))
+    }
+
+    pub fn layers(&self) -> PathBuf {
+        self.root.join(LAYERS)
+    }
+
+    pub fn layer(&self, diff_id: &Digest) -> PathBuf {
+        self.layers().join(diff_id.hex())
+    }
+
+    pub fn records(&self) -> PathBuf {
+        self.root.join(RECORDS)
+    }
+
+    pub fn record(&self, manifest: &Digest) -> PathBuf {
+        self.records().join(manifest.hex())
+    }
+
+    pub fn references(&self) -> PathBuf {
+        self.root.join(REFERENCES)
+    }
+
+    /// Names have slashes and may be longer than a file's name, so the file has the name's digest.
+    pub fn reference(&self, reference: &str) -> PathBuf {
+        self.references().join(Digest::of(reference.as_bytes()).hex())
+    }
+
+    pub fn partials(&self) -> PathBuf {
+        self.root.join(PARTIAL)
+    }
+
+    pub fn partial(&self, blob: &Digest) -> PathBuf {
+        self.partials().join(blob.hex())
+    }
+
+    pub fn drafts(&self) -> PathBuf {
+        self.root.join(DRAFTS)
+    }
+
+    pub fn locks(&self) -> PathBuf {
+        self.root.join(LOCKS)
+    }
+
+    pub fn lock(&self, name: &str) -> PathBuf {
+        self.locks().join(name)
+    }
+
+    pub fn unpacker(&self) -> PathBuf {
+        self.root.join(UNPACKER)
+    }
+
+    /// Returns a path in `drafts` that nobody else uses now.
+    pub fn new_draft(&self) -> PathBuf {
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        self.drafts().join(format!("{}-{serial}", std::process::id()))
+    }
+
+    /// Writes a file that is there whole or not at all, whatever happens.
+    pub fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let (draft, mut file) = self.draft_file()?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&draft, path)?;
+        sync_directory(path.parent().unwrap_or(&self.root))
+    }
+
+    /// Makes a file that ends with whoever uses it.
+    pub fn nameless_file(&self) -> io::Result<File> {
+        let (draft, file) = self.draft_file()?;
+        fs::remove_file(draft)?;
+        Ok(file)
+    }
+
+    /// Makes a file in `drafts`, locked so that nobody takes it for one of the dead.
+    fn draft_file(&self) -> io::Result<(PathBuf, File)> {
+        loop {
+            let draft = self.new_draft();
+            let options = &mut OpenOptions::new();
+            let file = match options.read(true).write(true).create_new(true).mode(0o600).open(&draft) {
+                // Of an earlier process with our number.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                file => file?,
+            };
+            file.lock()?;
+            if lock::is_at(&file, &draft)? {
+                return Ok((draft, file));
+            }
+        }
+    }
+}
+
+/// Makes what was renamed into or removed from a directory survive a power cut.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Makes a directory nobody else may enter: what is unpacked there must not be changed, nor read, by anyone.
+pub fn private(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            match fs::metadata(path)?.permissions().mode() & 0o7777 {
+                0o700 => Ok(()),
+                _ => fs::set_permissions(path, fs::Permissions::from_mode(0o700)),
+            }
+        }
+        result => result,
+    }
+}
+
+/// Lists what is in a directory; nothing if it is not there.
+pub fn entries(path: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?.map(|entry| Ok(entry?.path())).collect(),
+    }
+}
+
+/// Removes a file. Succeeds if it is not there.
+pub fn remove_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}

@@ -1,0 +1,59 @@
+//! Bringing the images of an archive.
+
+use std::fs::File;
+
+use coracle_core::Result;
+use coracle_core::image::{Phase, Progress, Step, Stored};
+
+use super::layer::{Source, kept};
+use super::meter::Meter;
+use super::{Store, draft, lock};
+use crate::archive::{Archive, Found, Section};
+use crate::digest::Digest;
+
+/// Brings them one after the other. On error those before it are here.
+pub fn load(store: &Store, file: File, progress: &dyn Progress) -> Result<Vec<Stored>> {
+    store.prepare()?;
+    let _hold = store.hold()?;
+    draft::sweep(&store.layout).map_err(kept("tidy up"))?;
+    let archive = Archive::open(file, &|| store.layout.nameless_file())?;
+    let mut stored = Vec::new();
+    for image in archive.images()? {
+        stored.extend(one(store, &archive, image, progress)?);
+    }
+    Ok(stored)
+}
+
+fn one(store: &Store, archive: &Archive, image: Found, progress: &dyn Progress) -> Result<Vec<Stored>> {
+    progress.report(&Step::Resolved {
+        reference: image.names.first().cloned().unwrap_or_default(),
+        digest: image.digest.to_string(),
+        layers: image.layers.len(),
+    });
+    for (diff_id, section) in image.configuration.diff_ids.iter().zip(&image.layers) {
+        layer(store, archive, diff_id, *section, progress)
+            .map_err(|error| super::pull::about(error, image.names.join("`, `")))?;
+    }
+    (store.setting.crash)("images.load.layers");
+    let keep = |name: &String| store.keep(name, image.digest.clone(), image.configuration.clone(), progress);
+    image.names.iter().map(keep).collect()
+}
+
+fn layer(
+    store: &Store,
+    archive: &Archive,
+    diff_id: &Digest,
+    section: Section,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let mut meter = Meter::new(progress, diff_id);
+    let _lock = lock::exclusive(&store.layout.lock(diff_id.hex())).map_err(kept("lock a layer"))?;
+    if store.has_layer(diff_id) {
+        meter.tell(Phase::Present, section.length, section.length);
+        return Ok(());
+    }
+    let source = Source { file: archive.file(), offset: section.offset, length: section.length };
+    store.unpack_layer(&source, diff_id, &mut meter, &|| true)?;
+    meter.tell(Phase::Done, section.length, section.length);
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Locks between all who use the store, threads and processes alike. They end with whoever holds them.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long it takes until someone who waits looks again.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Takes a lock for oneself alone, waiting for it.
+pub fn exclusive(path: &Path) -> io::Result<File> {
+    loop {
+        let file = open(path)?;
+        file.lock()?;
+        // Its file may have been removed by whoever had the lock before; others then lock another one.
+        if is_at(&file, path)? {
+            return Ok(file);
+        }
+    }
+}
+
+/// Takes a lock that others may have too, waiting for it.
+pub fn shared(path: &Path) -> io::Result<File> {
+    let file = open(path)?;
+    file.lock_shared()?;
+    Ok(file)
+}
+
+/// Takes a lock for oneself alone, if that is possible within some time.
+pub fn exclusive_within(path: &Path, patience: Duration) -> io::Result<Option<File>> {
+    let file = open(path)?;
+    let deadline = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// Locks something that exists, if nobody else has.
+pub fn try_existing(path: &Path) -> io::Result<Option<File>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(is_at(&file, path)?.then_some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Tells whether the file is still the one at its path.
+pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let ours = file.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(there) => Ok((ours.dev(), ours.ino()) == (there.dev(), there.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}

@@ -1,0 +1,155 @@
+//! Bringing an image from its registry.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use coracle_core::image::{Phase, Progress, Reference, Step, Stored};
+use coracle_core::{Error, Kind, Result};
+
+use super::download::Download;
+use super::layer::{Source, kept};
+use super::layout::remove_file;
+use super::meter::Meter;
+use super::{Store, draft, lock};
+use crate::digest::Digest;
+use crate::manifest::{Configuration, Descriptor, Document, Manifest, choose};
+use crate::registry::{Client, Fetched};
+
+/// How many layers are brought at once. More make no connection faster.
+const WORKERS: usize = 4;
+
+/// An image whose name was looked up: from here on everything goes by digest.
+struct Resolved {
+    digest: Digest,
+    manifest: Manifest,
+    configuration: Configuration,
+}
+
+/// Brings the image. On error no name leads to anything new.
+pub fn pull(store: &Store, reference: &Reference, progress: &dyn Progress) -> Result<Stored> {
+    store.prepare()?;
+    // Layers that are here stay here until the name leads to them.
+    let _hold = store.hold()?;
+    draft::sweep(&store.layout).map_err(kept("tidy up"))?;
+    let client = Client::new(reference, &store.setting.registries)?;
+    let resolved = resolve(&client, reference)?;
+    progress.report(&Step::Resolved {
+        reference: reference.to_string(),
+        digest: resolved.digest.to_string(),
+        layers: resolved.manifest.layers.len(),
+    });
+    (store.setting.crash)("images.pull.resolved");
+    let layers = resolved.manifest.layers.iter().zip(&resolved.configuration.diff_ids);
+    Bringing { store, client: &client, progress, failed: AtomicBool::new(false) }
+        .all(layers.collect())
+        .map_err(|error| about(error, reference))?;
+    (store.setting.crash)("images.pull.layers");
+    store.keep(&reference.to_string(), resolved.digest, resolved.configuration, progress)
+}
+
+/// Looks up what a reference leads to, for this machine's platform.
+fn resolve(client: &Client<'_>, reference: &Reference) -> Result<Resolved> {
+    let which = reference.digest().or(reference.tag()).unwrap_or("latest");
+    let fetched = client.manifest(which)?;
+    let named = |error| about(error, reference);
+    let (fetched, manifest) = match parse(&fetched).map_err(named)? {
+        Document::Manifest(manifest) => (fetched, manifest),
+        Document::Index(offered) => {
+            let chosen = choose(&offered).map_err(named)?;
+            let fetched = client.manifest(chosen.digest.as_str())?;
+            if fetched.bytes.len() as u64 != chosen.size {
+                return Err(client.invalid("its manifest has another size than it should"));
+            }
+            match parse(&fetched).map_err(named)? {
+                Document::Manifest(manifest) => (fetched, manifest),
+                Document::Index(_) => return Err(client.invalid("an index leads to another index")),
+            }
+        }
+    };
+    let bytes = client.small_blob(&manifest.config.digest, manifest.config.size)?;
+    let configuration = Configuration::parse(&bytes).map_err(named)?;
+    configuration.check(manifest.layers.len()).map_err(named)?;
+    Ok(Resolved { digest: fetched.digest, manifest, configuration })
+}
+
+fn parse(fetched: &Fetched) -> Result<Document> {
+    Document::parse(&fetched.bytes, fetched.media_type.as_deref())
+}
+
+/// Puts the image's name in front of what is wrong with it.
+pub fn about(mut error: Error, image: impl std::fmt::Display) -> Error {
+    error.message = format!("could not take image `{image}`: {}", error.message);
+    error
+}
+
+/// Several layers on their way at once.
+struct Bringing<'a> {
+    store: &'a Store,
+    client: &'a Client<'a>,
+    progress: &'a dyn Progress,
+    failed: AtomicBool,
+}
+
+impl Bringing<'_> {
+    fn all(&self, layers: Vec<(&Descriptor, &Digest)>) -> Result<()> {
+        let workers = layers.len().min(WORKERS);
+        let queue = Mutex::new(layers.into_iter());
+        let next = || queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
+        let work = || {
+            while let Some((blob, diff_id)) = next().filter(|_| self.is_wanted()) {
+                self.one(blob, diff_id).inspect_err(|_| self.failed.store(true, Ordering::Relaxed))?;
+            }
+            Ok(())
+        };
+        let results: Vec<Result<()>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        });
+        // Those that only stopped because another failed have nothing to say.
+        let mut errors: Vec<Error> = results.into_iter().filter_map(Result::err).collect();
+        errors.sort_by_key(|error| error.kind == Kind::Aborted);
+        errors.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.failed.load(Ordering::Relaxed)
+    }
+
+    fn one(&self, blob: &Descriptor, diff_id: &Digest) -> Result<()> {
+        let mut meter = Meter::new(self.progress, &blob.digest);
+        if self.store.has_layer(diff_id) {
+            // Whoever brought it may have died before removing what it was made from.
+            remove_file(&self.store.layout.partial(&blob.digest)).map_err(kept("remove a blob"))?;
+            meter.tell(Phase::Present, blob.size, blob.size);
+            return Ok(());
+        }
+        meter.tell(Phase::Waiting, 0, blob.size);
+        let path = self.store.layout.lock(blob.digest.hex());
+        let _lock = lock::exclusive(&path).map_err(kept("lock a layer"))?;
+        if !self.store.has_layer(diff_id) {
+            self.bring(blob, diff_id, &mut meter)?;
+        }
+        meter.tell(Phase::Done, blob.size, blob.size);
+        Ok(())
+    }
+
+    fn bring(&self, blob: &Descriptor, diff_id: &Digest, meter: &mut Meter<'_>) -> Result<()> {
+        let partial = self.store.layout.partial(&blob.digest);
+        let wanted = || self.is_wanted();
+        let download = Download { client: self.client, blob, path: &partial, wanted: &wanted };
+        let file = download.run(meter).map_err(|error| match blob.is_foreign() && error.kind == Kind::ImageNotFound {
+            true => Error::new(Kind::Unsupported, "has a layer that its registry may not give away")
+                .hint("the address it names for it is never asked, because anyone could have written it"),
+            false => error,
+        })?;
+        (self.store.setting.crash)("images.pull.downloaded");
+        let source = Source { file: &file, offset: 0, length: blob.size };
+        let unpacked = self.store.unpack_layer(&source, diff_id, meter, &wanted);
+        (self.store.setting.crash)("images.pull.unpacked");
+        // Whether or not it was a layer: what it is will not change by bringing it again.
+        match (unpacked, remove_file(&partial)) {
+            (Err(error), _) if error.kind == Kind::Internal => Err(error),
+            (unpacked, removed) => unpacked.and(removed.map_err(kept("remove a blob"))),
+        }
+    }
+}

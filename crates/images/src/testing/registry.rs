@@ -1,0 +1,111 @@
+//! A real registry, Debian's `docker-registry`, on this machine and for one test.
+
+use std::fs;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use ureq::Agent;
+
+use super::image::{Blob, Image};
+
+/// A registry that runs; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Registry {
+    process: Child,
+    port: u16,
+    agent: Agent,
+    _storage: TempDir,
+}
+
+impl Registry {
+    /// Starts a registry on a free port, with nothing in it.
+    pub fn start() -> Self {
+        let storage = TempDir::new().expect("a temporary directory can be made");
+        let port = free_port();
+        let config = storage.path().join("config.yml");
+        let text = format!(
+            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: 127.0.0.1:{port}\n",
+            storage.path().join("data").display()
+        );
+        fs::write(&config, text).expect("the temporary directory is writable");
+        // It ends with the thread that started it, however that ends.
+        let process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "docker-registry", "serve"])
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("Debian's package `docker-registry` is installed");
+        let config = ureq::config::Config::builder().http_status_as_error(false).proxy(None).build();
+        let registry = Self { process, port, agent: config.new_agent(), _storage: storage };
+        registry.wait();
+        registry
+    }
+
+    /// Returns host and port, the first part of references.
+    pub fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Puts an image there under a name and tag. Returns the reference.
+    pub fn push(&self, name: &str, image: &Image) -> String {
+        let (repository, tag) = name.split_once(':').unwrap_or((name, "latest"));
+        for blob in image.layers.iter().chain([&image.configuration_blob()]) {
+            self.push_blob(repository, blob);
+        }
+        self.push_manifest(repository, tag, &image.manifest);
+        format!("{}/{repository}:{tag}", self.host())
+    }
+
+    pub fn push_blob(&self, repository: &str, blob: &Blob) {
+        let begun = self.agent.post(self.address(&format!("/v2/{repository}/blobs/uploads/"))).send_empty();
+        let begun = begun.expect("the registry answers");
+        let location = begun.headers().get("location").and_then(|value| value.to_str().ok());
+        let location = location.unwrap_or_else(|| panic!("{:?} has no location", begun.status()));
+        let address = format!("{location}&digest={}", blob.digest);
+        let put = self.agent.put(address).content_type("application/octet-stream").send(&blob.bytes[..]);
+        assert_eq!(put.expect("the registry answers").status(), 201);
+    }
+
+    /// Puts a manifest or an index there.
+    pub fn push_manifest(&self, repository: &str, tag: &str, manifest: &Value) {
+        let address = self.address(&format!("/v2/{repository}/manifests/{tag}"));
+        let media_type = manifest["mediaType"].as_str().expect("a manifest says what it is");
+        let put = self.agent.put(address).content_type(media_type).send(manifest.to_string());
+        let mut answer = put.expect("the registry answers");
+        let mut text = String::new();
+        let _ = answer.body_mut().as_reader().read_to_string(&mut text);
+        assert_eq!(answer.status(), 201, "{text}");
+    }
+
+    fn address(&self, path: &str) -> String {
+        format!("http://{}{path}", self.host())
+    }
+
+    fn wait(&self) {
+        for _ in 0..500 {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the registry did not come up");
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("this machine has a loopback");
+    listener.local_addr().expect("it was just bound").port()
+}

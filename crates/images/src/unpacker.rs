@@ -1,0 +1,144 @@
+//! The unpacker seen from the host: its program, its cage, its time, and what it is believed.
+
+mod program;
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use coracle_sys::confine::{Confined, confine};
+use coracle_sys::launch::Launched;
+use coracle_sys::rustix::process::{
+    Signal, WaitId, WaitIdOptions, geteuid, getegid, pidfd_send_signal, waitid,
+};
+use coracle_sys::{descriptors, mount};
+use coracle_unpack::{Limits, Order, Outcome, Place, Refusal, Report};
+
+/// The largest layer we take, at a speed that any disk has, takes less.
+const TIME_MAX: Duration = Duration::from_secs(30 * 60);
+
+/// The machine's ids that stand for those of a layer while it is unpacked: below those that sandboxes get.
+const FIRST_ID: u32 = 0x1fff_0000;
+const IDS: u32 = 0x1_0000;
+
+/// A layer to unpack.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The directory of the unpacker's program.
+    pub programs: &'a Path,
+    /// The file the layer is in, and where.
+    pub file: &'a File,
+    pub offset: u64,
+    pub length: u64,
+    pub limits: Limits,
+    /// An empty directory, in one that nobody else may enter.
+    pub place: &'a Path,
+}
+
+/// Why a layer was not unpacked.
+#[derive(Debug)]
+pub enum Failure {
+    /// The unpacker refused it.
+    Refused(Refusal),
+    /// The unpacker could not do its work, or died of it.
+    Broken { attempted: &'static str, cause: io::Error },
+    /// It took too long.
+    Late,
+    /// Nobody waits for it any more.
+    Abandoned,
+}
+
+fn at(attempted: &'static str) -> impl FnOnce(io::Error) -> Failure {
+    move |cause| Failure::Broken { attempted, cause }
+}
+
+/// Unpacks a layer. `progress` is told how much of it was read, and whether to go on is its answer.
+pub fn unpack(job: &Job<'_>, progress: &mut dyn FnMut(u64) -> bool) -> Result<Outcome, Failure> {
+    let program = program::open(job.programs).map_err(at("write the unpacker's program"))?;
+    let null = File::options().read(true).write(true).open("/dev/null").map_err(at("open /dev/null"))?;
+    let (ours, theirs) = UnixStream::pair().map_err(at("make a socket"))?;
+    let confined = Confined { program: program.as_fd(), socket: theirs.as_fd(), null: null.as_fd() };
+    let caged = Caged(confine(&confined).map_err(at("make namespaces for the unpacker"))?);
+    drop(theirs);
+    caged.send(job, &ours)?;
+    attend(&ours, progress)
+}
+
+/// An unpacker that runs; dropping it ends it.
+struct Caged(Launched);
+
+impl Drop for Caged {
+    fn drop(&mut self) {
+        let _ = pidfd_send_signal(&self.0.pidfd, Signal::KILL);
+        // Killed, it ends as soon as what it does in the kernel is done.
+        while let Err(error) = waitid(WaitId::PidFd(self.0.pidfd.as_fd()), WaitIdOptions::EXITED) {
+            if error != coracle_sys::rustix::io::Errno::INTR {
+                break;
+            }
+        }
+    }
+}
+
+impl Caged {
+    /// Maps its ids, lets it go on and gives it its order.
+    fn send(&self, job: &Job<'_>, socket: &UnixStream) -> Result<(), Failure> {
+        let order = |place| Order { offset: job.offset, length: job.length, limits: job.limits, place }.encode();
+        let (order, mount) = if geteuid().is_root() {
+            self.map_ids(&format!("0 {FIRST_ID} {IDS}"), &format!("0 {FIRST_ID} {IDS}"))?;
+            (order(Place::Mount), Some(self.mount(job.place)?))
+        } else {
+            self.write("setgroups", "deny")?;
+            self.map_ids(&format!("0 {} 1", geteuid().as_raw()), &format!("0 {} 1", getegid().as_raw()))?;
+            (order(Place::Path(job.place.as_os_str().as_bytes().to_vec())), None)
+        };
+        (&*socket).write_all(&[1]).map_err(at("start the unpacker"))?;
+        let given: Vec<BorrowedFd<'_>> =
+            std::iter::once(job.file.as_fd()).chain(mount.as_ref().map(AsFd::as_fd)).collect();
+        descriptors::send(socket, &order, &given).map_err(at("give the unpacker its order"))
+    }
+
+    fn map_ids(&self, users: &str, groups: &str) -> Result<(), Failure> {
+        self.write("uid_map", users)?;
+        self.write("gid_map", groups)
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<(), Failure> {
+        fs::write(format!("/proc/{}/{file}", self.0.pid), text).map_err(at("map the unpacker's users"))
+    }
+
+    /// Makes the place a mount in which the unpacker, nobody elsewhere, is root: what it writes has plain ids on disk.
+    fn mount(&self, place: &Path) -> Result<OwnedFd, Failure> {
+        let namespace = File::open(format!("/proc/{}/ns/user", self.0.pid)).map_err(at("find the unpacker"))?;
+        let copy = mount::copy(place).map_err(at("make a mount for the layer"))?;
+        let attributes = mount::plain() | mount::Attributes::MOUNT_ATTR_NOEXEC;
+        mount::set(copy.as_fd(), attributes, Some(namespace.as_fd()))
+            .map_err(at("show the layer's files with other ids, which this filesystem may not be able to"))?;
+        Ok(copy)
+    }
+}
+
+/// Listens until the unpacker is done or its time is over.
+fn attend(socket: &UnixStream, progress: &mut dyn FnMut(u64) -> bool) -> Result<Outcome, Failure> {
+    let deadline = Instant::now() + TIME_MAX;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Failure::Late);
+        }
+        socket.set_read_timeout(Some(left)).map_err(at("wait for the unpacker"))?;
+        match Report::read(&mut &*socket) {
+            Ok(Report::Progress(read)) if progress(read) => {}
+            Ok(Report::Progress(_)) => return Err(Failure::Abandoned),
+            Ok(Report::Done(outcome)) => return Ok(outcome),
+            Ok(Report::Refused(refusal)) => return Err(Failure::Refused(refusal)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                return Err(Failure::Late);
+            }
+            Err(error) => return Err(at("hear from the unpacker, which died")(error)),
+        }
+    }
+}

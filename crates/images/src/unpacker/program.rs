@@ -1,0 +1,33 @@
+//! The unpacker's program: embedded, kept once per content in the store, executed by descriptor.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const UNPACKER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/unpack"));
+
+/// Opens the program, writing it to `directory` first if it is not there. Nobody but us may write to the directory,
+/// so a file of the right name and size is the right file.
+pub fn open(directory: &Path) -> io::Result<OwnedFd> {
+    let path = directory.join(concat!("unpack-", env!("CORACLE_UNPACK_FINGERPRINT")));
+    if let Ok(file) = File::open(&path)
+        && file.metadata()?.len() == UNPACKER.len() as u64
+    {
+        return Ok(file.into());
+    }
+    // Of this thread alone; one of that name is of an earlier process with the same number.
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let draft = directory.join(format!(".draft-{}-{serial}", std::process::id()));
+    let _ = fs::remove_file(&draft);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(&draft)?;
+    file.write_all(UNPACKER)?;
+    // In its cage it is a user that is nobody on this machine, but only we can get to the directory.
+    file.set_permissions(fs::Permissions::from_mode(0o555))?;
+    drop(file);
+    fs::rename(&draft, &path)?;
+    Ok(File::open(path)?.into())
+}

@@ -1,0 +1,14 @@
+//! The image store against a real registry, and against hostile ones.
+
+mod archives;
+mod credentials;
+mod crashes;
+mod hostile_layers;
+mod hostile_registries;
+mod layers;
+mod pull;
+mod removal;
+mod rootless;
+mod server;
+mod transfers;
+mod workshop;

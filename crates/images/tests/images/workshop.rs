@@ -1,0 +1,79 @@
+//! What every test here works with: a store of its own, and a look at what is in it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use coracle_core::image::{Progress, Reference, Step};
+use coracle_core::{Error, Timestamp};
+use coracle_images::{Image, Registries, Setting, Store};
+use tempfile::TempDir;
+
+/// A store in a directory of its own.
+pub struct Workshop {
+    pub directory: TempDir,
+    pub store: Store,
+}
+
+impl Workshop {
+    pub fn new() -> Self {
+        Self::with(Registries::default())
+    }
+
+    pub fn with(registries: Registries) -> Self {
+        let directory = TempDir::new().expect("a temporary directory can be made");
+        let store = Store::new(setting(&directory.path().join("images"), registries));
+        Self { directory, store }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join("images")
+    }
+
+    /// Finds an image that must be there.
+    pub fn image(&self, name: &str) -> Image {
+        self.store.find(&reference(name)).expect("the store can be read").expect("the image is here")
+    }
+
+    /// Pulls what must be refused.
+    pub fn refusal(&self, name: &str) -> Error {
+        let error = self.store.pull(&reference(name), &coracle_core::image::Silent).expect_err("it is refused");
+        assert!(self.store.list().expect("the store can be read").is_empty(), "a name was left behind");
+        assert_eq!(count(&self.path().join("layers")), 0, "a layer was left behind: {}", error.chain());
+        assert_eq!(count(&self.path().join("drafts")), 0, "a draft was left behind: {}", error.chain());
+        error
+    }
+}
+
+pub fn setting(directory: &Path, registries: Registries) -> Setting {
+    Setting {
+        directory: directory.to_owned(),
+        registries,
+        clock: || Timestamp::from_millis(1_700_000_000_000),
+        crash: |_| {},
+    }
+}
+
+pub fn reference(name: &str) -> Reference {
+    name.parse().expect("is a reference")
+}
+
+/// Counts what is in a directory; none if it is not there.
+pub fn count(directory: &Path) -> usize {
+    std::fs::read_dir(directory).map_or(0, Iterator::count)
+}
+
+/// Writes down every step.
+#[derive(Default)]
+pub struct Diary(Mutex<Vec<Step>>);
+
+impl Diary {
+    pub fn steps(&self) -> Vec<Step> {
+        self.0.lock().expect("nobody panicked").clone()
+    }
+}
+
+impl Progress for Diary {
+    fn report(&self, step: &Step) {
+        self.0.lock().expect("nobody panicked").push(step.clone());
+    }
+}

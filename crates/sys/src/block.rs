@@ -1,0 +1,133 @@
+//! Files used as disks: loop devices, which go away with their last user.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+/// A file that is a block device until the last mount and the last descriptor of it are gone.
+#[derive(Debug)]
+pub struct Attached {
+    /// Keeps the device while nothing is mounted from it yet.
+    _device: File,
+    pub path: PathBuf,
+}
+
+/// `struct loop_info64` of the kernel.
+#[repr(C)]
+struct Info {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config` of the kernel.
+#[repr(C)]
+struct Configuration {
+    file: u32,
+    block_size: u32,
+    info: Info,
+    reserved: [u64; 8],
+}
+
+const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
+const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+const BLOCK: u32 = 4096;
+/// Each round means that another process took the device we were offered.
+const ROUNDS: usize = 1000;
+
+/// Ends a filesystem at once, with all that was not written yet: nobody will want it any more. Whoever has files of it
+/// open gets errors from then on.
+pub fn shut_down(mounted: BorrowedFd<'_>) -> io::Result<()> {
+    const SHUTDOWN: libc::c_ulong = 0x8004_587D;
+    let without_flush: u32 = 2;
+    let root = rustix::fs::openat(
+        mounted,
+        ".",
+        rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )?;
+    // SAFETY: the argument is a live number, which the kernel reads.
+    match unsafe { libc::ioctl(root.as_raw_fd(), SHUTDOWN, &raw const without_flush) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Tells whether a device is made of this file.
+pub fn is_made_of(device: &Path, file: &Path) -> bool {
+    let name = device.file_name().unwrap_or_default();
+    let backing = std::fs::read(Path::new("/sys/block").join(name).join("loop/backing_file"));
+    backing.is_ok_and(|path| path.trim_ascii_end() == file.as_os_str().as_encoded_bytes())
+}
+
+/// Tells whether this process may make such devices.
+pub fn is_available() -> bool {
+    control().is_ok()
+}
+
+/// Makes `file` a block device.
+pub fn attach(file: BorrowedFd<'_>) -> io::Result<Attached> {
+    let control = control()?;
+    for _ in 0..ROUNDS {
+        let path = free(&control)?;
+        match configure(&path, file) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+            device => return Ok(Attached { _device: device?, path }),
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EBUSY))
+}
+
+/// Returns the device that `file` is already, if it is one, kept from going away.
+pub fn find(file: &Path) -> io::Result<Option<Attached>> {
+    for entry in std::fs::read_dir("/sys/block")? {
+        let path = Path::new("/dev").join(entry?.file_name());
+        if !is_made_of(&path, file) {
+            continue;
+        }
+        let device = File::options().read(true).write(true).open(&path)?;
+        // It may have gone, and come back as another file's, between the look and the opening.
+        if is_made_of(&path, file) {
+            return Ok(Some(Attached { _device: device, path }));
+        }
+    }
+    Ok(None)
+}
+
+fn control() -> io::Result<File> {
+    File::options().read(true).write(true).open("/dev/loop-control")
+}
+
+fn free(control: &File) -> io::Result<PathBuf> {
+    // SAFETY: takes a descriptor and no argument; answers with a number.
+    match unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) } {
+        number if number >= 0 => Ok(PathBuf::from(format!("/dev/loop{number}"))),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn configure(path: &Path, file: BorrowedFd<'_>) -> io::Result<File> {
+    let device = File::options().read(true).write(true).open(path)?;
+    // SAFETY: a structure of integers and byte arrays; all zeroes asks for the defaults.
+    let mut configuration: Configuration = unsafe { std::mem::zeroed() };
+    configuration.file = file.as_raw_fd() as u32;
+    configuration.block_size = BLOCK;
+    configuration.info.flags = LO_FLAGS_AUTOCLEAR;
+    // SAFETY: the argument is a live `loop_config`, which the kernel reads.
+    match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const configuration) } {
+        0 => Ok(device),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

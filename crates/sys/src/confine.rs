@@ -1,0 +1,132 @@
+//! Starting a small helper from the host, in namespaces of its own and with one socket, to work on what strangers sent.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::launch::{BOOT_DESCRIPTOR, Launched};
+use crate::spawn::{clone3, exit, zeroed_arguments};
+
+/// As in `launch`: another thread may have forked while it had the program open for writing. A millisecond each.
+const TEXT_BUSY_TRIES: u32 = 1000;
+
+/// What a helper is started with.
+#[derive(Debug)]
+pub struct Confined<'a> {
+    /// Its program, executed by descriptor.
+    pub program: BorrowedFd<'a>,
+    /// Its end of the socket. One byte on the other end lets it go on once its ids are mapped.
+    pub socket: BorrowedFd<'a>,
+    /// `/dev/null`, for its standard streams.
+    pub null: BorrowedFd<'a>,
+}
+
+/// Starts the helper. It waits for a byte on its socket, and is killed when the calling thread ends.
+pub fn confine(confined: &Confined<'_>) -> io::Result<Launched> {
+    let mut pidfd: i32 = -1;
+    let namespaces = libc::CLONE_NEWUSER
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWNET
+        | libc::CLONE_NEWCGROUP;
+    let arguments = libc::clone_args {
+        flags: namespaces as u64 | libc::CLONE_PIDFD as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        pidfd: std::ptr::from_mut(&mut pidfd) as u64,
+        ..zeroed_arguments()
+    };
+    match clone3(&arguments)? {
+        0 => child(confined),
+        // SAFETY: with CLONE_PIDFD the kernel stored a new descriptor there that nobody else owns.
+        pid => Ok(Launched { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }),
+    }
+}
+
+/// Where the program is while it waits to be executed.
+const PROGRAM_DESCRIPTOR: i32 = 4;
+
+/// Runs in the new process. The host may have had other threads when it was copied, so nothing here allocates, locks
+/// or panics; every failure leaves by `exit`, which the host sees as the socket closing.
+fn child(confined: &Confined<'_>) -> ! {
+    // Before anything that waits. It has a copy of everything the host has open: of locks, which would outlive the
+    // host, and of the sockets of other helpers, which then would not learn that the host is gone.
+    keep_only(confined);
+    let mut go = 0u8;
+    // SAFETY: `go` is a live byte the kernel writes to.
+    if unsafe { libc::read(BOOT_DESCRIPTOR, (&raw mut go).cast(), 1) } != 1 {
+        exit(1);
+    }
+    become_root();
+    // Changing ids takes this off, so it comes after. If the host died before, the socket says so at the next read.
+    // SAFETY: takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
+    // SAFETY: takes nothing. A terminal's signals are for the host alone.
+    unsafe { libc::setsid() };
+    execute(PROGRAM_DESCRIPTOR)
+}
+
+/// Puts the descriptors it needs in their places and closes all others.
+fn keep_only(confined: &Confined<'_>) {
+    let sources = [
+        (confined.null.as_raw_fd(), 0),
+        (confined.null.as_raw_fd(), 1),
+        (confined.null.as_raw_fd(), 2),
+        (confined.socket.as_raw_fd(), BOOT_DESCRIPTOR),
+        (confined.program.as_raw_fd(), PROGRAM_DESCRIPTOR),
+    ];
+    // First all of them out of the way of the places, where others may be.
+    let moved = sources.map(|(source, place)| {
+        // SAFETY: takes numbers.
+        (unsafe { libc::fcntl(source, libc::F_DUPFD, 100) }, place)
+    });
+    for (source, place) in moved {
+        // SAFETY: takes numbers.
+        if unsafe { libc::dup2(source, place) } < 0 {
+            exit(3);
+        }
+    }
+    // SAFETY: takes numbers; their owners are in the other process.
+    unsafe { libc::syscall(libc::SYS_close_range, PROGRAM_DESCRIPTOR + 1, u32::MAX, 0) };
+    // SAFETY: takes numbers. The program is not open in the program.
+    unsafe { libc::fcntl(PROGRAM_DESCRIPTOR, libc::F_SETFD, libc::FD_CLOEXEC) };
+}
+
+/// Becomes root of the new namespace. An ordinary user's helper keeps its groups, which mean nothing in its cage: the
+/// kernel lets nobody drop groups that could be there to forbid something.
+fn become_root() {
+    // SAFETY: no groups are read where their number is 0.
+    unsafe { libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()) };
+    // SAFETY: takes three numbers.
+    let group = unsafe { libc::syscall(libc::SYS_setresgid, 0, 0, 0) };
+    // SAFETY: takes three numbers.
+    let user = unsafe { libc::syscall(libc::SYS_setresuid, 0, 0, 0) };
+    if group != 0 || user != 0 {
+        exit(2);
+    }
+}
+
+fn execute(program: i32) -> ! {
+    let argv = [c"unpack".as_ptr(), std::ptr::null()];
+    let envp = [std::ptr::null::<libc::c_char>()];
+    for _ in 0..TEXT_BUSY_TRIES {
+        // SAFETY: the path is a terminated empty string, both arrays end in a null pointer, all of it outlives the
+        // call.
+        unsafe {
+            libc::syscall(
+                libc::SYS_execveat,
+                program,
+                c"".as_ptr(),
+                argv.as_ptr(),
+                envp.as_ptr(),
+                libc::AT_EMPTY_PATH,
+            )
+        };
+        if io::Error::last_os_error().raw_os_error() != Some(libc::ETXTBSY) {
+            break;
+        }
+        // SAFETY: takes a number.
+        unsafe { libc::usleep(1000) };
+    }
+    exit(4)
+}

@@ -1,0 +1,104 @@
+//! What the host tells a guest at boot, before there are requests.
+//!
+//! Both come out of one binary, so this has no versions.
+
+use minicbor::{Decode, Encode};
+
+/// What the guest is started with, sent once over its boot socket; the descriptors travel beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Boot {
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub secret: Vec<u8>,
+    #[n(1)]
+    pub epoch: u64,
+    #[n(2)]
+    pub hostname: String,
+    /// How long the guest may go without an operation and without a running exec.
+    #[n(3)]
+    pub ttl_ms: u64,
+    #[cbor(n(4), with = "minicbor::bytes")]
+    pub workdir: Vec<u8>,
+    #[cbor(n(5), with = "crate::bytes::pairs")]
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The capabilities commands keep, as a bit mask.
+    #[n(6)]
+    pub capabilities: u64,
+    /// Compiled filters, as `sock_filter` arrays in memory order: for all commands, and the one each adds last.
+    #[cbor(n(7), with = "minicbor::bytes")]
+    pub filter: Vec<u8>,
+    #[cbor(n(8), with = "minicbor::bytes")]
+    pub last_filter: Vec<u8>,
+    /// Directories that are an overlay of their own, relative to the root, in the order of their descriptors.
+    #[n(9)]
+    pub overlays: Vec<String>,
+    /// Size of `/dev/shm`.
+    #[n(10)]
+    pub shm_bytes: u64,
+    /// How many cgroup `tasks` files the forker joins by, in the order of their descriptors.
+    #[n(11)]
+    pub joins: u32,
+    /// Whether counters of memory and of pids travel along.
+    #[n(12)]
+    pub memory_counter: bool,
+    #[n(13)]
+    pub pids_counter: bool,
+    /// How many layers the root has, the topmost first, in the order of their descriptors.
+    #[n(14)]
+    pub layers: u32,
+    /// Where the sandbox's own files are kept, if not in a directory that travels along.
+    #[n(15)]
+    pub memory: Option<MemoryStorage>,
+    /// Directories brought in, outer ones first, in the order of their descriptors.
+    #[n(16)]
+    pub mounts: Vec<MountPoint>,
+    /// What the guest opens itself, in the stead and in the order of descriptors: without root outside, only it can.
+    #[n(17)]
+    pub sources: Vec<Source>,
+    /// Whose the workspace is, as `passwd` of the image knows them; root if absent.
+    #[cbor(n(18), with = "minicbor::bytes")]
+    pub user: Option<Vec<u8>>,
+    /// Commands have no cgroup: they are told apart by a namespace, and this many processes bounds them.
+    #[n(19)]
+    pub without_cgroups: Option<ProcessLimit>,
+}
+
+/// Files kept in memory, and how many of what size.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct MemoryStorage {
+    #[n(0)]
+    pub bytes: u64,
+    #[n(1)]
+    pub inodes: u64,
+}
+
+/// Where a directory brought in appears.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct MountPoint {
+    /// An absolute path without `.` and `..`.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub target: Vec<u8>,
+    /// Changes go to the sandbox's own files.
+    #[n(1)]
+    pub overlay: bool,
+}
+
+/// A file or directory of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Source {
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub path: Vec<u8>,
+    #[n(1)]
+    pub read_only: bool,
+}
+
+/// How many processes commands may have; absent where that is not bounded.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct ProcessLimit {
+    #[n(0)]
+    pub pids: Option<u64>,
+}
