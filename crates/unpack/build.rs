@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use libc::c_long;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Compare, SeccompCondition as Condition,
-    SeccompFilter, SeccompRule, TargetArch,
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Compare,
+    SeccompCondition as Condition, SeccompFilter, SeccompRule, TargetArch,
 };
 
 fn main() {

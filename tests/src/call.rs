@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
-use crate::{binary, eventually};
+use crate::eventually;
 
 /// Long enough for a loaded machine, short enough that a hang is seen as one.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,55 +20,41 @@ const DRAIN: Duration = Duration::from_secs(3);
 /// Output beyond this is counted but not kept.
 const KEPT_MAX: usize = 64 << 20;
 
-/// The id of an ordinary user: nobody's on any machine we know.
-pub const ORDINARY: u32 = 64_321;
-
-/// Who makes a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
-    /// Whoever runs the tests.
-    Caller,
-    /// An ordinary user; only root can become one.
-    Ordinary,
-}
-
 /// A call to be made.
 #[derive(Debug)]
 pub struct Call {
-    command: Command,
-    shown: String,
+    /// The program and its arguments.
+    words: Vec<OsString>,
+    /// What the program is started by, if not by us.
+    through: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    mark: u64,
     stdin: Vec<u8>,
     patience: Duration,
 }
 
 impl Call {
-    /// Prepares a call in a home. `mark` is the limit by which the census knows all that descends from it.
-    pub fn new<S: AsRef<OsStr>>(
-        home: &Path,
-        mark: u64,
-        who: Who,
-        arguments: impl IntoIterator<Item = S>,
-    ) -> Self {
-        let arguments: Vec<OsString> =
-            arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
-        let shown = arguments.iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" ");
-        let mut command = Command::new("prlimit");
-        command.arg(format!("--msgqueue={mark}:")).process_group(0);
-        match who {
-            Who::Caller => command.arg(binary::path()),
-            Who::Ordinary => {
-                let id = ORDINARY.to_string();
-                command.args(["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--"]);
-                command.arg(binary::for_everybody()).current_dir("/").env("HOME", home)
-            }
-        };
-        command.args(arguments);
-        command.env("CORACLE_HOME", home).env_remove("CORACLE_RUN").env_remove("CORACLE_EPOCH");
-        Self { command, shown: format!("coracle {shown}"), stdin: Vec::new(), patience: PATIENCE }
+    /// Prepares a call of a program. `mark` is the limit by which the census knows all that descends from it.
+    pub fn new<S: AsRef<OsStr>>(program: &Path, mark: u64, arguments: impl IntoIterator<Item = S>) -> Self {
+        let arguments = arguments.into_iter().map(|argument| argument.as_ref().to_owned());
+        Self {
+            words: std::iter::once(program.into()).chain(arguments).collect(),
+            through: Vec::new(),
+            env: Vec::new(),
+            mark,
+            stdin: Vec::new(),
+            patience: PATIENCE,
+        }
     }
 
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
-        self.command.env(name, value);
+        self.env.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Has the call started by another program, which finds it in its last arguments.
+    pub fn through<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
+        self.through = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
         self
     }
 
@@ -95,7 +81,12 @@ impl Call {
 
     /// Makes the call and leaves it running.
     pub fn start(mut self) -> Started {
-        let pipes = self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--msgqueue={}:", self.mark)).args(&self.through).args(&self.words);
+        command.process_group(0).env_remove("CORACLE_RUN").env_remove("CORACLE_EPOCH").envs(self.env);
+        let words = self.words.iter().skip(1).map(|word| word.to_string_lossy());
+        let shown = format!("coracle {}", words.collect::<Vec<_>>().join(" "));
+        let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = Instant::now();
         let mut child = pipes.spawn().expect("the binary under test can be started");
         let mut stdin = child.stdin.take().expect("stdin is a pipe");
@@ -104,7 +95,7 @@ impl Call {
         std::thread::spawn(move || drop(stdin.write_all(&input)));
         let stdout = Collected::from(child.stdout.take().expect("stdout is a pipe"));
         let stderr = Collected::from(child.stderr.take().expect("stderr is a pipe"));
-        Started { child, shown: self.shown, started, patience: self.patience, stdout, stderr, peak: 0 }
+        Started { child, shown, started, patience: self.patience, stdout, stderr, peak: 0 }
     }
 }
 

@@ -11,21 +11,28 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::call::{ORDINARY, Who};
 use crate::census::{instance, still_held};
-use crate::{Call, Census, eventually};
+use crate::{Call, Census, binary, eventually};
 
 /// How long the kernel may take to do away with what was killed, network namespaces included.
 const SETTLE: Duration = Duration::from_secs(2);
+
+/// The id of an ordinary user: nobody's on any machine we know.
+pub const ORDINARY: u32 = 64_321;
 
 /// An empty `CORACLE_HOME`.
 #[derive(Debug)]
 pub struct Home {
     directory: TempDir,
     mark: u64,
-    who: Who,
     instance: OnceLock<String>,
     namespaces: Mutex<BTreeSet<String>>,
+    /// Walls that are left out.
+    weakened: Option<String>,
+    /// What every call is started by.
+    through: Vec<String>,
+    /// The binary for an ordinary user, if one makes the calls.
+    ordinary: Option<TempDir>,
 }
 
 impl Default for Home {
@@ -36,22 +43,43 @@ impl Default for Home {
 
 impl Home {
     pub fn new() -> Self {
-        Self::of(Who::Caller)
-    }
-
-    /// Returns a home in which everything is done by an ordinary user.
-    pub fn ordinary() -> Self {
-        let home = Self::of(Who::Ordinary);
-        std::os::unix::fs::chown(home.path(), Some(ORDINARY), Some(ORDINARY)).expect("root gives its directory away");
-        home
-    }
-
-    fn of(who: Who) -> Self {
         let directory =
             tempfile::Builder::new().prefix("coracle-test-").tempdir().expect("a directory can be made");
         // Below the hard limit everywhere, and different for homes that exist at the same time.
         let mark = 1 + RandomState::new().hash_one(directory.path()) % 800_000;
-        Self { directory, mark, who, instance: OnceLock::new(), namespaces: Mutex::default() }
+        Self {
+            directory,
+            mark,
+            instance: OnceLock::new(),
+            namespaces: Mutex::default(),
+            weakened: None,
+            through: Vec::new(),
+            ordinary: None,
+        }
+    }
+
+    /// Makes a home whose sandboxes lack walls, named like the variants of `coracle_wire::Wall`.
+    pub fn weakened(walls: &[&str]) -> Self {
+        let mut home = Self::new();
+        home.weakened = Some(walls.join(","));
+        home
+    }
+
+    /// Makes a home in which everything is done by an ordinary user.
+    pub fn ordinary() -> Self {
+        let id = ORDINARY.to_string();
+        let become_user = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--"].map(str::to_owned);
+        let mut home = Self::new().through(&become_user);
+        home.ordinary = Some(binary::for_everybody());
+        std::os::unix::fs::chown(home.path(), Some(ORDINARY), Some(ORDINARY))
+            .expect("root gives its directory away");
+        home
+    }
+
+    /// Has every call started by another program, which finds the call in its last arguments.
+    pub fn through(mut self, words: &[String]) -> Self {
+        self.through = words.to_vec();
+        self
     }
 
     pub fn path(&self) -> &Path {
@@ -60,7 +88,16 @@ impl Home {
 
     /// Prepares a call of the binary in this home.
     pub fn call<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Call {
-        Call::new(self.path(), self.mark, self.who, arguments)
+        let binary = match (&self.weakened, &self.ordinary) {
+            (Some(_), _) => binary::weak().to_owned(),
+            (None, Some(directory)) => directory.path().join("coracle"),
+            (None, None) => binary::path().to_owned(),
+        };
+        let mut call = Call::new(&binary, self.mark, arguments).env("CORACLE_HOME", self.path());
+        if self.ordinary.is_some() {
+            call = call.env("HOME", self.path());
+        }
+        call.env("CORACLE_WEAKEN", self.weakened.as_deref().unwrap_or_default()).through(&self.through)
     }
 
     /// Prepares a call of one operation with its JSON.

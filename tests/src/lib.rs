@@ -1,6 +1,7 @@
 //! The harness of the black-box suites: a home of its own for each test, the binary with a hard end to every call,
 //! and a census of what is left on the machine.
 
+pub mod attack;
 pub mod binary;
 pub mod call;
 pub mod census;
@@ -8,6 +9,7 @@ pub mod home;
 pub mod needs;
 pub mod patience;
 
+pub use attack::{Arena, Attack, Breaches, Canary, Route};
 pub use call::{Call, Finished, Started};
 pub use census::Census;
 pub use home::Home;

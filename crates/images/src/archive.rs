@@ -114,11 +114,14 @@ impl Archive {
     fn document(&self, name: &str, limit: u64) -> Result<Vec<u8>> {
         let section = self.section(name)?;
         if section.length > limit {
-            let message = format!("could not load the archive: `{}` is over {limit} bytes", name.escape_debug());
+            let message =
+                format!("could not load the archive: `{}` is over {limit} bytes", name.escape_debug());
             return Err(Error::new(Kind::LimitExceeded, message));
         }
         let mut bytes = vec![0; section.length as usize];
-        self.file.read_exact_at(&mut bytes, section.offset).map_err(|error| invalid("it cannot be read").caused_by(error))?;
+        self.file
+            .read_exact_at(&mut bytes, section.offset)
+            .map_err(|error| invalid("it cannot be read").caused_by(error))?;
         Ok(bytes)
     }
 
@@ -173,13 +176,18 @@ fn is_gzip(file: &File) -> io::Result<bool> {
 
 /// Writes what comes, without its compression, to another file.
 fn spooled(mut file: File, spool: &dyn Fn() -> io::Result<File>) -> Result<File> {
-    let kept = |error| Error::internal("could not keep the archive", error).hint("is there space left on the disk?");
+    let kept =
+        |error| Error::internal("could not keep the archive", error).hint("is there space left on the disk?");
     let mut spooled = spool().map_err(kept)?;
     let mut magic = Vec::new();
-    file.by_ref().take(2).read_to_end(&mut magic).map_err(|error| invalid("it cannot be read").caused_by(error))?;
+    file.by_ref()
+        .take(2)
+        .read_to_end(&mut magic)
+        .map_err(|error| invalid("it cannot be read").caused_by(error))?;
     let compressed = magic == [0x1f, 0x8b];
     let whole = io::Cursor::new(magic).chain(file);
-    let mut plain: Box<dyn Read> = if compressed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
+    let mut plain: Box<dyn Read> =
+        if compressed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
     let copied = io::copy(&mut plain.by_ref().take(LIMITS.bytes + 1), &mut spooled);
     match copied.map_err(|error| invalid("it is damaged, or cannot be kept").caused_by(error))? {
         length if length > LIMITS.bytes => {
@@ -198,7 +206,9 @@ struct Index<'a> {
 impl Sink for Index<'_> {
     fn put(&mut self, entry: &Entry, _content: &mut dyn Read) -> Result<(), Refusal> {
         let content = match &entry.kind {
-            EntryKind::File(length) => Content::Here(Section { offset: self.position.get(), length: *length }),
+            EntryKind::File(length) => {
+                Content::Here(Section { offset: self.position.get(), length: *length })
+            }
             EntryKind::HardLink(target) => Content::Link(target.clone()),
             EntryKind::Symlink(target) => match beside(&entry.name, target) {
                 Some(target) => Content::Link(target),

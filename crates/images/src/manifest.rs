@@ -78,7 +78,8 @@ struct Raw {
 impl Document {
     /// Reads a manifest or an index. `announced` is the media type it came with, if any.
     pub fn parse(bytes: &[u8], announced: Option<&str>) -> Result<Self> {
-        let raw: Raw = serde_json::from_slice(bytes).map_err(|error| invalid("is not a manifest").caused_by(error))?;
+        let raw: Raw =
+            serde_json::from_slice(bytes).map_err(|error| invalid("is not a manifest").caused_by(error))?;
         if raw.schema_version != 2 {
             return Err(unsupported("is a manifest of a kind that registries gave up in 2017"));
         }
@@ -95,7 +96,9 @@ impl Document {
             (None, None, Some(manifests)) if indexed != Some(false) && manifests.len() <= INDEX_MAX => {
                 Ok(Document::Index(manifests))
             }
-            (None, None, Some(manifests)) if manifests.len() > INDEX_MAX => Err(too_large("has too many platforms")),
+            (None, None, Some(manifests)) if manifests.len() > INDEX_MAX => {
+                Err(too_large("has too many platforms"))
+            }
             // Both at once would be one thing to us and another to whoever checked it before.
             _ => Err(invalid("is neither a manifest nor an index")),
         }

@@ -63,7 +63,8 @@ impl<'a> Client<'a> {
         let request = Request { accept: Some(MANIFEST_KINDS), ..Request::default() };
         let mut answer = self.get(&path, &request)?;
         self.check_status(&answer, "its manifest")?;
-        let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let header =
+            |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let media_type = header(CONTENT_TYPE.as_str());
         let claimed = header("docker-content-digest");
         let bytes = self.read(&mut answer, MANIFEST_MAX)?;
@@ -106,7 +107,8 @@ impl<'a> Client<'a> {
     /// Asks, and asks again with what the registry wants to see.
     fn get(&self, path: &str, request: &Request<'_>) -> Result<Response<Body>> {
         let known = self.known();
-        let answer = self.transport.get(path, &Request { authorization: known.as_deref(), ..request.clone() })?;
+        let answer =
+            self.transport.get(path, &Request { authorization: known.as_deref(), ..request.clone() })?;
         if answer.status().as_u16() != 401 {
             return Ok(answer);
         }
@@ -118,7 +120,8 @@ impl<'a> Client<'a> {
             Some(authorization) => {
                 let request = Request { authorization: Some(&authorization), ..request.clone() };
                 let answer = self.transport.get(path, &request)?;
-                *self.authorization.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(authorization);
+                *self.authorization.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) =
+                    Some(authorization);
                 Ok(answer)
             }
         }
@@ -147,13 +150,20 @@ impl<'a> Client<'a> {
             200 | 206 => Ok(()),
             status @ (401 | 403) => Err(Error::new(
                 Kind::ImageNotFound,
-                format!("image `{reference}` was not found, or may not be read: the registry answers {status}"),
+                format!(
+                    "image `{reference}` was not found, or may not be read: the registry answers {status}"
+                ),
             )
             .detail("image", reference.to_string())
-            .hint(format!("check the name; if it is not public, run `docker login {}`", reference.registry()))),
-            404 => Err(Error::new(Kind::ImageNotFound, format!("image `{reference}` was not found: no {what}"))
-                .detail("image", reference.to_string())
-                .hint("check the name and the tag")),
+            .hint(format!(
+                "check the name; if it is not public, run `docker login {}`",
+                reference.registry()
+            ))),
+            404 => {
+                Err(Error::new(Kind::ImageNotFound, format!("image `{reference}` was not found: no {what}"))
+                    .detail("image", reference.to_string())
+                    .hint("check the name and the tag"))
+            }
             // A range behind the end: what is here does not belong to it.
             416 => Err(self.invalid("the registry has less of a blob than it says")),
             status => Err(self.transport.not_available(&format!("the registry answers {status}"))),

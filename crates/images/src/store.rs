@@ -185,14 +185,17 @@ impl Store {
         record::write(&self.layout, &self.layout.record(&digest), &record).map_err(kept("note an image"))?;
         (self.setting.crash)("images.keep.record");
         let named = Named { reference: reference.to_owned(), digest, pulled_at: (self.setting.clock)() };
-        record::write(&self.layout, &self.layout.reference(reference), &named).map_err(kept("note a name"))?;
+        record::write(&self.layout, &self.layout.reference(reference), &named)
+            .map_err(kept("note a name"))?;
         let stored = record.stored(&named);
-        progress.report(&Step::Finished { reference: stored.reference.clone(), digest: stored.digest.clone() });
+        progress
+            .report(&Step::Finished { reference: stored.reference.clone(), digest: stored.digest.clone() });
         Ok(stored)
     }
 
     fn record(&self, digest: Digest, configuration: Configuration) -> Result<Record> {
-        let sizes = configuration.diff_ids.iter().map(|diff_id| Ok(draft::about(&self.layout, diff_id)?.bytes));
+        let sizes =
+            configuration.diff_ids.iter().map(|diff_id| Ok(draft::about(&self.layout, diff_id)?.bytes));
         let size_bytes = sizes.sum::<io::Result<u64>>().map_err(kept("read a layer"))?;
         let Configuration { platform, diff_ids, workdir, user, entrypoint, cmd, env } = configuration;
         let config = Config { digest: Some(digest.to_string()), workdir, user, entrypoint, cmd };

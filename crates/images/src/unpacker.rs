@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use coracle_sys::confine::{Confined, confine};
 use coracle_sys::launch::Launched;
 use coracle_sys::rustix::process::{
-    Signal, WaitId, WaitIdOptions, geteuid, getegid, pidfd_send_signal, waitid,
+    Signal, WaitId, WaitIdOptions, getegid, geteuid, pidfd_send_signal, waitid,
 };
 use coracle_sys::{descriptors, mount};
 use coracle_unpack::{Limits, Order, Outcome, Place, Refusal, Report};
@@ -86,7 +86,8 @@ impl Drop for Caged {
 impl Caged {
     /// Maps its ids, lets it go on and gives it its order.
     fn send(&self, job: &Job<'_>, socket: &UnixStream) -> Result<(), Failure> {
-        let order = |place| Order { offset: job.offset, length: job.length, limits: job.limits, place }.encode();
+        let order =
+            |place| Order { offset: job.offset, length: job.length, limits: job.limits, place }.encode();
         let (order, mount) = if geteuid().is_root() {
             self.map_ids(&format!("0 {FIRST_ID} {IDS}"), &format!("0 {FIRST_ID} {IDS}"))?;
             (order(Place::Mount), Some(self.mount(job.place)?))
@@ -112,7 +113,8 @@ impl Caged {
 
     /// Makes the place a mount in which the unpacker, nobody elsewhere, is root: what it writes has plain ids on disk.
     fn mount(&self, place: &Path) -> Result<OwnedFd, Failure> {
-        let namespace = File::open(format!("/proc/{}/ns/user", self.0.pid)).map_err(at("find the unpacker"))?;
+        let namespace =
+            File::open(format!("/proc/{}/ns/user", self.0.pid)).map_err(at("find the unpacker"))?;
         let copy = mount::copy(place).map_err(at("make a mount for the layer"))?;
         let attributes = mount::plain() | mount::Attributes::MOUNT_ATTR_NOEXEC;
         mount::set(copy.as_fd(), attributes, Some(namespace.as_fd()))
@@ -140,5 +142,89 @@ fn attend(socket: &UnixStream, progress: &mut dyn FnMut(u64) -> bool) -> Result<
             }
             Err(error) => return Err(at("hear from the unpacker, which died")(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A layer of so much noise that it takes a while.
+    fn noise() -> Vec<u8> {
+        let mut header = [0; 512];
+        let size = 48 << 20;
+        header[..1].copy_from_slice(b"f");
+        header[100..107].copy_from_slice(b"0000644");
+        header[108..115].copy_from_slice(b"0000000");
+        header[116..123].copy_from_slice(b"0000000");
+        header[124..135].copy_from_slice(format!("{size:011o}").as_bytes());
+        header[136..147].copy_from_slice(b"00000000000");
+        header[156] = b'0';
+        header[257..265].copy_from_slice(b"ustar\x0000");
+        header[148..156].fill(b' ');
+        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        [header.as_slice(), &vec![7; size]].concat()
+    }
+
+    fn unpack_noise(progress: &mut dyn FnMut(u64) -> bool) -> Result<Outcome, Failure> {
+        let directory = tempfile::TempDir::new().expect("a temporary directory can be made");
+        let (archive, place) = (directory.path().join("layer"), directory.path().join("place"));
+        fs::write(&archive, noise()).expect("there is space");
+        fs::create_dir(&place).expect("the directory is ours");
+        let file = File::open(&archive).expect("it was just written");
+        let length = file.metadata().expect("it was just written").len();
+        let job = Job {
+            programs: directory.path(),
+            file: &file,
+            offset: 0,
+            length,
+            limits: Limits::default(),
+            place: &place,
+        };
+        unpack(&job, progress)
+    }
+
+    /// Returns what the kernel says of the child of this thread.
+    fn status(field: &str) -> String {
+        let children = fs::read_to_string("/proc/thread-self/children").expect("the kernel tells");
+        let child = children.split_whitespace().next().expect("it runs");
+        let status = fs::read_to_string(format!("/proc/{child}/status")).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap_or_default();
+        line.trim_start_matches(':').trim().to_owned()
+    }
+
+    #[test]
+    fn an_unpacker_at_work_has_given_up_all_it_does_not_need() {
+        let mut seen = Vec::new();
+
+        let outcome = unpack_noise(&mut |_| {
+            if seen.is_empty() {
+                seen = ["Seccomp", "NoNewPrivs", "CapEff", "CapBnd", "Uid"].map(status).to_vec();
+            }
+            true
+        });
+
+        assert_eq!(outcome.map(|outcome| outcome.entries).ok(), Some(1));
+        let [seccomp, no_new_privileges, effective, bounding, user] = seen.try_into().expect("it was seen");
+        assert_eq!((seccomp.as_str(), no_new_privileges.as_str()), ("2", "1"));
+        assert_eq!((effective.as_str(), bounding.as_str()), ("000000000000001b", "0000000000000000"));
+        let user = user.split_whitespace().next().map(str::to_owned);
+        let expected = if geteuid().is_root() { FIRST_ID } else { geteuid().as_raw() };
+        assert_eq!(user, Some(expected.to_string()));
+    }
+
+    #[test]
+    fn an_unpacker_nobody_waits_for_is_ended() {
+        let mut child = String::new();
+
+        let outcome = unpack_noise(&mut |_| {
+            child =
+                fs::read_to_string("/proc/thread-self/children").expect("the kernel tells").trim().to_owned();
+            false
+        });
+
+        assert!(matches!(outcome, Err(Failure::Abandoned)));
+        assert!(!Path::new(&format!("/proc/{child}")).exists() && !child.is_empty());
     }
 }

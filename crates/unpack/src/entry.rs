@@ -87,7 +87,9 @@ fn kind(header: &Header, extensions: &Extensions, raw: &[u8], size: u64) -> Resu
         b'5' => Ok(Kind::Directory),
         b'6' => Ok(Kind::Fifo),
         b'S' => Err(Refusal::unsupported("the archive has sparse files")),
-        other => Err(Refusal::unsupported(format!("the archive has an entry of kind `{}`", other.escape_ascii()))),
+        other => {
+            Err(Refusal::unsupported(format!("the archive has an entry of kind `{}`", other.escape_ascii())))
+        }
     }
 }
 

@@ -77,7 +77,8 @@ impl Extensions {
 pub fn check_global(text: &[u8]) -> Result<(), Refusal> {
     for record in Records(text) {
         let (key, _) = record?;
-        if !matches!(key, b"comment" | b"charset" | b"hdrcharset" | b"atime" | b"ctime" | b"uname" | b"gname") {
+        if !matches!(key, b"comment" | b"charset" | b"hdrcharset" | b"atime" | b"ctime" | b"uname" | b"gname")
+        {
             let key = key.escape_ascii();
             return Err(Refusal::unsupported(format!("the archive sets `{key}` for all its entries")));
         }

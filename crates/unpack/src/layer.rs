@@ -59,7 +59,9 @@ impl Layer {
         for (name, time) in std::mem::take(&mut self.times) {
             // One that was replaced by something else has no time to be set any more.
             match self.open_directory(&name) {
-                Ok(directory) => fs::futimens(&directory, &times(time)).map_err(failed("set times of", &name))?,
+                Ok(directory) => {
+                    fs::futimens(&directory, &times(time)).map_err(failed("set times of", &name))?
+                }
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(error) => return Err(failed("open", &name)(error)),
             }
@@ -125,7 +127,13 @@ impl Layer {
         fs::futimens(&file, &times(entry.attributes.time)).map_err(failed("set times of", &entry.name))
     }
 
-    fn symlink(&self, parent: BorrowedFd<'_>, last: &CString, entry: &Entry, target: &[u8]) -> Result<(), Refusal> {
+    fn symlink(
+        &self,
+        parent: BorrowedFd<'_>,
+        last: &CString,
+        entry: &Entry,
+        target: &[u8],
+    ) -> Result<(), Refusal> {
         clear(parent, last, &entry.name)?;
         fs::symlinkat(terminated(target)?, parent, last).map_err(failed("create", &entry.name))?;
         self.dress_name(parent, last, entry)
@@ -149,7 +157,9 @@ impl Layer {
     ) -> Result<(), Refusal> {
         let missing = || {
             let name = &entry.name;
-            Refusal::malformed(format!("{name:?} is a hard link to {target:?}, which is not a file of this layer"))
+            Refusal::malformed(format!(
+                "{name:?} is a hard link to {target:?}, which is not a file of this layer"
+            ))
         };
         if *target == entry.name || target.is_root() {
             return Err(missing());
@@ -162,7 +172,8 @@ impl Layer {
             _ => return Err(missing()),
         }
         clear(parent, last, &entry.name)?;
-        fs::linkat(&target_parent, &target_last, parent, last, AtFlags::empty()).map_err(failed("link", &entry.name))
+        fs::linkat(&target_parent, &target_last, parent, last, AtFlags::empty())
+            .map_err(failed("link", &entry.name))
     }
 
     /// Gives an open file or directory its owner, mode and attributes. The owner first: changing it changes the mode.
@@ -177,7 +188,9 @@ impl Layer {
             match fs::fsetxattr(file, terminated(name)?, value, XattrFlags::empty()) {
                 Ok(()) => {}
                 // The filesystem has no room or no place for it; programs are used to that.
-                Err(Errno::NOSPC | Errno::TOOBIG | Errno::RANGE | Errno::NOTSUP) => self.outcome.stripped += 1,
+                Err(Errno::NOSPC | Errno::TOOBIG | Errno::RANGE | Errno::NOTSUP) => {
+                    self.outcome.stripped += 1
+                }
                 Err(error) => return Err(failed("set attributes of", &entry.name)(error)),
             }
         }
@@ -188,8 +201,14 @@ impl Layer {
     fn dress_name(&self, parent: BorrowedFd<'_>, last: &CString, entry: &Entry) -> Result<(), Refusal> {
         let Attributes { uid, gid, time, .. } = entry.attributes;
         if self.owners {
-            fs::chownat(parent, last, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(failed("give away", &entry.name))?;
+            fs::chownat(
+                parent,
+                last,
+                Some(Uid::from_raw(uid)),
+                Some(Gid::from_raw(gid)),
+                AtFlags::SYMLINK_NOFOLLOW,
+            )
+            .map_err(failed("give away", &entry.name))?;
         }
         fs::utimensat(parent, last, &times(time), AtFlags::SYMLINK_NOFOLLOW)
             .map_err(failed("set times of", &entry.name))

@@ -29,12 +29,13 @@ fn main() {
 }
 
 fn run(host: &UnixStream) -> Result<Outcome, Refusal> {
-    let (order, mut descriptors) =
-        descriptors::receive(host, ORDER_MAX).map_err(|error| Refusal::machine("receive the order", error))?;
+    let (order, mut descriptors) = descriptors::receive(host, ORDER_MAX)
+        .map_err(|error| Refusal::machine("receive the order", error))?;
     let order = Order::decode(&order).ok_or_else(|| Refusal::machine("read the order", "it is malformed"))?;
     let mount = descriptors.split_off(descriptors.len().min(1)).pop();
     let blob = descriptors.pop().ok_or_else(|| Refusal::machine("read the order", "the layer is missing"))?;
-    let root = cage::enter(&order, mount).map_err(|failure| Refusal::machine(failure.attempted, failure.cause))?;
+    let root =
+        cage::enter(&order, mount).map_err(|failure| Refusal::machine(failure.attempted, failure.cause))?;
     unpack(&order, blob, root, host)
 }
 

@@ -25,7 +25,10 @@ impl Name {
                 return Err(Refusal::malformed(format!("the name {:?} leads up", shown())));
             }
             if part.len() > COMPONENT_MAX {
-                return Err(Refusal::limit(format!("a part of the name {:?} is over {COMPONENT_MAX} bytes", shown())));
+                return Err(Refusal::limit(format!(
+                    "a part of the name {:?} is over {COMPONENT_MAX} bytes",
+                    shown()
+                )));
             }
             parts.push(part);
         }

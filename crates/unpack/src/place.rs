@@ -58,8 +58,12 @@ pub fn enter(parent: BorrowedFd<'_>, last: &CStr, replace: Replace, name: &Name)
     match found.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
         Some(FileType::Directory) => return open().map_err(failed("open", name)),
         Some(_) if replace == Replace::Anything || whiteout => clear(parent, last, name)?,
-        Some(FileType::Symlink) => return Err(Refusal::malformed(format!("{name:?} is reached through a link"))),
-        Some(_) => return Err(Refusal::malformed(format!("{name:?} is reached through what is no directory"))),
+        Some(FileType::Symlink) => {
+            return Err(Refusal::malformed(format!("{name:?} is reached through a link")));
+        }
+        Some(_) => {
+            return Err(Refusal::malformed(format!("{name:?} is reached through what is no directory")));
+        }
         None => {}
     }
     fs::mkdirat(parent, last, Mode::from_raw_mode(0o755)).map_err(failed("create", name))?;
@@ -74,7 +78,8 @@ pub fn enter(parent: BorrowedFd<'_>, last: &CStr, replace: Replace, name: &Name)
 /// Hides what lower layers have under a name. What this layer has there stays: only lower ones are meant.
 pub fn whiteout(parent: BorrowedFd<'_>, last: &CStr, name: &Name) -> Result<(), Refusal> {
     match look(parent, last).map_err(failed("look at", name))? {
-        None => fs::mknodat(parent, last, FileType::CharacterDevice, Mode::empty(), 0).map_err(failed("hide", name)),
+        None => fs::mknodat(parent, last, FileType::CharacterDevice, Mode::empty(), 0)
+            .map_err(failed("hide", name)),
         Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
             let directory = enter(parent, last, Replace::Whiteouts, name)?;
             mark_opaque(directory.as_fd()).map_err(failed("hide what is below", name))

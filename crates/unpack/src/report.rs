@@ -80,7 +80,8 @@ impl Outcome {
 
     fn decode(payload: &[u8]) -> Option<Self> {
         let (diff_id, numbers) = payload.split_first_chunk::<32>()?;
-        let numbers: Vec<u64> = numbers.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        let numbers: Vec<u64> =
+            numbers.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
         let [entries, bytes, skipped, stripped] = numbers.try_into().ok()?;
         Some(Self { diff_id: *diff_id, entries, bytes, skipped, stripped })
     }
@@ -118,7 +119,9 @@ mod tests {
         let mut bytes = Vec::new();
         Report::Refused(Refusal::malformed("\x1b[2J")).write(&mut bytes).expect("writes to memory");
 
-        let Ok(Report::Refused(refusal)) = Report::read(&mut bytes.as_slice()) else { panic!("is a refusal") };
+        let Ok(Report::Refused(refusal)) = Report::read(&mut bytes.as_slice()) else {
+            panic!("is a refusal")
+        };
 
         assert_eq!(refusal.text, "?[2J");
     }

@@ -34,7 +34,9 @@ impl<'a> Stream<'a> {
         let mut buffered = BufReader::with_capacity(BUFFER, section);
         let inner = match buffered.fill_buf().map_err(Refusal::reading)? {
             [0x1f, 0x8b, ..] => Decompressed::Gzip(Box::new(MultiGzDecoder::new(buffered))),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Decompressed::Zstd(zstd(buffered)?),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+                Decompressed::Zstd(zstd(buffered)?)
+            }
             _ => Decompressed::Plain(buffered),
         };
         Ok(Self { inner, digest: Sha256::new() })

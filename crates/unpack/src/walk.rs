@@ -20,7 +20,8 @@ pub fn walk(archive: &mut dyn Read, limits: &Limits, sink: &mut dyn Sink) -> Res
     while let Some((header, extensions)) = walk.next()? {
         let size = extensions.size.map_or_else(|| header.size(), Ok)?;
         let entry = Entry::decide(&header, extensions, size)?;
-        let mut content = (&mut walk.archive).take(if matches!(entry.kind, Kind::File(_)) { size } else { 0 });
+        let mut content =
+            (&mut walk.archive).take(if matches!(entry.kind, Kind::File(_)) { size } else { 0 });
         sink.put(&entry, &mut content)?;
         let unread = content.limit();
         walk.skip(unread)?;
@@ -43,7 +44,10 @@ impl Walk<'_> {
         while let Some(block) = self.block()? {
             self.entries += 1;
             if self.entries > self.limits.entries {
-                return Err(Refusal::limit(format!("the layer has more than {} entries", self.limits.entries)));
+                return Err(Refusal::limit(format!(
+                    "the layer has more than {} entries",
+                    self.limits.entries
+                )));
             }
             let header = Header::parse(block)?;
             let slot = match header.kind() {
@@ -82,7 +86,9 @@ impl Walk<'_> {
     fn content(&mut self, header: &Header, limit: u64) -> Result<Vec<u8>, Refusal> {
         let size = header.size()?;
         if size > limit {
-            return Err(Refusal::limit(format!("the description of an entry has {size} bytes, more than {limit}")));
+            return Err(Refusal::limit(format!(
+                "the description of an entry has {size} bytes, more than {limit}"
+            )));
         }
         let mut content = vec![0; size as usize];
         if read_full(&mut self.archive, &mut content)? != content.len() {
@@ -93,7 +99,8 @@ impl Walk<'_> {
     }
 
     fn skip(&mut self, bytes: u64) -> Result<(), Refusal> {
-        let skipped = io::copy(&mut (&mut self.archive).take(bytes), &mut io::sink()).map_err(Refusal::reading)?;
+        let skipped =
+            io::copy(&mut (&mut self.archive).take(bytes), &mut io::sink()).map_err(Refusal::reading)?;
         match skipped == bytes {
             true => Ok(()),
             false => Err(Refusal::malformed("the archive ends in the middle of an entry")),

@@ -51,8 +51,12 @@ fn theirs(archive: &[u8]) -> Option<Vec<(char, u64, String)>> {
 
 /// Reads `-rw-r--r-- 0/0 5 2001-09-09 01:46:40 name`, with ` -> target` or ` link to target` behind a link's name.
 fn line(line: &str) -> Option<(char, u64, String)> {
-    // It tells contiguous files from others; nothing else does.
-    let kind = line.chars().next().map(|kind| if kind == 'C' { '-' } else { kind })?;
+    let kind = match line.chars().next()? {
+        // It tells contiguous files from others; nothing else does.
+        'C' => '-',
+        'b' | 'c' => '?',
+        kind => kind,
+    };
     let mut rest = line;
     let mut words = Vec::new();
     for _ in 0..5 {
@@ -148,38 +152,80 @@ fn ordinary_archives_are_read_as_tar_reads_them() {
 fn archives_made_to_be_read_in_two_ways_are_refused_or_read_as_tar_does() {
     let inner = file("smuggled", b"hidden");
     let padded = [inner.as_slice(), &[0; 512]].concat();
-    let size = |text: &str| records(&format!("{} size={text}\n", text.len() + 8 + usize::from(text.len() > 1)));
+    let size =
+        |text: &str| records(&format!("{} size={text}\n", text.len() + 8 + usize::from(text.len() > 1)));
     let cases: Vec<(&str, Vec<u8>)> = vec![
-        ("a record's size is larger", archive(&[size("1536"), entry("a", b'0', 0, &padded, |_| {}), file("b", b"")])),
-        ("a record's size is smaller", archive(&[size("0"), entry("a", b'0', 1024, &padded, |_| {}), file("b", b"")])),
+        (
+            "a record's size is larger",
+            archive(&[size("1536"), entry("a", b'0', 0, &padded, |_| {}), file("b", b"")]),
+        ),
+        (
+            "a record's size is smaller",
+            archive(&[size("0"), entry("a", b'0', 1024, &padded, |_| {}), file("b", b"")]),
+        ),
         ("a size for a link", archive(&[entry("a", b'2', 1024, &padded, |_| {}), file("b", b"")])),
         ("a size for a hard link", archive(&[file("f", b""), entry("a", b'1', 1024, &padded, |_| {})])),
         ("a size for a directory", archive(&[entry("a/", b'5', 1024, &padded, |_| {}), file("b", b"")])),
-        ("a size for a long name", archive(&[size("512"), entry("x", b'L', 2, b"n\0", |_| {}), file("a", b"x")])),
+        (
+            "a size for a long name",
+            archive(&[size("512"), entry("x", b'L', 2, b"n\0", |_| {}), file("a", b"x")]),
+        ),
         ("a record in a value", archive(&[records("31 comment=a\n18 path=evil/../x\n"), file("a", b"x")])),
         ("two paths", archive(&[records("9 path=b\n9 path=c\n"), file("a", b"x")])),
-        ("a path and a long name", archive(&[entry("x", b'L', 2, b"n\0", |_| {}), records("9 path=b\n"), file("a", b"")])),
+        (
+            "a path and a long name",
+            archive(&[entry("x", b'L', 2, b"n\0", |_| {}), records("9 path=b\n"), file("a", b"")]),
+        ),
         ("for all entries", archive(&[entry("g", b'g', 10, b"10 path=bb", |_| {}), file("a", b"x")])),
         ("an end in the middle", [file("a", b"x"), vec![0; 512], file("b", b"x"), vec![0; 1024]].concat()),
-        ("a sparse file", archive(&[records("22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"), file("a", b"x")])),
-        ("an old header that describes", archive(&[
-            entry("x", b'L', 2, b"n\0", |header| header.as_mut_bytes()[257..265].fill(0)),
-            file("a", b"x"),
-        ])),
-        ("a prefix", archive(&[entry("a", b'0', 0, b"", |header| header.as_mut_bytes()[345..348].copy_from_slice(b"dir"))])),
-        ("a prefix that is none", archive(&[entry("a", b'0', 0, b"", |header| {
-            header.as_mut_bytes()[257..265].copy_from_slice(b"ustar  \0");
-            header.as_mut_bytes()[345..348].copy_from_slice(b"dir");
-        })])),
-        ("digits and then letters", archive(&[entry("a", b'0', 0, b"", |header| {
-            header.as_old_mut().size.copy_from_slice(b"0000000000z\0");
-        })])),
-        ("spaces around a size", archive(&[entry("a", b'0', 0, b"xxx", |header| {
-            header.as_old_mut().size.copy_from_slice(b"  3         ");
-        }), file("b", b"")])),
-        ("a size in binary", archive(&[entry("a", b'0', 0, b"xxx", |header| {
-            header.as_old_mut().size.copy_from_slice(b"\x80\0\0\0\0\0\0\0\0\0\0\x03");
-        }), file("b", b"")])),
+        (
+            "a sparse file",
+            archive(&[records("22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"), file("a", b"x")]),
+        ),
+        (
+            "an old header that describes",
+            archive(&[
+                entry("x", b'L', 2, b"n\0", |header| header.as_mut_bytes()[257..265].fill(0)),
+                file("a", b"x"),
+            ]),
+        ),
+        (
+            "a prefix",
+            archive(&[entry("a", b'0', 0, b"", |header| {
+                header.as_mut_bytes()[345..348].copy_from_slice(b"dir")
+            })]),
+        ),
+        (
+            "a prefix that is none",
+            archive(&[entry("a", b'0', 0, b"", |header| {
+                header.as_mut_bytes()[257..265].copy_from_slice(b"ustar  \0");
+                header.as_mut_bytes()[345..348].copy_from_slice(b"dir");
+            })]),
+        ),
+        (
+            "digits and then letters",
+            archive(&[entry("a", b'0', 0, b"", |header| {
+                header.as_old_mut().size.copy_from_slice(b"0000000000z\0");
+            })]),
+        ),
+        (
+            "spaces around a size",
+            archive(&[
+                entry("a", b'0', 0, b"xxx", |header| {
+                    header.as_old_mut().size.copy_from_slice(b"  3         ");
+                }),
+                file("b", b""),
+            ]),
+        ),
+        (
+            "a size in binary",
+            archive(&[
+                entry("a", b'0', 0, b"xxx", |header| {
+                    header.as_old_mut().size.copy_from_slice(b"\x80\0\0\0\0\0\0\0\0\0\0\x03");
+                }),
+                file("b", b""),
+            ]),
+        ),
         ("a file with a slash", archive(&[file("a/", b"x"), file("b", b"")])),
         ("an old file with a slash", archive(&[entry("a/", 0, 0, b"", |_| {}), file("b", b"")])),
         ("an unknown kind", archive(&[entry("a", b'Z', 3, b"xxx", |_| {}), file("b", b"")])),
@@ -228,7 +274,8 @@ fn archives_with_any_byte_changed_are_refused_or_read_as_tar_does() {
 /// Makes a changed header one that is looked at.
 fn fix_checksum(block: &mut [u8]) {
     if block[148..154].iter().all(u8::is_ascii_digit) {
-        let sum: u32 = block[..148].iter().chain(&block[156..]).map(|byte| u32::from(*byte)).sum::<u32>() + 8 * 32;
+        let sum: u32 =
+            block[..148].iter().chain(&block[156..]).map(|byte| u32::from(*byte)).sum::<u32>() + 8 * 32;
         block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     }
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
-use coracle_tests::call::ORDINARY;
+use coracle_tests::home::ORDINARY;
 use coracle_tests::{Home, requires};
 use serde_json::{Value, json};
 use tempfile::TempDir;

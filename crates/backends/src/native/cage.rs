@@ -94,7 +94,8 @@ impl First {
         };
         let Some((pid, since)) = text.split_once(' ') else { return Ok(None) };
         let Ok(pid) = pid.parse::<i32>() else { return Ok(None) };
-        let Some(handle) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
+        let Some(handle) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+        else {
             return Ok(None);
         };
         // Looked at after the opening: if it matches now, the descriptor is of that very process.

@@ -5,10 +5,14 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use coracle_core::image::{self, Images, Progress, Reference, Removed, Stored};
+use coracle_core::spec::check_env;
 use coracle_core::{Error, Kind, Result, Spec};
-use coracle_images::{Hold, host};
+use coracle_images::{Hold, Image, host};
 
 use super::Native;
+
+/// Bytes of what is to be executed, where and as whom.
+const WORDS_MAX: usize = 128 << 10;
 
 /// The root of one sandbox.
 #[derive(Debug)]
@@ -41,6 +45,7 @@ impl Native {
             Error::new(Kind::ImageNotFound, format!("image `{reference}` is not here"))
                 .hint(format!("bring it with `coracle image pull {reference}`"))
         })?;
+        check(&reference, &found)?;
         let mut config = found.config;
         config.digest = Some(found.digest);
         if !self.privilege.is_root() {
@@ -71,13 +76,31 @@ impl Native {
 
     /// Returns the digests of images that sandboxes are made from.
     fn used_images(&self) -> Result<BTreeSet<String>> {
-        let uses = self.home.uses().map_err(|error| Error::internal("could not see which images are used", error))?;
+        let uses = self
+            .home
+            .uses()
+            .map_err(|error| Error::internal("could not see which images are used", error))?;
         Ok(uses.into_values().filter_map(|uses| uses.image).collect())
     }
 }
 
 fn reference(spec: &Spec) -> Result<Option<Reference>> {
     if spec.image == image::HOST { Ok(None) } else { spec.image.parse().map(Some) }
+}
+
+/// Refuses what a stranger wrote into an image if no command could be started with it, before it is kept anywhere.
+fn check(reference: &Reference, image: &Image) -> Result<()> {
+    let config = &image.config;
+    let words = config.entrypoint.iter().chain(&config.cmd).chain(&config.workdir).chain(&config.user);
+    let env = image.env.iter().cloned().collect();
+    if words.map(String::len).sum::<usize>() <= WORDS_MAX && check_env("env", &env).is_ok() {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::Invalid,
+        format!("image `{reference}` has a configuration no command can be started with"),
+    )
+    .hint("its entrypoint, directory, user or environment is larger than the kernel takes"))
 }
 
 impl Images for Native {

@@ -17,7 +17,10 @@ pub enum Privilege {
 
 impl Privilege {
     pub fn detect() -> Self {
-        let (uid, gid) = (coracle_sys::rustix::process::geteuid().as_raw(), coracle_sys::rustix::process::getegid().as_raw());
+        let (uid, gid) = (
+            coracle_sys::rustix::process::geteuid().as_raw(),
+            coracle_sys::rustix::process::getegid().as_raw(),
+        );
         if uid == 0 { Self::Root } else { Self::Rootless { uid, gid } }
     }
 

@@ -127,7 +127,9 @@ fn process_walls(privilege: Privilege) -> [Wall; 4] {
         hint: None,
     };
     let users = match privilege {
-        Privilege::Root => wall("separate_users", true, "ids nobody else has, the guest's apart from commands'"),
+        Privilege::Root => {
+            wall("separate_users", true, "ids nobody else has, the guest's apart from commands'")
+        }
         Privilege::Rootless { .. } => Wall {
             hint: Some("run as root".to_owned()),
             ..wall("separate_users", false, "without root a sandbox has one user, who is the caller outside")
@@ -150,7 +152,8 @@ fn landlock_wall(enforced: bool) -> Wall {
         name: "landlock".to_owned(),
         enforced,
         how: how.to_owned(),
-        hint: (!enforced).then(|| "a kernel since 5.13 with `landlock` in its list of security modules".to_owned()),
+        hint: (!enforced)
+            .then(|| "a kernel since 5.13 with `landlock` in its list of security modules".to_owned()),
     }
 }
 
@@ -178,7 +181,8 @@ fn by_cgroups(layout: &Layout) -> Vec<Wall> {
 
 fn without_cgroups(controller: Controller) -> Wall {
     let bounded = controller == Controller::Pids;
-    let how = if bounded { "a limit on the user's processes in the sandbox" } else { "no cgroup without root" };
+    let how =
+        if bounded { "a limit on the user's processes in the sandbox" } else { "no cgroup without root" };
     Wall {
         name: controller.name().to_owned(),
         enforced: bounded,

@@ -54,7 +54,9 @@ impl Storage {
         let (how, hint) = match self {
             Self::Disk(bounds) => (size(bounds, "a filesystem of its own in a file"), None),
             Self::Memory(bounds) => (size(bounds, "a filesystem in memory"), None),
-            Self::Directory if spec.limits.workspace_mb.is_none() => ("the caller asked for no limits".into(), None),
+            Self::Directory if spec.limits.workspace_mb.is_none() => {
+                ("the caller asked for no limits".into(), None)
+            }
             Self::Directory => unbounded(privilege),
         };
         Wall { name: "disk".to_owned(), enforced: self.is_bounded(), how, hint }

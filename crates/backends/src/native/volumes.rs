@@ -131,7 +131,10 @@ impl Volumes for Native {
                 .detail("used_by", users.iter().map(SandboxId::as_str).collect::<Vec<_>>())
                 .hint("close it first"));
         }
-        [DISK, DATA, "draft"].into_iter().try_for_each(|entry| remove_entry(&directory, entry)).map_err(failed)?;
+        [DISK, DATA, "draft"]
+            .into_iter()
+            .try_for_each(|entry| remove_entry(&directory, entry))
+            .map_err(failed)?;
         let parent = File::open(&self.home.volumes).map_err(failed)?;
         let entry = std::ffi::CString::new(name.as_str()).map_err(|error| failed(io::Error::other(error)))?;
         tree::remove(parent.as_fd(), &entry).map_err(failed)
@@ -141,7 +144,9 @@ impl Volumes for Native {
 fn describe(native: &Native, name: VolumeName) -> io::Result<Option<Kept>> {
     let directory = native.home.volumes.join(name.as_str());
     let disk = fs::metadata(directory.join(DISK)).ok();
-    let Some(found) = disk.clone().or_else(|| fs::metadata(directory.join(DATA)).ok()) else { return Ok(None) };
+    let Some(found) = disk.clone().or_else(|| fs::metadata(directory.join(DATA)).ok()) else {
+        return Ok(None);
+    };
     let created = found.created().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
     Ok(Some(Kept {
         used_by: users(native, &name)?,

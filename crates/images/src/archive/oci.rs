@@ -18,8 +18,10 @@ pub fn images(archive: &Archive) -> Result<Vec<Found>> {
         return Err(invalid("its `index.json` is not an index"));
     };
     let here = Platform::here();
-    let fitting: Vec<&Descriptor> =
-        listed.iter().filter(|one| one.platform.as_ref().is_none_or(|platform| here.runs(platform))).collect();
+    let fitting: Vec<&Descriptor> = listed
+        .iter()
+        .filter(|one| one.platform.as_ref().is_none_or(|platform| here.runs(platform)))
+        .collect();
     if fitting.is_empty() {
         choose(&listed)?;
     }
@@ -66,7 +68,10 @@ fn section(archive: &Archive, one: &Descriptor) -> Result<Section> {
 
 fn layer_section(archive: &Archive, layer: &Descriptor) -> Result<Section> {
     let section = section(archive, layer).map_err(|error| match layer.is_foreign() {
-        true => Error::new(Kind::Unsupported, "could not load the archive: it lacks a layer that may not be given away"),
+        true => Error::new(
+            Kind::Unsupported,
+            "could not load the archive: it lacks a layer that may not be given away",
+        ),
         false => error,
     })?;
     let found = Digest::of_stream(&mut archive.reader(section))

@@ -74,9 +74,13 @@ mod tests {
 
     #[test]
     fn challenges_are_read_as_registries_write_them() {
-        let header = r#"Bearer realm="https://auth.docker.io/token",service="registry.docker.io",scope="a:b:c""#;
+        let header =
+            r#"Bearer realm="https://auth.docker.io/token",service="registry.docker.io",scope="a:b:c""#;
 
-        assert_eq!(Challenge::parse(header), bearer("https://auth.docker.io/token", Some("registry.docker.io")));
+        assert_eq!(
+            Challenge::parse(header),
+            bearer("https://auth.docker.io/token", Some("registry.docker.io"))
+        );
         assert_eq!(Challenge::parse("bearer realm=https://a/t , x=y"), bearer("https://a/t", None));
         assert_eq!(Challenge::parse(r#"Basic realm="x""#), Some(Challenge::Basic));
         assert_eq!(Challenge::parse("basic"), Some(Challenge::Basic));
@@ -84,7 +88,14 @@ mod tests {
 
     #[test]
     fn what_is_broken_or_unknown_is_no_challenge() {
-        for header in ["", "Negotiate", r#"Bearer realm="https://a"#, "Bearer", "Bearer service=x", r#"Bearer realm="\"#] {
+        for header in [
+            "",
+            "Negotiate",
+            r#"Bearer realm="https://a"#,
+            "Bearer",
+            "Bearer service=x",
+            r#"Bearer realm="\"#,
+        ] {
             assert_eq!(Challenge::parse(header), None, "{header}");
         }
     }

@@ -5,14 +5,19 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use coracle_core::{Error, Result};
-use docker_credential::{CredentialRetrievalError as Retrieval, DockerCredential, get_credential_from_reader};
+use docker_credential::{
+    CredentialRetrievalError as Retrieval, DockerCredential, get_credential_from_reader,
+};
 
 /// A configuration of Docker is smaller than this.
 const CONFIG_MAX: u64 = 1 << 20;
 
 /// What the user is known by at a registry. Never shown: it is not `Debug`.
 pub enum Credentials {
-    Password { name: String, password: String },
+    Password {
+        name: String,
+        password: String,
+    },
     /// Exchanged for a token at the realm.
     Identity(String),
 }
@@ -27,15 +32,21 @@ pub fn find(docker_config: Option<&Path>, registry: &str) -> Result<Option<Crede
     // Docker keeps those of its own registry under an address from the time before there were others.
     let server = if registry == "docker.io" { "https://index.docker.io/v1/" } else { registry };
     match get_credential_from_reader(file.take(CONFIG_MAX), server) {
-        Ok(DockerCredential::UsernamePassword(name, password)) => Ok(Some(Credentials::Password { name, password })),
+        Ok(DockerCredential::UsernamePassword(name, password)) => {
+            Ok(Some(Credentials::Password { name, password }))
+        }
         Ok(DockerCredential::IdentityToken(token)) => Ok(Some(Credentials::Identity(token))),
         // A helper that fails mostly has nothing for this registry. What it printed may be secret.
-        Err(Retrieval::NoCredentialConfigured | Retrieval::ConfigNotFound | Retrieval::HelperFailure { .. }) => Ok(None),
+        Err(
+            Retrieval::NoCredentialConfigured | Retrieval::ConfigNotFound | Retrieval::HelperFailure { .. },
+        ) => Ok(None),
         Err(Retrieval::HelperCommunicationError | Retrieval::MalformedHelperResponse) => {
             Err(unreadable(&path).hint("the credential helper named there does not work"))
         }
         Err(
-            Retrieval::CredentialDecodingError | Retrieval::CredentialMismatchError | Retrieval::ConfigReadError,
+            Retrieval::CredentialDecodingError
+            | Retrieval::CredentialMismatchError
+            | Retrieval::ConfigReadError,
         ) => Err(unreadable(&path).hint("run `docker login` again")),
     }
 }

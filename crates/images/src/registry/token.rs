@@ -17,7 +17,8 @@ use crate::store::Registries;
 const ANSWER_MAX: u64 = 1 << 20;
 
 /// Token servers that are known to belong to a registry of another name.
-const KNOWN_REALMS: [(&str, &str); 2] = [("docker.io", "auth.docker.io"), ("registry.gitlab.com", "gitlab.com")];
+const KNOWN_REALMS: [(&str, &str); 2] =
+    [("docker.io", "auth.docker.io"), ("registry.gitlab.com", "gitlab.com")];
 
 /// Returns what the registry wants to see in `Authorization`. Nothing if we have nothing to show.
 pub fn authorize(
@@ -35,12 +36,15 @@ pub fn authorize(
         Challenge::Bearer { realm, service } => {
             let uri = transport.address(realm)?;
             let origin = Origin::of(&uri).map_err(|error| {
-                let message = format!("could not get `{reference}`: the registry's token server is unusable: {error}");
-                Error::new(Kind::Invalid, message).detail("realm", realm.chars().take(200).collect::<String>())
+                let message =
+                    format!("could not get `{reference}`: the registry's token server is unusable: {error}");
+                Error::new(Kind::Invalid, message)
+                    .detail("realm", realm.chars().take(200).collect::<String>())
             })?;
             // Strangers get to see nothing; many let strangers read all the same.
             let shown = if is_trusted(&origin, transport, registries, reference) { found()? } else { None };
-            let token = Asking { transport, uri: &uri, service: service.as_deref(), reference }.token(shown)?;
+            let token =
+                Asking { transport, uri: &uri, service: service.as_deref(), reference }.token(shown)?;
             Ok(token.map(|token| format!("Bearer {token}")))
         }
     }
@@ -96,10 +100,15 @@ impl Asking<'_> {
         match answer.status().as_u16() {
             200 => {}
             400 | 401 | 403 | 404 => return Ok(None),
-            status => return Err(self.transport.not_available(&format!("the registry's token server answers {status}"))),
+            status => {
+                return Err(self
+                    .transport
+                    .not_available(&format!("the registry's token server answers {status}")));
+            }
         }
         let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_vec();
-        let text = text.map_err(|error| self.transport.not_available("its token server breaks off").caused_by(error))?;
+        let text = text
+            .map_err(|error| self.transport.not_available("its token server breaks off").caused_by(error))?;
         let answer: Option<Answer> = serde_json::from_slice(&text).ok();
         let token = answer.and_then(|answer| answer.token.or(answer.access_token));
         // It goes into a header.
@@ -116,7 +125,9 @@ fn query(parameters: &[(&str, &str)]) -> String {
     let escape = |text: &str| -> String {
         text.bytes()
             .map(|byte| match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                    char::from(byte).to_string()
+                }
                 other => format!("%{other:02X}"),
             })
             .collect()

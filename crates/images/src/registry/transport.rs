@@ -99,9 +99,12 @@ impl Transport {
     pub fn address(&self, text: &str) -> Result<Uri> {
         text.parse().map_err(|error| {
             let shown: String = text.chars().take(200).collect();
-            Error::new(Kind::Invalid, format!("could not get {}: the registry leads to a malformed address", self.subject))
-                .detail("address", shown)
-                .caused_by(error)
+            Error::new(
+                Kind::Invalid,
+                format!("could not get {}: the registry leads to a malformed address", self.subject),
+            )
+            .detail("address", shown)
+            .caused_by(error)
         })
     }
 
@@ -117,7 +120,9 @@ impl Transport {
         }
         let answer = attempt()?;
         match answer.status().as_u16() {
-            status if is_passing(status) => Err(self.not_available(&format!("the registry answers {status}"))),
+            status if is_passing(status) => {
+                Err(self.not_available(&format!("the registry answers {status}")))
+            }
             _ => Ok(answer),
         }
     }
@@ -133,8 +138,11 @@ impl Transport {
             }
             uri = self.next(&origin, &answer)?;
         }
-        Err(Error::new(Kind::Invalid, format!("could not get {}: the registry sends us on and on", self.subject))
-            .hint(format!("more than {HOPS_MAX} redirects are not followed")))
+        Err(Error::new(
+            Kind::Invalid,
+            format!("could not get {}: the registry sends us on and on", self.subject),
+        )
+        .hint(format!("more than {HOPS_MAX} redirects are not followed")))
     }
 
     fn send(&self, uri: &Uri, origin: &Origin, request: &Request<'_>) -> Result<Response<Body>> {
@@ -153,7 +161,8 @@ impl Transport {
 
     /// Returns where a redirect leads.
     fn next(&self, origin: &Origin, answer: &Response<Body>) -> Result<Uri> {
-        let location = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let location =
+            answer.headers().get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let location = location.split('#').next().unwrap_or_default();
         let absolute = match location {
             rest if rest.starts_with("//") => format!("{}:{rest}", scheme_name(origin)),
@@ -179,7 +188,11 @@ impl Transport {
 
     fn unusable(&self, uri: &Uri, why: &str) -> Error {
         let place = uri.authority().map_or_else(|| uri.to_string(), ToString::to_string);
-        let message = format!("could not get {}: the registry leads to `{}`: {why}", self.subject, place.escape_debug());
+        let message = format!(
+            "could not get {}: the registry leads to `{}`: {why}",
+            self.subject,
+            place.escape_debug()
+        );
         Error::new(Kind::Invalid, message).detail("place", place)
     }
 
@@ -197,14 +210,19 @@ impl Transport {
                 "a registry must not lead into your network; if you trust this place, list it in `images.private`",
             );
         }
-        let place = Origin::of(uri).map_or_else(|_| "the registry".to_owned(), |origin| format!("`{}`", origin.place()));
+        let place = Origin::of(uri)
+            .map_or_else(|_| "the registry".to_owned(), |origin| format!("`{}`", origin.place()));
         match error {
             ureq::Error::Rustls(_) | ureq::Error::Tls(_) => {
-                let message = format!("could not get {}: {place} has no certificate that is trusted here", self.subject);
+                let message = format!(
+                    "could not get {}: {place} has no certificate that is trusted here",
+                    self.subject
+                );
                 Error::new(Kind::Invalid, message).caused_by(error)
             }
             error if is_tls(&error) => {
-                let message = format!("could not get {}: {place} does not speak TLS as it should", self.subject);
+                let message =
+                    format!("could not get {}: {place} does not speak TLS as it should", self.subject);
                 Error::new(Kind::Invalid, message)
                     .caused_by(error)
                     .hint("a registry without TLS must be listed in `images.plain_http`")
@@ -244,7 +262,8 @@ fn roots(extra: Option<&Path>) -> Result<RootCerts> {
     let mut roots: Vec<Certificate<'static>> =
         native.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
     if let Some(path) = extra {
-        let unreadable = || Error::invalid("extra_roots", format!("is `{}`, which has no certificates", path.display()));
+        let unreadable =
+            || Error::invalid("extra_roots", format!("is `{}`, which has no certificates", path.display()));
         let text = fs::read(path).map_err(|error| unreadable().caused_by(error))?;
         let before = roots.len();
         for item in parse_pem(&text) {
@@ -259,4 +278,39 @@ fn roots(extra: Option<&Path>) -> Result<RootCerts> {
     }
     // A machine without any, as small ones are, goes by Mozilla's.
     Ok(if roots.is_empty() { RootCerts::WebPki } else { RootCerts::from(roots.into_iter()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(from: &str, location: &str) -> Result<Uri> {
+        let registry = Origin::of(&from.parse().expect("is an address")).expect("is of the web");
+        let transport =
+            Transport::new("it".into(), registry.clone(), &Registries::default()).expect("can be made");
+        let answer = Response::builder()
+            .status(307)
+            .header(LOCATION, location)
+            .body(Body::builder().data(""))
+            .expect("is one");
+        transport.next(&registry, &answer)
+    }
+
+    #[test]
+    fn a_redirect_never_gives_up_tls() {
+        for location in ["http://a.example/x", "http://127.0.0.1/x", "HTTP://a.example/x"] {
+            assert!(next("https://a.example", location).is_err(), "{location}");
+        }
+        assert!(next("https://a.example", "https://b.example/x").is_ok());
+    }
+
+    #[test]
+    fn a_redirect_may_leave_out_what_stays_the_same() {
+        let of = |location| next("https://a.example:8443", location).map(|uri| uri.to_string()).ok();
+
+        assert_eq!(of("/x?y#z").as_deref(), Some("https://a.example:8443/x?y"));
+        assert_eq!(of("//b.example/x").as_deref(), Some("https://b.example/x"));
+        assert_eq!(of("x/y"), None);
+        assert_eq!(of("https://user:word@b.example/"), None);
+    }
 }

@@ -91,7 +91,8 @@ impl Download<'_> {
                 }
                 Ok(read) => partial.add(&buffer[..read]).map_err(|error| self.failed(error))?,
                 Err(error) => {
-                    let message = format!("could not get blob `{}`: the connection was lost", self.blob.digest);
+                    let message =
+                        format!("could not get blob `{}`: the connection was lost", self.blob.digest);
                     return Ok(Some(Error::new(Kind::NotAvailable, message).caused_by(error)));
                 }
             }

@@ -65,16 +65,27 @@ impl Draft {
     }
 
     /// Makes it the layer. Succeeds if someone else's is there already.
-    pub fn commit(self, layout: &Layout, diff_id: &Digest, outcome: &Outcome, crash: fn(&'static str)) -> io::Result<()> {
+    pub fn commit(
+        self,
+        layout: &Layout,
+        diff_id: &Digest,
+        outcome: &Outcome,
+        crash: fn(&'static str),
+    ) -> io::Result<()> {
         let Outcome { bytes, entries, skipped, stripped, .. } = *outcome;
-        let about = serde_json::to_vec(&About { bytes, entries, skipped, stripped }).map_err(io::Error::other)?;
+        let about =
+            serde_json::to_vec(&About { bytes, entries, skipped, stripped }).map_err(io::Error::other)?;
         fs::write(self.path.join(ABOUT), about)?;
         crash("images.layer.unpacked");
         // After a power cut a name must not be there without all that is behind it.
         syncfs(File::open(&self.path)?)?;
         crash("images.layer.synced");
         match fs::rename(&self.path, layout.layer(diff_id)) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
+                ) => {}
             renamed => renamed?,
         }
         sync_directory(&layout.layers())

@@ -90,6 +90,10 @@ pub fn kept(attempted: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |error| {
         let full = error.kind() == io::ErrorKind::StorageFull;
         let error = Error::internal(format!("could not {attempted} in the image store"), error);
-        if full { error.hint("the disk is full; `coracle image prune` frees what no sandbox uses") } else { error }
+        if full {
+            error.hint("the disk is full; `coracle image prune` frees what no sandbox uses")
+        } else {
+            error
+        }
     }
 }

@@ -23,7 +23,8 @@ impl<'a> Meter<'a> {
     /// Tells it if the phase is another one, if it is the end of one, or if some time passed.
     pub fn tell(&mut self, phase: Phase, done: u64, total: u64) {
         let now = Instant::now();
-        let recent = self.told.is_some_and(|(told, when)| told == phase && now.duration_since(when) < INTERVAL);
+        let recent =
+            self.told.is_some_and(|(told, when)| told == phase && now.duration_since(when) < INTERVAL);
         if recent && done != total {
             return;
         }

@@ -103,7 +103,10 @@ impl Bringing<'_> {
         };
         let results: Vec<Result<()>> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
         });
         // Those that only stopped because another failed have nothing to say.
         let mut errors: Vec<Error> = results.into_iter().filter_map(Result::err).collect();
@@ -137,10 +140,12 @@ impl Bringing<'_> {
         let partial = self.store.layout.partial(&blob.digest);
         let wanted = || self.is_wanted();
         let download = Download { client: self.client, blob, path: &partial, wanted: &wanted };
-        let file = download.run(meter).map_err(|error| match blob.is_foreign() && error.kind == Kind::ImageNotFound {
-            true => Error::new(Kind::Unsupported, "has a layer that its registry may not give away")
-                .hint("the address it names for it is never asked, because anyone could have written it"),
-            false => error,
+        let file = download.run(meter).map_err(|error| {
+            match blob.is_foreign() && error.kind == Kind::ImageNotFound {
+                true => Error::new(Kind::Unsupported, "has a layer that its registry may not give away")
+                    .hint("the address it names for it is never asked, because anyone could have written it"),
+                false => error,
+            }
         })?;
         (self.store.setting.crash)("images.pull.downloaded");
         let source = Source { file: &file, offset: 0, length: blob.size };

@@ -61,14 +61,16 @@ fn sweep(store: &Store, used: Used<'_>, tidy: Tidy) -> Result<Removed> {
     if !store.layout.locks().exists() {
         return Ok(Removed::default());
     }
-    let Some(_alone) = lock::exclusive_within(&store.layout.lock(super::HOLD), PATIENCE).map_err(kept("lock layers"))?
+    let Some(_alone) =
+        lock::exclusive_within(&store.layout.lock(super::HOLD), PATIENCE).map_err(kept("lock layers"))?
     else {
         return Ok(Removed::default());
     };
     // Asked only now: nobody can begin to use an image any more.
     let used = used()?;
     let names = store.names()?;
-    let is_used = |digest: &Digest| used.contains(digest.as_str()) || names.iter().any(|named| named.digest == *digest);
+    let is_used =
+        |digest: &Digest| used.contains(digest.as_str()) || names.iter().any(|named| named.digest == *digest);
     let mut needed = BTreeSet::new();
     for path in entries(&store.layout.records()).map_err(kept("list images"))? {
         match record::read::<Record>(&path).map_err(kept("read an image"))? {
@@ -92,7 +94,8 @@ fn remove_layers(store: &Store, needed: &BTreeSet<Digest>) -> Result<Removed> {
         if diff_id.as_ref().is_some_and(|diff_id| needed.contains(diff_id)) {
             continue;
         }
-        let about = diff_id.map(|diff_id| draft::about(&store.layout, &diff_id)).transpose().unwrap_or_default();
+        let about =
+            diff_id.map(|diff_id| draft::about(&store.layout, &diff_id)).transpose().unwrap_or_default();
         discard(store, &path).map_err(kept("remove a layer"))?;
         removed.layers += 1;
         removed.bytes += about.unwrap_or_default().bytes;

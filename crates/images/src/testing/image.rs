@@ -34,7 +34,10 @@ impl Image {
     /// Makes an image of layers, bottom first, for this machine.
     pub fn new(layers: &[(Layer, Compression)]) -> Self {
         let archives: Vec<Vec<u8>> = layers.iter().map(|(layer, _)| layer.archive()).collect();
-        let packed = layers.iter().zip(&archives).map(|((_, compression), archive)| (compression.pack(archive), *compression));
+        let packed = layers
+            .iter()
+            .zip(&archives)
+            .map(|((_, compression), archive)| (compression.pack(archive), *compression));
         Self::of_parts(archives.clone(), packed.collect())
     }
 
@@ -47,10 +50,8 @@ impl Image {
             "config": {"Env": ["PATH=/bin", "GREETING=hello"], "Cmd": ["/bin/sh"], "WorkingDir": "/srv"},
             "rootfs": {"type": "layers", "diff_ids": diff_ids},
         });
-        let descriptors: Vec<Value> = packed
-            .iter()
-            .map(|(bytes, compression)| descriptor(compression.media_type(), bytes))
-            .collect();
+        let descriptors: Vec<Value> =
+            packed.iter().map(|(bytes, compression)| descriptor(compression.media_type(), bytes)).collect();
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.manifest.v1+json",

@@ -78,7 +78,13 @@ impl Layer {
     }
 
     /// Appends an entry with a header that `change` has the last word on, but for its checksum.
-    pub fn entry(mut self, name: &str, kind: EntryType, change: impl FnOnce(&mut Header), content: &[u8]) -> Self {
+    pub fn entry(
+        mut self,
+        name: &str,
+        kind: EntryType,
+        change: impl FnOnce(&mut Header),
+        content: &[u8],
+    ) -> Self {
         let mut header = Header::new_ustar();
         // Written as it is: the library would refuse the names that matter here.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
@@ -121,6 +127,8 @@ impl Layer {
 
 fn record(key: &str, value: &[u8]) -> Vec<u8> {
     let rest = [b" ", key.as_bytes(), b"=", value, b"\n"].concat();
-    let length = (1..).map(|digits| rest.len() + digits).find(|length| length.to_string().len() == length - rest.len());
+    let length = (1..)
+        .map(|digits| rest.len() + digits)
+        .find(|length| length.to_string().len() == length - rest.len());
     [length.unwrap_or_default().to_string().as_bytes(), &rest].concat()
 }

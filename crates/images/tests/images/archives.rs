@@ -72,13 +72,19 @@ fn an_oci_layout_is_loaded_with_the_digest_of_its_manifest() {
     for (annotations, name) in [
         (json!({"io.containerd.image.name": "ghcr.io/x/y:2"}), "ghcr.io/x/y:2".to_owned()),
         (json!({"org.opencontainers.image.ref.name": "ghcr.io/x/y:2"}), "ghcr.io/x/y:2".to_owned()),
-        (json!({"org.opencontainers.image.ref.name": "2"}), format!("localhost/loaded:{}", &image().digest()[7..19])),
+        (
+            json!({"org.opencontainers.image.ref.name": "2"}),
+            format!("localhost/loaded:{}", &image().digest()[7..19]),
+        ),
     ] {
         let workshop = Workshop::new();
 
         let stored = load(&workshop, &image().oci_layout(annotations)).expect("it is an archive");
 
-        assert_eq!((stored[0].reference.as_str(), stored[0].digest.as_str()), (name.as_str(), image().digest().as_str()));
+        assert_eq!(
+            (stored[0].reference.as_str(), stored[0].digest.as_str()),
+            (name.as_str(), image().digest().as_str())
+        );
         has_both_files(&workshop, &name);
     }
 }
@@ -97,7 +103,8 @@ fn the_same_image_from_an_archive_brings_nothing_new() {
 #[test]
 fn links_inside_of_an_archive_lead_to_the_same_layer() {
     let configuration = image().configuration_blob();
-    let manifest = json!([{"Config": "c.json", "RepoTags": ["a:1"], "Layers": ["0/layer.tar", "1/layer.tar"]}]);
+    let manifest =
+        json!([{"Config": "c.json", "RepoTags": ["a:1"], "Layers": ["0/layer.tar", "1/layer.tar"]}]);
     let archive = Layer::new()
         .file("real/one.tar", 0o644, &image().archives[0])
         .symlink("0/layer.tar", "../real/one.tar")
@@ -115,14 +122,18 @@ fn links_inside_of_an_archive_lead_to_the_same_layer() {
 #[test]
 fn archives_that_lie_are_refused() {
     let image = image();
-    let swapped = Image { archives: vec![image.archives[1].clone(), image.archives[0].clone()], ..image.clone() };
+    let swapped =
+        Image { archives: vec![image.archives[1].clone(), image.archives[0].clone()], ..image.clone() };
     let mut short = image.clone();
     short.layers[0].bytes.pop();
     let mut changed = image.clone();
     changed.layers[0].bytes[30] ^= 1;
     let pinned = format!("x/y@sha256:{}", "0".repeat(64));
     let layout = |index: serde_json::Value| {
-        Layer::new().file("oci-layout", 0o644, b"{}").file("index.json", 0o644, index.to_string().as_bytes()).archive()
+        Layer::new()
+            .file("oci-layout", 0o644, b"{}")
+            .file("index.json", 0o644, index.to_string().as_bytes())
+            .archive()
     };
     let loops = Layer::new().symlink("manifest.json", "a").symlink("a", "b").symlink("b", "a").archive();
     let outside = Layer::new().symlink("manifest.json", "../../etc/passwd").archive();

@@ -45,7 +45,10 @@ fn a_registry_that_asks_for_a_password_gets_it() {
     let login = logged_in(&server.host());
     let name = format!("{}/a:1", server.host());
 
-    Workshop::with(knowing(login.path())).store.pull(&reference(&name), &Silent).expect("the password is right");
+    Workshop::with(knowing(login.path()))
+        .store
+        .pull(&reference(&name), &Silent)
+        .expect("the password is right");
 
     assert_eq!(Workshop::new().refusal(&name).kind, Kind::ImageNotFound);
 }
@@ -57,14 +60,19 @@ fn a_token_is_fetched_with_the_password_and_then_used_alone() {
         move |asked: &Asked| match authorization(asked) {
             Some(ANNA) if asked.path.starts_with("/token") => Answer::ok(r#"{"token":"t0ken"}"#),
             Some("Bearer t0ken") if !asked.path.starts_with("/token") => honest(asked),
-            _ => Answer::new(401)
-                .header("WWW-Authenticate", format!(r#"Bearer realm="http://{host}/token",service="s v",scope="x:y:push""#)),
+            _ => Answer::new(401).header(
+                "WWW-Authenticate",
+                format!(r#"Bearer realm="http://{host}/token",service="s v",scope="x:y:push""#),
+            ),
         }
     });
     let login = logged_in(&server.host());
 
     let workshop = Workshop::with(knowing(login.path()));
-    workshop.store.pull(&reference(&format!("{}/team/a:1", server.host())), &Silent).expect("the password is right");
+    workshop
+        .store
+        .pull(&reference(&format!("{}/team/a:1", server.host())), &Silent)
+        .expect("the password is right");
 
     let tokens = server.asked_for("/token");
     assert_eq!(tokens.len(), 1);
@@ -78,7 +86,9 @@ fn strangers_on_the_way_see_neither_password_nor_token() {
     let honest = registry_of(&image());
     let elsewhere = storage.host();
     let server = Server::start(move |asked| match authorization(asked) {
-        Some(ANNA) if asked.path.contains("/blobs/") => Answer::redirect(format!("http://{elsewhere}{}", asked.path)),
+        Some(ANNA) if asked.path.contains("/blobs/") => {
+            Answer::redirect(format!("http://{elsewhere}{}", asked.path))
+        }
         Some(ANNA) => honest(asked),
         _ => Answer::new(401).header("WWW-Authenticate", "Basic"),
     });
@@ -86,7 +96,10 @@ fn strangers_on_the_way_see_neither_password_nor_token() {
     let registries = Registries { private: vec![storage.host()], ..knowing(login.path()) };
 
     let workshop = Workshop::with(registries);
-    workshop.store.pull(&reference(&format!("{}/a:1", server.host())), &Silent).expect("the password is right");
+    workshop
+        .store
+        .pull(&reference(&format!("{}/a:1", server.host())), &Silent)
+        .expect("the password is right");
 
     assert!(!storage.asked().is_empty());
     assert!(storage.asked().iter().all(|asked| authorization(asked).is_none()));

@@ -58,12 +58,19 @@ fn headers_that_readers_understand_differently_are_refused() {
     is_refused(Layer::new().records(&[("size", b"1"), ("size", b"2")]).file("a", 0o644, b"x"));
     is_refused(Layer::new().records(&[("size", b"512")]).symlink("a", "b"));
     is_refused(Layer::new().entry("d/", EntryType::Directory, size(b"00000001000\0"), b""));
-    is_refused(Layer::new().entry("a", EntryType::Regular, size(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), b""));
+    is_refused(Layer::new().entry(
+        "a",
+        EntryType::Regular,
+        size(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"),
+        b"",
+    ));
     is_refused(Layer::new().records(&[("path", b"a")]).records(&[("path", b"b")]).file("c", 0o644, b""));
     let long = |name: &[u8]| Layer::new().entry("x", EntryType::GNULongName, |_| {}, name);
     is_refused(long(b"a\0").records(&[("path", b"b")]).file("c", 0o644, b""));
     is_refused(long(b"a\0b\0").file("c", 0o644, b""));
-    is_refused(Layer::new().entry("g", EntryType::XGlobalHeader, |_| {}, b"11 path=ab\n").file("c", 0o644, b""));
+    is_refused(
+        Layer::new().entry("g", EntryType::XGlobalHeader, |_| {}, b"11 path=ab\n").file("c", 0o644, b""),
+    );
     is_refused(Layer::new().file("a", 0o644, b"x").raw(&[0; 512]).file("b", 0o644, b"hidden behind the end"));
     is_refused(Layer::new().entry("a", EntryType::GNUSparse, |_| {}, b""));
 }
@@ -74,9 +81,14 @@ fn what_is_larger_than_we_take_is_refused() {
     let refusal = |layer: Layer, compression| {
         let server = Server::start(registry_of(&Image::new(&[(layer, compression)])));
         let workshop = Workshop::new();
-        let store = coracle_images::Store::new(crate::workshop::setting(&workshop.path(), Default::default()));
+        let store =
+            coracle_images::Store::new(crate::workshop::setting(&workshop.path(), Default::default()));
         let name = format!("{}/a:1", server.host());
-        store.with_limits(limits).pull(&reference(&name), &coracle_core::image::Silent).expect_err("it is refused").kind
+        store
+            .with_limits(limits)
+            .pull(&reference(&name), &coracle_core::image::Silent)
+            .expect_err("it is refused")
+            .kind
     };
     let bomb = || Layer::new().file("zeroes", 0o644, &vec![0; 8 << 20]);
     let many = (0..101).fold(Layer::new(), |layer, index| layer.file(&format!("f{index}"), 0o644, b""));

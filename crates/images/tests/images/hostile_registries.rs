@@ -83,7 +83,8 @@ fn a_blob_is_not_fetched_from_inside_of_the_network() {
 fn a_place_the_operator_lists_may_be_led_to() {
     let storage = Server::start(registry_of(&image()));
     let location = format!("http://{}", storage.host());
-    let answer = but_for(&image(), "/blobs/", move |asked| Answer::redirect(format!("{location}{}", asked.path)));
+    let answer =
+        but_for(&image(), "/blobs/", move |asked| Answer::redirect(format!("{location}{}", asked.path)));
     let server = Server::start(answer);
     let workshop = Workshop::with(Registries { private: vec![storage.host()], ..Registries::default() });
 
@@ -120,7 +121,8 @@ fn the_addresses_in_a_manifest_are_never_asked() {
     let inside = forbidden_place();
     let mut image = image();
     image.manifest["layers"][0]["urls"] = json!([format!("http://{}/layer", inside.host())]);
-    image.manifest["layers"][0]["mediaType"] = json!("application/vnd.oci.image.layer.nondistributable.v1.tar+gzip");
+    image.manifest["layers"][0]["mediaType"] =
+        json!("application/vnd.oci.image.layer.nondistributable.v1.tar+gzip");
     let missing = image.layers.remove(0);
     let server = Server::start(registry_of(&image));
 

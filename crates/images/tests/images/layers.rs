@@ -72,7 +72,12 @@ fn what_could_lend_privileges_is_stripped() {
             ("SCHILY.xattr.user.note", b"kept\nas it is"),
         ])
         .directory("marked/", 0o755)
-        .entry("device", EntryType::Char, |header| header.set_device_major(1).and(header.set_device_minor(1)).expect("fits"), b"")
+        .entry(
+            "device",
+            EntryType::Char,
+            |header| header.set_device_major(1).and(header.set_device_minor(1)).expect("fits"),
+            b"",
+        )
         .entry("whiteout", EntryType::Char, |_| {}, b"")
         .entry("disk", EntryType::Block, |_| {}, b"")
         .entry("pipe", EntryType::Fifo, |header| header.set_mode(0o622), b"");
@@ -200,7 +205,8 @@ fn an_overlay_of_the_layers_shows_what_docker_would() {
         layers[0].display(),
         target = target.display(),
     );
-    let output = Command::new("unshare").args(["--mount", "sh", "-c", &script]).output().expect("util-linux is there");
+    let output =
+        Command::new("unshare").args(["--mount", "sh", "-c", &script]).output().expect("util-linux is there");
     assert_eq!(
         String::from_utf8_lossy(&output.stdout).trim(),
         ". ./bin ./bin/own ./merged ./merged/new ./merged/old ./opaque ./opaque/new ./replaced ./replaced/new \

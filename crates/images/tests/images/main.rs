@@ -1,8 +1,8 @@
 //! The image store against a real registry, and against hostile ones.
 
 mod archives;
-mod credentials;
 mod crashes;
+mod credentials;
 mod hostile_layers;
 mod hostile_registries;
 mod layers;

@@ -45,7 +45,10 @@ fn an_image_is_removed_by_its_digest_too() {
     let digest = workshop.image(&one).digest;
 
     assert_eq!(workshop.store.remove(&digest[7..25], &nothing).expect("it is here").references, [one]);
-    assert_eq!(workshop.store.remove(&digest, &nothing).map_err(|error| error.kind), Err(Kind::ImageNotFound));
+    assert_eq!(
+        workshop.store.remove(&digest, &nothing).map_err(|error| error.kind),
+        Err(Kind::ImageNotFound)
+    );
 }
 
 #[test]

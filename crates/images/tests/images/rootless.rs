@@ -30,7 +30,8 @@ fn an_ordinary_user_pulls() {
     }
     assert_eq!(fs::metadata(layers[0].join("closed")).expect("it is there").mode() & 0o7777, 0);
     assert!(fs::symlink_metadata(layers[1].join("given")).expect("it is there").rdev() == 0);
-    let removed = store.remove(&image, &|| Ok(Default::default())).unwrap_or_else(|error| panic!("{}", error.chain()));
+    let removed =
+        store.remove(&image, &|| Ok(Default::default())).unwrap_or_else(|error| panic!("{}", error.chain()));
     assert_eq!(removed.layers, 2);
 }
 

@@ -63,7 +63,9 @@ impl Server {
     }
 
     /// Starts a server whose answers need its own address.
-    pub fn start_knowing<F: Fn(&Asked) -> Answer + Send + Sync + 'static>(make: impl FnOnce(String) -> F) -> Self {
+    pub fn start_knowing<F: Fn(&Asked) -> Answer + Send + Sync + 'static>(
+        make: impl FnOnce(String) -> F,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("this machine has a loopback");
         let port = listener.local_addr().expect("it was just bound").port();
         let server = Self { port, log: Arc::default() };
@@ -111,7 +113,8 @@ fn serve(mut stream: TcpStream, answer: &dyn Fn(&Asked) -> Answer, log: &Mutex<V
     let answer = answer(&asked);
     let headers: String = answer.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let (status, length) = (answer.status, answer.body.len());
-    let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n{headers}\r\n");
+    let head =
+        format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n{headers}\r\n");
     stream.write_all(head.as_bytes()).ok()?;
     stream.write_all(&answer.body[..answer.cut.unwrap_or(length).min(length)]).ok()
 }

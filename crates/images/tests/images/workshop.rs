@@ -36,7 +36,8 @@ impl Workshop {
 
     /// Pulls what must be refused.
     pub fn refusal(&self, name: &str) -> Error {
-        let error = self.store.pull(&reference(name), &coracle_core::image::Silent).expect_err("it is refused");
+        let error =
+            self.store.pull(&reference(name), &coracle_core::image::Silent).expect_err("it is refused");
         assert!(self.store.list().expect("the store can be read").is_empty(), "a name was left behind");
         assert_eq!(count(&self.path().join("layers")), 0, "a layer was left behind: {}", error.chain());
         assert_eq!(count(&self.path().join("drafts")), 0, "a draft was left behind: {}", error.chain());

@@ -40,10 +40,14 @@ pub fn plan(order: &Order<'_>, root: &Root, storage: Storage, privilege: Privile
             Storage::Memory(size) => Some(MemoryStorage { bytes: size.megabytes << 20, inodes: size.inodes }),
             Storage::Disk(_) | Storage::Directory => None,
         },
-        mounts: spec.mounts.iter().map(|mount| MountPoint {
-            target: bytes(&mount.target),
-            overlay: mount.access == Access::Overlay,
-        }).collect(),
+        mounts: spec
+            .mounts
+            .iter()
+            .map(|mount| MountPoint {
+                target: bytes(&mount.target),
+                overlay: mount.access == Access::Overlay,
+            })
+            .collect(),
         sources: Vec::new(),
         user: root.config.user.as_deref().map(bytes),
         without_cgroups: (!privilege.is_root()).then_some(ProcessLimit { pids: spec.limits.pids }),

@@ -1,19 +1,25 @@
 //! The directories a caller brings into a sandbox, found and checked before anything is made.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use coracle_core::mount::{Access, Mount, Source};
 use coracle_core::{Error, Kind, Result, Spec, VolumeName};
 
+use crate::native::Native;
 use crate::native::disk::Size;
 use crate::native::volumes::{self, Volume};
-use crate::native::Native;
+
+const O_PATH: i32 = 0o10_000_000;
 
 /// A directory that is there.
 #[derive(Debug)]
 pub struct Brought {
     pub path: PathBuf,
+    /// The very directory that was checked, where it is the machine's: its name may lead elsewhere a moment later.
+    pub directory: Option<File>,
     /// The file with the filesystem it is in, if that is its own.
     pub disk: Option<PathBuf>,
     pub access: Access,
@@ -39,13 +45,19 @@ fn one(native: &Native, spec: &Spec, mount: &Mount) -> Result<Brought> {
     let access = mount.access;
     match &mount.source {
         Source::Directory(path) => {
-            let path = directory(native, Path::new(path))?;
-            Ok(Brought { path, disk: None, access, _volume: None })
+            let (path, directory) = directory(native, Path::new(path))?;
+            Ok(Brought { path, directory: Some(directory), disk: None, access, _volume: None })
         }
         Source::Volume(name) => {
             let volume = volumes::ensure(native, name, size(spec))
                 .map_err(|error| Error::internal(format!("could not open volume `{name}`"), error))?;
-            Ok(Brought { path: volume.data(), disk: volume.disk(), access, _volume: Some(volume) })
+            Ok(Brought {
+                path: volume.data(),
+                directory: None,
+                disk: volume.disk(),
+                access,
+                _volume: Some(volume),
+            })
         }
     }
 }
@@ -56,18 +68,21 @@ fn size(spec: &Spec) -> Option<Size> {
 }
 
 /// Finds a directory of the machine. One that holds our own state, or is in it, would hand that to the sandbox.
-fn directory(native: &Native, path: &Path) -> Result<PathBuf> {
+fn directory(native: &Native, path: &Path) -> Result<(PathBuf, File)> {
     let refuse = |problem: &str| {
-        Error::new(Kind::Invalid, format!("could not mount `{}`: {problem}", path.display())).detail("field", "mounts.source")
+        Error::new(Kind::Invalid, format!("could not mount `{}`: {problem}", path.display()))
+            .detail("field", "mounts.source")
     };
-    let found = fs::canonicalize(path)
-        .map_err(|error| refuse("it cannot be found").caused_by(error).hint("the path is one of this machine"))?;
-    if !found.is_dir() {
+    let missing =
+        |error| refuse("it cannot be found").caused_by(error).hint("the path is one of this machine");
+    let directory = File::options().read(true).custom_flags(O_PATH).open(path).map_err(missing)?;
+    let found = fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).map_err(missing)?;
+    if !directory.metadata().map_err(missing)?.is_dir() {
         return Err(refuse("it is not a directory"));
     }
     let home = fs::canonicalize(&native.setting.home).unwrap_or_else(|_| native.setting.home.clone());
     if home.starts_with(&found) || found.starts_with(&home) {
         return Err(refuse("coracle keeps its own state there"));
     }
-    Ok(found)
+    Ok((found, directory))
 }

@@ -71,7 +71,11 @@ impl Site<'_> {
         }
         trees.extend(self.opened_storage()?);
         for (name, number) in DEVICES {
-            trees.push(device(name, number).and_then(|file| mount::copy_from(file.as_fd())).map_err(at("open the devices"))?);
+            trees.push(
+                device(name, number)
+                    .and_then(|file| mount::copy_from(file.as_fd()))
+                    .map_err(at("open the devices"))?,
+            );
         }
         for name in &self.root.shared {
             trees.push(lower(&Path::new("/").join(name)).map_err(at("open the machine's programs"))?);
@@ -106,15 +110,21 @@ impl Site<'_> {
             mount::set(volume.as_fd(), attributes, None)?;
             return Ok(volume);
         }
-        let owned = self.owners(&brought.path)?;
+        let directory = match &brought.directory {
+            Some(directory) => directory.try_clone()?,
+            None => File::open(&brought.path)?,
+        };
+        let owned = self.owners(&directory)?;
         let namespace = owned.as_ref().map_or(self.namespace, AsFd::as_fd);
-        copy(&brought.path, attributes, Some(namespace))
+        let mount = mount::copy_from(directory.as_fd())?;
+        mount::set(mount.as_fd(), attributes, Some(namespace))?;
+        Ok(mount)
     }
 
     /// Returns the namespace in which whoever owns a directory is root of the sandbox: what they have there is root's
     /// inside, and what root makes inside is theirs. Nobody's else files in it belong to anyone in the sandbox. For
     /// root's own directories it is the sandbox's namespace.
-    fn owners(&self, directory: &Path) -> io::Result<Option<OwnedFd>> {
+    fn owners(&self, directory: &File) -> io::Result<Option<OwnedFd>> {
         let found = directory.metadata()?;
         if found.uid() == 0 && found.gid() == 0 {
             return Ok(None);
@@ -125,7 +135,8 @@ impl Site<'_> {
 
     fn named(&self) -> Result<Vec<Source>, Failure> {
         use std::os::unix::ffi::OsStrExt;
-        let source = |path: &Path, read_only: bool| Source { path: path.as_os_str().as_bytes().to_vec(), read_only };
+        let source =
+            |path: &Path, read_only: bool| Source { path: path.as_os_str().as_bytes().to_vec(), read_only };
         let mut sources: Vec<_> = self.root.layers.iter().map(|layer| source(layer, true)).collect();
         if self.storage == Storage::Directory {
             let path = self.room.make_storage(None).map_err(at("make the storage"))?;

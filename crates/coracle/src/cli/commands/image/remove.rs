@@ -27,6 +27,10 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     }
     let names = removed.references.iter().map(|name| printable::line(name) + "\n");
     stdout::bytes(names.collect::<String>().as_bytes())?;
-    stderr::status(&format!("Removed {} layers, {}.", removed.layers, Bytes(removed.bytes)));
+    stderr::status(&match removed.layers {
+        0 => "Everything of it is still used by other images or sandboxes.".to_owned(),
+        1 => format!("Removed 1 layer, {}.", Bytes(removed.bytes)),
+        layers => format!("Removed {layers} layers, {}.", Bytes(removed.bytes)),
+    });
     Ok(Exit::SUCCESS)
 }

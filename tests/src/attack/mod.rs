@@ -1,0 +1,180 @@
+//! One row of the catalogue of attacks, tried on a sandbox with all its walls and on a weakened twin.
+//!
+//! The same attack has to fail on every route into the real one, and to succeed in the twin. If the twin holds as well,
+//! the row proves nothing and is `vacuous`. What an attacker got is told by a canary outside wherever there can be one.
+
+mod arena;
+mod canary;
+mod report;
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+pub use arena::{Arena, Route};
+pub use canary::{Canary, Sysctl, machine};
+pub use report::Verdict;
+
+use crate::{Home, needs};
+use report::Line;
+
+/// What an attacker got, in words; nothing, where the walls hold.
+pub type Breaches = Vec<String>;
+
+/// A row of the catalogue.
+#[derive(Debug)]
+pub struct Attack {
+    id: &'static str,
+    starred: bool,
+    title: &'static str,
+    routes: &'static [Route],
+    flags: &'static [&'static str],
+    through: Vec<String>,
+    walls: &'static [&'static str],
+    every: &'static [&'static str],
+    known: Option<&'static str>,
+}
+
+impl Attack {
+    /// Names a row a release needs.
+    pub fn starred(id: &'static str, title: &'static str) -> Self {
+        Self { starred: true, ..Self::row(id, title) }
+    }
+
+    /// Names a row.
+    pub fn row(id: &'static str, title: &'static str) -> Self {
+        Self {
+            id,
+            starred: false,
+            title,
+            routes: Route::ALL,
+            flags: &[],
+            through: Vec::new(),
+            walls: &[],
+            every: &[],
+            known: None,
+        }
+    }
+
+    /// Says by which routes the attack comes, if not by all.
+    pub fn by(self, routes: &'static [Route]) -> Self {
+        Self { routes, ..self }
+    }
+
+    /// Says what the sandbox is made with.
+    pub fn with(self, flags: &'static [&'static str]) -> Self {
+        Self { flags, ..self }
+    }
+
+    /// Has coracle itself started by another program, for what it may inherit.
+    pub fn through(self, words: &[&str]) -> Self {
+        Self { through: words.iter().map(|word| (*word).to_owned()).collect(), ..self }
+    }
+
+    /// Names the walls the twin lacks.
+    pub fn without(self, walls: &'static [&'static str]) -> Self {
+        Self { walls, ..self }
+    }
+
+    /// Names breaches of which the twin has to show each: one that is missing there is not shown to be held here.
+    pub fn every(self, breaches: &'static [&'static str]) -> Self {
+        Self { every: breaches, ..self }
+    }
+
+    /// Says why the row is known not to hold. It is reported as broken, but fails no test.
+    pub fn known(self, reason: &'static str) -> Self {
+        Self { known: Some(reason), ..self }
+    }
+
+    /// Tries the attack on both.
+    ///
+    /// # Panics
+    /// If the row is broken or vacuous.
+    #[track_caller]
+    pub fn run(self, attempt: impl Fn(&Arena<'_>) -> Breaches) {
+        let walls: Vec<_> = self.walls.iter().copied().chain(["Observation"]).collect();
+        self.run_against(&attempt, |attack| attack.tried_on(Home::weakened(&walls), &attempt));
+    }
+
+    /// Tries the attack on the real one, and on a twin that is the naive way to do the same thing.
+    ///
+    /// # Panics
+    /// If the row is broken or vacuous.
+    #[track_caller]
+    pub fn run_beside(self, attempt: impl Fn(&Arena<'_>) -> Breaches, naive: impl Fn() -> Breaches) {
+        self.run_against(&attempt, |_| vec![("naive", naive())]);
+    }
+
+    #[track_caller]
+    fn run_against(
+        self,
+        attempt: &dyn Fn(&Arena<'_>) -> Breaches,
+        twin: impl Fn(&Self) -> Vec<(&'static str, Breaches)>,
+    ) {
+        if !needs::met("native") {
+            return self.write_down(Verdict::NotApplicable, "this machine cannot run sandboxes", 0);
+        }
+        let began = Instant::now();
+        let real = self.tried_on(Home::new(), attempt);
+        let twin = twin(&self);
+        let (verdict, reason) = self.judge(&real, &twin);
+        self.write_down(verdict, &reason, began.elapsed().as_millis());
+        let tolerated = verdict == Verdict::Held || (self.known.is_some() && !self.starred);
+        assert!(tolerated, "{} is {verdict}: {reason}\ntwin: {twin:?}", self.id);
+    }
+
+    /// Makes one sandbox for each route and tries the attack in it.
+    fn tried_on(
+        &self,
+        home: Home,
+        attempt: &dyn Fn(&Arena<'_>) -> Breaches,
+    ) -> Vec<(&'static str, Breaches)> {
+        let home = home.through(&self.through);
+        let tried = |route: &Route| (route.name(), attempt(&Arena::new(&home, *route, self.flags)));
+        self.routes.iter().map(tried).collect()
+    }
+
+    fn judge(
+        &self,
+        real: &[(&'static str, Breaches)],
+        twin: &[(&'static str, Breaches)],
+    ) -> (Verdict, String) {
+        let broken: Vec<_> = real
+            .iter()
+            .filter(|(_, breaches)| !breaches.is_empty())
+            .map(|(route, breaches)| format!("{route}: {}", breaches.join("; ")))
+            .collect();
+        if !broken.is_empty() {
+            return (Verdict::Broken, self.known.map_or_else(|| broken.join(" | "), str::to_owned));
+        }
+        let missing: BTreeSet<String> = twin.iter().flat_map(|tried| self.missing(tried)).collect();
+        match missing.is_empty() {
+            true => (Verdict::Held, String::new()),
+            false => (Verdict::Vacuous, missing.into_iter().collect::<Vec<_>>().join("; ")),
+        }
+    }
+
+    /// Returns what the twin ought to have shown on one route and did not.
+    fn missing(&self, (route, breaches): &(&'static str, Breaches)) -> Vec<String> {
+        if breaches.is_empty() {
+            return vec![format!("{route}: the twin holds too")];
+        }
+        let shown = |wanted: &&&str| !breaches.iter().any(|breach| breach.contains(**wanted));
+        self.every
+            .iter()
+            .filter(shown)
+            .map(|wanted| format!("{route}: the twin does not show `{wanted}`"))
+            .collect()
+    }
+
+    fn write_down(&self, verdict: Verdict, reason: &str, millis: u128) {
+        let paths = self.routes.iter().map(|route| route.name()).collect();
+        let (id, starred, title, twin) = (self.id, self.starred, self.title, self.walls.to_vec());
+        Line { id, starred, title, paths, twin, verdict, reason: reason.to_owned(), millis }.write();
+    }
+}
+
+/// Writes down a row that cannot be tried here, and why.
+pub fn not_applicable(id: &'static str, starred: bool, title: &'static str, reason: &str) {
+    let row = Attack { starred, routes: &[], ..Attack::row(id, title) };
+    row.write_down(Verdict::NotApplicable, reason, 0);
+}
