@@ -3,7 +3,9 @@
 
 use std::io::Read;
 
-use coracle_unpack::limits::{ATTRIBUTE_VALUE_MAX, ATTRIBUTES_MAX, COMPONENT_MAX, ID_MAX, PATH_MAX, TIME_MAX};
+use coracle_unpack::limits::{
+    ATTRIBUTE_VALUE_MAX, ATTRIBUTES_MAX, COMPONENT_MAX, ID_MAX, PATH_MAX, TIME_MAX,
+};
 use coracle_unpack::{Entry, Kind, Limits, Name, Refusal, Sink, walk};
 use libfuzzer_sys::fuzz_target;
 
@@ -20,7 +22,8 @@ impl Sink for Checked {
         self.entries += 1;
         // Reading only a part of some must not shift what comes after.
         let part = if self.entries % 2 == 0 { 1 } else { u64::MAX };
-        self.bytes += std::io::copy(&mut content.take(part), &mut std::io::sink()).map_err(Refusal::reading)?;
+        self.bytes +=
+            std::io::copy(&mut content.take(part), &mut std::io::sink()).map_err(Refusal::reading)?;
         is_inside(&entry.name);
         if let Kind::HardLink(target) = &entry.kind {
             is_inside(target);
@@ -28,7 +31,9 @@ impl Sink for Checked {
         if let Kind::Symlink(target) = &entry.kind {
             assert!((1..=PATH_MAX).contains(&target.len()));
         }
-        assert!(!entry.name.is_root() || matches!(entry.kind, Kind::Directory | Kind::Opaque | Kind::Skipped));
+        assert!(
+            !entry.name.is_root() || matches!(entry.kind, Kind::Directory | Kind::Opaque | Kind::Skipped)
+        );
         let attributes = &entry.attributes;
         assert!(attributes.uid <= ID_MAX && attributes.gid <= ID_MAX && attributes.time <= TIME_MAX);
         assert_eq!(attributes.mode & !0o3777, 0);

@@ -68,7 +68,8 @@ impl Home {
     /// Makes a home in which everything is done by an ordinary user.
     pub fn ordinary() -> Self {
         let id = ORDINARY.to_string();
-        let become_user = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--"].map(str::to_owned);
+        let become_user =
+            ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--"].map(str::to_owned);
         let mut home = Self::new().through(&become_user);
         home.ordinary = Some(binary::for_everybody());
         std::os::unix::fs::chown(home.path(), Some(ORDINARY), Some(ORDINARY))

@@ -50,7 +50,8 @@ fn files(path: &Path) -> usize {
 /// Returns the memory this process holds for itself, in KiB.
 fn memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("a process has a status");
-    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("it says how much memory it has");
+    let line =
+        status.lines().find(|line| line.starts_with("RssAnon:")).expect("it says how much memory it has");
     line.split_whitespace().nth(1).and_then(|size| size.parse().ok()).expect("a size is a number")
 }
 

@@ -1,6 +1,7 @@
 //! Development tasks, run as `cargo xtask VERB`. One file per verb.
 #![allow(clippy::print_stdout, reason = "a task talks to the person who started it")]
 
+mod attack;
 mod bench;
 mod cargo;
 mod ci;
@@ -17,6 +18,7 @@ const HELP: &str = "\
 Usage: cargo xtask VERB
 
   test [--full] [FILTER]   run every test; on Debian as root, install what the tests need first
+  attack [--full] [ROW]    try every attack on a sandbox and on a weakened twin, and report what held
   bench [ARGS]             measure against the floor and the peers (`bench --help` lists ARGS)
   tidy                     check format, lints, the rules of the house, the direction of crates, licences
   ci                       tidy, then test with nothing skipped
@@ -40,6 +42,7 @@ fn run() -> Result<()> {
         arguments.split_first().map_or(("help", &[][..]), |(verb, rest)| (verb.as_str(), rest));
     match verb {
         "test" => test::run(rest),
+        "attack" => attack::run(rest),
         "bench" => bench::run(rest),
         "tidy" => tidy::run(),
         "ci" => ci::run(),

@@ -20,6 +20,7 @@ pub const TEST: &[Package] = &[
     Package { name: "e2fsprogs", why: "formats the disks of sandboxes" },
     Package { name: "git", why: "a program that must work in sandboxes" },
     Package { name: "mmdebstrap", why: "makes the Debian image of the tests" },
+    Package { name: "openssl", why: "makes the certificates of the registries that tests pull from" },
     Package { name: "python3", why: "the programs tests run in sandboxes" },
     Package {
         name: "util-linux",

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use crate::{cargo, packages};
+use crate::{attack, cargo, packages};
 
 /// Installs what the tests need, builds the binary they drive, runs them all.
 pub fn run(arguments: &[String]) -> Result<()> {
@@ -21,12 +21,13 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
     packages::install(packages::TEST);
 
-    cargo::run(&mut cargo::cargo(["build", "--package", "coracle"]))?;
     let target = cargo::target_directory()?;
+    let (binary, weak) = attack::binaries(&target)?;
     let skips = target.join("skipped-tests");
     let _ = std::fs::remove_file(&skips);
-    let outcome =
-        cargo::run(command.env("CORACLE_BIN", target.join("debug/coracle")).env("CORACLE_SKIPS", &skips));
+    let outcome = cargo::run(
+        command.env("CORACLE_BIN", binary).env("CORACLE_WEAK_BIN", weak).env("CORACLE_SKIPS", &skips),
+    );
     report(&skips);
     outcome
 }

@@ -17,6 +17,7 @@ mod program;
 mod storage;
 mod survey;
 mod volumes;
+mod weak;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;

@@ -46,6 +46,9 @@ pub struct Mount {
     pub source: Source,
     pub target: String,
     pub access: Access,
+    /// Directories a source of the machine must be in when all links are followed; anywhere if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Vec<String>>,
 }
 
 /// As a caller would write it.
@@ -105,7 +108,7 @@ fn one(input: MountInput, policy: &MountPolicy) -> Result<Mount> {
                 error.hint("a source is an absolute path, or the name of a volume")
             })?),
         };
-    Ok(Mount { source, target, access: input.access })
+    Ok(Mount { source, target, access: input.access, within: policy.allow.clone() })
 }
 
 fn directory(path: &str, policy: &MountPolicy) -> Result<String> {

@@ -16,6 +16,7 @@ use coracle_sys::{capability, identity, landlock, loopback, rustix, signal, spaw
 
 use crate::GUEST_ID;
 use crate::forker::{self, Confinement, Fenced, Forker};
+use crate::weak::{self, Wall};
 
 pub use plan::{Plan, receive};
 
@@ -89,7 +90,10 @@ pub fn start_forker(plan: &Plan) -> Result<Forker, Failure> {
 /// Closes everything the forker has from the guest but its end of their socket, which takes the boot socket's place.
 fn keep_only(socket: &UnixStream) -> io::Result<()> {
     spawn::place(socket.as_fd(), coracle_sys::launch::BOOT_DESCRIPTOR)?;
-    spawn::close_from(coracle_sys::launch::BOOT_DESCRIPTOR as u32 + 1)
+    match weak::off(Wall::Descriptors) {
+        false => spawn::close_from(coracle_sys::launch::BOOT_DESCRIPTOR as u32 + 1),
+        true => Ok(()),
+    }
 }
 
 /// Everything commands inherit instead of being given it one by one. Tells whether Landlock is among it.
@@ -98,7 +102,9 @@ fn confine_forker(plan: &Plan) -> io::Result<Fenced> {
     for join in &plan.joins {
         rustix::io::write(join, b"0")?;
     }
-    identity::hide_cgroups()?;
+    if !weak::off(Wall::CgroupNamespace) {
+        identity::hide_cgroups()?;
+    }
     signal::reset();
     identity::be_opaque()?;
     // With 0 a core dump may still go to a program of the host's; with 1 it goes nowhere.
@@ -112,11 +118,17 @@ fn confine_forker(plan: &Plan) -> io::Result<Fenced> {
         kept |= bits(&[SYS_ADMIN]);
     }
     become_guest(plan, kept)?;
+    identity::be_opaque()?;
     capability::bound(capabilities)?;
-    rustix::thread::set_no_new_privs(true)?;
+    if !weak::off(Wall::NoNewPrivileges) {
+        rustix::thread::set_no_new_privs(true)?;
+    }
     let root = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let fenced = if landlock::restrict(root.as_fd())? { Fenced::Yes } else { Fenced::No };
-    coracle_sys::seccomp::install(&plan.boot.filter)?;
+    let restricted = !weak::off(Wall::Landlock) && landlock::restrict(root.as_fd())?;
+    let fenced = if restricted { Fenced::Yes } else { Fenced::No };
+    if !weak::off(Wall::Seccomp) {
+        coracle_sys::seccomp::install(&plan.boot.filter)?;
+    }
     Ok(fenced)
 }
 
@@ -152,7 +164,9 @@ fn become_guest(plan: &Plan, capabilities: u64) -> io::Result<()> {
 /// Bounds the processes of the sandbox where no cgroup does. The guest's own, a few, count too.
 fn bound_processes(pids: Option<u64>) -> io::Result<()> {
     let Some(pids) = pids else { return Ok(()) };
-    let most = getrlimit(Resource::Nproc).maximum.map_or(pids + OWN_PROCESSES, |most| most.min(pids + OWN_PROCESSES));
+    let most = getrlimit(Resource::Nproc)
+        .maximum
+        .map_or(pids + OWN_PROCESSES, |most| most.min(pids + OWN_PROCESSES));
     Ok(setrlimit(Resource::Nproc, Rlimit { current: Some(most), maximum: Some(most) })?)
 }
 

@@ -11,6 +11,7 @@ mod forker;
 mod reactor;
 mod serve;
 mod users;
+mod weak;
 
 use std::os::fd::OwnedFd;
 

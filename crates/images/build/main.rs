@@ -28,6 +28,10 @@ fn main() {
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env("RUSTFLAGS", "-C target-feature=+crt-static -C relocation-model=static");
+    // What the outer build is configured for, sanitizers among it, would be taken for this one's by compilers of C.
+    for (name, _) in env::vars().filter(|(name, _)| name.starts_with("CARGO_CFG_")) {
+        cargo.env_remove(name);
+    }
     let status = cargo.status().expect("cargo, which runs this script, can be run");
     assert!(status.success(), "the unpacker could not be built");
     let program = fs::read(directory.join(&target).join("guest/coracle-unpack")).expect("it was just built");

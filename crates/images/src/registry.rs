@@ -174,6 +174,10 @@ impl<'a> Client<'a> {
         Error::new(Kind::Invalid, format!("could not get `{}`: {what}", self.reference))
     }
 
+    pub fn too_slow(&self) -> Error {
+        self.transport.not_available("the registry sends next to nothing")
+    }
+
     pub fn wrong_digest(&self, what: &str, expected: &Digest, found: &Digest) -> Error {
         self.invalid(&format!("{what} has another digest than it should"))
             .detail("expected", expected.as_str())

@@ -37,6 +37,10 @@ pub struct Launch<'a> {
     pub joins: &'a [BorrowedFd<'a>],
     /// Its namespace has one user, which it is already.
     pub single_user: bool,
+    /// Namespaces it shares with the machine, as flags of `clone`. None, but in tests of what they are good for.
+    pub shared: i32,
+    /// Whether it inherits what is open here, which is only for tests too.
+    pub inherits: bool,
 }
 
 /// A guest that was launched.
@@ -54,7 +58,7 @@ pub fn launch(launch: &Launch<'_>) -> io::Result<Launched> {
         pidfd: std::ptr::from_mut(&mut pidfd) as u64,
         ..born_in(launch.cgroup)
     };
-    arguments.flags |= NAMESPACES as u64 | libc::CLONE_PIDFD as u64;
+    arguments.flags |= (NAMESPACES & !launch.shared) as u64 | libc::CLONE_PIDFD as u64;
     match clone3(&arguments)? {
         0 => child(launch),
         // SAFETY: with CLONE_PIDFD the kernel stored a new descriptor there that nobody else owns.
@@ -64,11 +68,8 @@ pub fn launch(launch: &Launch<'_>) -> io::Result<Launched> {
 
 /// Makes the namespaces a guest gets, and lets them go at once: whether that is allowed is only known by trying.
 pub fn try_namespaces() -> io::Result<()> {
-    let arguments = libc::clone_args {
-        flags: NAMESPACES as u64,
-        exit_signal: libc::SIGCHLD as u64,
-        ..born_in(None)
-    };
+    let arguments =
+        libc::clone_args { flags: NAMESPACES as u64, exit_signal: libc::SIGCHLD as u64, ..born_in(None) };
     match clone3(&arguments)? {
         0 => exit(0),
         pid => {
@@ -83,6 +84,10 @@ pub fn try_namespaces() -> io::Result<()> {
 /// or panics; every failure leaves by `exit`, which the host sees as the boot socket closing.
 fn child(launch: &Launch<'_>) -> ! {
     let boot = launch.boot.as_raw_fd();
+    // Another launch of the host's at the same time has a copy of the other end of our socket, as we have of its: when
+    // the host dies, neither would see its own close.
+    // SAFETY: takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     // Or the wait below would not end when the host dies, nor would anything the host held open.
     // SAFETY: takes a number; the descriptor's owner is in the other process.
     unsafe { libc::close(launch.boot_peer.as_raw_fd()) };
@@ -91,6 +96,9 @@ fn child(launch: &Launch<'_>) -> ! {
     if unsafe { libc::read(boot, (&raw mut go).cast(), 1) } != 1 {
         exit(1);
     }
+    // From here on the sandbox outlives whoever made it.
+    // SAFETY: takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, 0) };
     for join in launch.joins {
         // Joining by "0", and only through `tasks`, spares the kernel a system-wide lock that costs 10 ms.
         // SAFETY: the buffer is a literal of the stated length.
@@ -103,8 +111,10 @@ fn child(launch: &Launch<'_>) -> ! {
     }
     // SAFETY: takes nothing. The terminal of whoever created the sandbox must not reach it.
     unsafe { libc::setsid() };
-    // SAFETY: takes numbers.
-    unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if !launch.inherits {
+        // SAFETY: takes numbers.
+        unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    }
     // SAFETY: takes numbers. The program moves out of the way of the number the boot socket is about to get.
     let program = unsafe { libc::fcntl(launch.program.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 100) };
     // SAFETY: as above.

@@ -161,10 +161,7 @@ fn start<F: FnOnce() -> Failed>(
 
 /// Starts a child that goes on as a copy of this process, in `cgroup` if there is one; `child` returning ends it.
 pub fn fork_into(cgroup: Option<BorrowedFd<'_>>, child: impl FnOnce()) -> io::Result<i32> {
-    let arguments = libc::clone_args {
-        exit_signal: libc::SIGCHLD as u64,
-        ..born_in(cgroup)
-    };
+    let arguments = libc::clone_args { exit_signal: libc::SIGCHLD as u64, ..born_in(cgroup) };
     match clone3(&arguments)? {
         0 => {
             child();

@@ -61,6 +61,9 @@ pub struct Boot {
     /// Commands have no cgroup: they are told apart by a namespace, and this many processes bounds them.
     #[n(19)]
     pub without_cgroups: Option<ProcessLimit>,
+    /// Walls a test build leaves out, as bits of [`Wall`](crate::Wall). Other builds of the guest ignore it.
+    #[n(20)]
+    pub weakened: Option<u64>,
 }
 
 /// Files kept in memory, and how many of what size.

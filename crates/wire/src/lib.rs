@@ -10,6 +10,7 @@ mod frame;
 mod handshake;
 mod message;
 mod value;
+mod wall;
 
 pub use boot::{Boot, MemoryStorage, MountPoint, ProcessLimit, Source};
 pub use frame::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, decode, encode};
@@ -19,3 +20,4 @@ pub use value::{
     Chunk, Command, Ending, Entry, EntryKind, ExecState, ExecSummary, LimitHit, Running, Status, Stream,
     Terminal, Truncation,
 };
+pub use wall::Wall;

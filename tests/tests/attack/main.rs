@@ -1,7 +1,20 @@
 //! What a command can see and do beyond its sandbox: nothing. Judged from outside wherever that is possible.
+//!
+//! Rows of the catalogue are named by their ids; each is tried on a weakened twin as well, where it has to succeed. What
+//! has no id is what a sandbox must not show, whoever looks.
 
+mod capabilities;
+mod devices;
 mod environment;
+mod files;
 mod guest;
-mod kernel;
+mod later;
+mod layers;
+mod namespaces;
 mod neighbours;
+mod proc;
+mod programs;
+mod resources;
+mod shipped;
+mod syscalls;
 mod view;

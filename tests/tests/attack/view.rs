@@ -119,27 +119,3 @@ socket.create_connection(server.getsockname(), 2); print('own loopback')";
     assert_ne!(reached.code(), Some(0), "the machine's loopback can be reached");
     assert_eq!(own.text(), "own loopback\n");
 }
-
-#[test]
-fn devices_are_few() {
-    requires!(native);
-    let home = Home::new();
-    let expected: BTreeSet<&str> = [
-        "console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin",
-        "stdout", "tty", "urandom", "zero",
-    ]
-    .into();
-
-    let seen = lines(&home, "ls /dev");
-
-    let extra: Vec<_> = seen.iter().filter(|name| !expected.contains(name.as_str())).collect();
-    assert!(extra.is_empty(), "{extra:?}");
-    home.call([
-        "run",
-        "--",
-        "sh",
-        "-c",
-        "echo x > /dev/null && head -c 4 /dev/zero /dev/urandom > /dev/null",
-    ])
-    .succeed();
-}

@@ -11,7 +11,8 @@ use tempfile::TempDir;
 /// Returns a directory somebody owns, with a file of theirs in it.
 fn project(owner: u32) -> TempDir {
     let directory = tempfile::Builder::new().prefix("project-").tempdir().expect("a directory can be made");
-    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode can be set");
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755))
+        .expect("its mode can be set");
     let file = directory.path().join("theirs");
     std::fs::write(&file, "from outside\n").expect("a file can be written");
     for path in [directory.path(), &file] {
@@ -38,7 +39,8 @@ fn owner(path: &Path) -> (u32, u32) {
 fn expect_shared(home: &Home, project: &TempDir, caller: u32) {
     let sandbox = open(home, &json!([{"source": path(project), "target": "/workspace"}]));
 
-    let seen = home.exec(&sandbox, ["sh", "-c", "stat -c %u:%g theirs; cat theirs; echo inside > ours"]).succeed();
+    let seen =
+        home.exec(&sandbox, ["sh", "-c", "stat -c %u:%g theirs; cat theirs; echo inside > ours"]).succeed();
 
     assert_eq!(seen.text(), "0:0\nfrom outside\n");
     assert_eq!(owner(&project.path().join("ours")), (caller, caller));
@@ -48,7 +50,8 @@ fn expect_shared(home: &Home, project: &TempDir, caller: u32) {
     chown(project.path().join("later"), Some(caller), Some(caller)).expect("root gives files away");
     assert_eq!(home.exec(&sandbox, ["sh", "-c", "cat later && rm later"]).succeed().text(), "still shared\n");
     home.call(["close", &sandbox, "--delete-workspace"]).run();
-    let theirs = std::fs::read_to_string(project.path().join("theirs")).expect("a directory of the machine stays");
+    let theirs =
+        std::fs::read_to_string(project.path().join("theirs")).expect("a directory of the machine stays");
     assert_eq!(theirs, "from outside\nchanged\n");
 }
 
@@ -102,7 +105,10 @@ fn a_read_only_mount_cannot_be_written_and_an_overlay_changes_nothing_outside() 
         assert_eq!(changed.text(), "from outside\nmine\n");
         let names: Vec<_> = std::fs::read_dir(project.path()).expect("it is there").flatten().collect();
         assert_eq!(names.len(), 1, "{names:?}");
-        assert_eq!(std::fs::read_to_string(project.path().join("theirs")).expect("it is there"), "from outside\n");
+        assert_eq!(
+            std::fs::read_to_string(project.path().join("theirs")).expect("it is there"),
+            "from outside\n"
+        );
     }
 }
 
@@ -135,7 +141,8 @@ fn a_volume_outlives_its_sandboxes_and_may_be_in_many_at_once() {
 fn a_volume_is_bounded_by_what_it_was_made_with() {
     requires!(native);
     let home = Home::new();
-    let spec = json!({"mounts": [{"source": "small", "target": "/workspace"}], "limits": {"workspace_mb": 32}});
+    let spec =
+        json!({"mounts": [{"source": "small", "target": "/workspace"}], "limits": {"workspace_mb": 32}});
     let opened = home.operation("sandbox_open", &spec).succeed().json();
     let sandbox = opened["sandbox_id"].as_str().expect("an id");
 
@@ -151,7 +158,8 @@ fn our_own_state_and_what_is_not_a_directory_cannot_be_mounted() {
     let home = Home::new();
     home.call(["run", "--", "true"]).succeed();
     let inside = home.path().join("images");
-    let sources = ["/", home.path().to_str().expect("text"), inside.to_str().expect("text"), "/etc/passwd", "/none"];
+    let sources =
+        ["/", home.path().to_str().expect("text"), inside.to_str().expect("text"), "/etc/passwd", "/none"];
 
     for source in sources {
         let refused =
@@ -161,4 +169,28 @@ fn our_own_state_and_what_is_not_a_directory_cannot_be_mounted() {
         assert_eq!(refused.json()["error"]["kind"], "invalid", "{source}: {refused}");
     }
     home.expect_no_orphans();
+}
+
+#[test]
+fn a_link_leads_to_no_directory_the_operator_does_not_allow() {
+    requires!(native);
+    let home = Home::new();
+    let allowed = project(0);
+    let elsewhere = project(0);
+    std::os::unix::fs::symlink(elsewhere.path(), allowed.path().join("link")).expect("a link can be made");
+    let settings = format!("[mounts]\nallow = [\"{}\"]\n", path(&allowed));
+    std::fs::write(home.path().join("config.toml"), settings).expect("a home can be written");
+    let mount = |source: &str| {
+        home.operation(
+            "sandbox_run",
+            &json!({"mounts": [{"source": source, "target": "/m"}], "cmd": ["true"]}),
+        )
+        .run()
+    };
+
+    assert_eq!(mount(path(&allowed)).code(), Some(0));
+
+    for refused in [path(&elsewhere), &format!("{}/link", path(&allowed))] {
+        assert_eq!(mount(refused).error_kind(), "invalid", "{refused}");
+    }
 }

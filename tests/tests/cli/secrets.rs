@@ -28,7 +28,8 @@ fn holding(directory: &Path) -> Vec<String> {
 fn a_secret_is_nowhere_but_in_the_command() {
     requires!(native);
     let home = Home::new();
-    let sandbox = home.open();
+    // Its disk is looked through too, and need not be large.
+    let sandbox = home.open_with(&["--disk", "8m"]);
     let file = tempfile::NamedTempFile::new().expect("a file can be made");
     std::fs::write(file.path(), VALUE).expect("the file is ours");
     let secret = format!("TOKEN={}", file.path().display());

@@ -109,7 +109,8 @@ fn an_archive_of_either_kind_is_loaded_and_one_of_neither_is_refused() {
         ("saved", image.docker_save(&["example.com/saved:1"]), "example.com/saved:1"),
         (
             "layout",
-            image.oci_layout(serde_json::json!({"org.opencontainers.image.ref.name": "example.com/layout:1"})),
+            image
+                .oci_layout(serde_json::json!({"org.opencontainers.image.ref.name": "example.com/layout:1"})),
             "example.com/layout:1",
         ),
     ];

@@ -23,11 +23,24 @@ fn environment_directory_and_user_of_the_image_are_where_commands_begin() {
     let reference = registry().push("config:test", &image);
     let script = "echo $COLOUR $SHAPE; pwd; id -un; touch /workspace/mine && echo writable";
 
-    let ran = home.call(["run", "--image", &reference, "-e", "SHAPE=square", "--", "sh", "-c", script]).succeed();
+    let ran =
+        home.call(["run", "--image", &reference, "-e", "SHAPE=square", "--", "sh", "-c", script]).succeed();
     assert_eq!(ran.text(), "blue square\n/srv/app\nada\nwritable\n");
 
     let chosen = home
-        .call(["run", "--image", &reference, "--user", "root", "--cwd", "/tmp", "--", "sh", "-c", "id -un; pwd"])
+        .call([
+            "run",
+            "--image",
+            &reference,
+            "--user",
+            "root",
+            "--cwd",
+            "/tmp",
+            "--",
+            "sh",
+            "-c",
+            "id -un; pwd",
+        ])
         .succeed();
     assert_eq!(chosen.text(), "root\n/tmp\n");
 }
@@ -52,7 +65,19 @@ fn what_an_image_demands_gives_it_nothing() {
     // The guest's own user cannot be had by asking for it in an image either.
     home.call(["run", "--image", &reference, "--", "true"]).run().expect_code(125);
     let seen = home
-        .call(["run", "--image", &reference, "--user", "0", "--cwd", "/", "--", "sh", "-c", "ls -d /host; ls /proc/self/fd"])
+        .call([
+            "run",
+            "--image",
+            &reference,
+            "--user",
+            "0",
+            "--cwd",
+            "/",
+            "--",
+            "sh",
+            "-c",
+            "ls -d /host; ls /proc/self/fd",
+        ])
         .run();
     assert!(!seen.text().contains("/host"), "{seen}");
     let shown = home.call(["ps", "--json", "--all"]).run();

@@ -42,9 +42,8 @@ fn a_package_can_be_installed_where_that_was_allowed() {
                  printf 'Package: hello-test\\nVersion: 1\\nArchitecture: all\\nMaintainer: a <a@b>\\nDescription: d\\n' \
                  > p/DEBIAN/control && dpkg-deb -b p p.deb && dpkg -i p.deb && apt-cache policy hello-test && cat /opt/hello";
 
-    let installed = home
-        .call(["run", "--image", debian(), "--privileges", "install", "--", "sh", "-c", build])
-        .succeed();
+    let installed =
+        home.call(["run", "--image", debian(), "--privileges", "install", "--", "sh", "-c", build]).succeed();
 
     assert!(installed.text().contains("Installed: 1"), "{installed}");
     assert!(installed.text().ends_with("hi\n"), "{installed}");
@@ -75,7 +74,9 @@ fn an_ordinary_user_pulls_and_runs_too() {
     let home = Home::ordinary();
     home.call(["image", "pull", debian()]).within(PATIENCE).succeed();
 
-    let ran = home.call(["run", "--image", debian(), "--", "python3", "-c", "import os; print(os.getuid())"]).succeed();
+    let ran = home
+        .call(["run", "--image", debian(), "--", "python3", "-c", "import os; print(os.getuid())"])
+        .succeed();
 
     assert_eq!(ran.text(), "0\n");
 }

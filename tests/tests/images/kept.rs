@@ -30,7 +30,8 @@ fn an_image_a_sandbox_is_made_from_outlives_its_name() {
 fn a_sandbox_stays_what_it_was_made_from_when_the_name_moves_on() {
     requires!(images);
     let home = Home::new();
-    let versions = ["first", "second"].map(|text| Image::single(busybox_layer().file("version", 0o644, text.as_bytes())));
+    let versions = ["first", "second"]
+        .map(|text| Image::single(busybox_layer().file("version", 0o644, text.as_bytes())));
     let reference = registry().push("moving:test", &versions[0]);
     let sandbox = home.open_with(&["--image", &reference]);
 

@@ -13,7 +13,9 @@ fn busybox_is_enough() {
         let reference = registry().push("busybox:test", &Image::single(busybox_layer()));
 
         let script = "echo $((6*7)); touch /tmp/a; id -u; pwd";
-        let ran = home.call(["run", "--image", &reference, "--workdir", "/tmp", "--", "sh", "-c", script]).succeed();
+        let ran = home
+            .call(["run", "--image", &reference, "--workdir", "/tmp", "--", "sh", "-c", script])
+            .succeed();
 
         assert_eq!(ran.text(), "42\n0\n/tmp\n");
     }
@@ -66,7 +68,8 @@ fn more_layers_than_fit_into_one_option_work() {
     requires!(images);
     let home = Home::new();
     let numbered = (0..100).map(|number| Layer::new().file(&format!("layer-{number:03}"), 0o644, b"x"));
-    let layers: Vec<_> = [busybox_layer()].into_iter().chain(numbered).map(|layer| (layer, Default::default())).collect();
+    let layers: Vec<_> =
+        [busybox_layer()].into_iter().chain(numbered).map(|layer| (layer, Default::default())).collect();
     let reference = registry().push("many:test", &Image::new(&layers));
 
     let seen = home.call(["run", "--image", &reference, "--", "sh", "-c", "echo /layer-*"]).succeed();

@@ -45,7 +45,8 @@ pub fn busybox() -> Vec<u8> {
 /// Returns a layer with busybox under its usual names.
 pub fn busybox_layer() -> Layer {
     let names = ["cat", "echo", "id", "ls", "mkdir", "pwd", "sh", "sleep", "stat", "test", "touch", "true"];
-    let layer = Layer::new().directory("bin", 0o755).directory("tmp", 0o1777).file("bin/busybox", 0o755, &busybox());
+    let layer =
+        Layer::new().directory("bin", 0o755).directory("tmp", 0o1777).file("bin/busybox", 0o755, &busybox());
     names.iter().fold(layer, |layer, name| layer.symlink(&format!("bin/{name}"), "busybox"))
 }
 

@@ -36,7 +36,7 @@ fn taken(path: &Path) -> u64 {
         };
         entries.map(|entry| of(&entry.path())).sum()
     }
-    blocks(path) * 512 >> 20
+    (blocks(path) * 512) >> 20
 }
 
 #[test]
@@ -129,7 +129,8 @@ except OSError as error:
         let home = Home::new();
         let sandbox = open(&home, storage, &["--inodes", &most.to_string(), "--memory", "8g"]);
 
-        let tried = home.exec(&sandbox, ["python3", "-c", attempt]).within(Duration::from_secs(300)).succeed();
+        let tried =
+            home.exec(&sandbox, ["python3", "-c", attempt]).within(Duration::from_secs(300)).succeed();
 
         let text = tried.text();
         let (error, made) = text.trim().split_once(' ').unwrap_or_else(|| panic!("{storage}: {tried}"));
@@ -174,7 +175,8 @@ fn a_limit_nobody_can_keep_is_refused() {
     let home = Home::ordinary();
 
     // On a disk an ordinary user can bound nothing, and in memory there is not that much.
-    let refused = home.call(["open", "--disk", "20g", "--allow-missing", "memory", "--memory", "1g", "--json"]).run();
+    let refused =
+        home.call(["open", "--disk", "20g", "--allow-missing", "memory", "--memory", "1g", "--json"]).run();
 
     assert_eq!(refused.code(), Some(125), "{refused}");
     assert_eq!(refused.json()["error"]["kind"], "unsupported", "{refused}");

@@ -24,7 +24,7 @@ use super::home::{Room, Uses};
 use super::image::Root;
 use super::probe::{self, Seen};
 use super::storage::Storage;
-use super::{Native, destroy, ids, program};
+use super::{Native, destroy, ids, program, weak};
 use bring::Brought;
 use trees::{Site, Trees};
 
@@ -148,6 +148,8 @@ fn start(
         cgroup: cgroup.as_ref().map(AsFd::as_fd),
         joins: &joins,
         single_user: !native.privilege.is_root(),
+        shared: weak::shared_namespaces(),
+        inherits: weak::off(weak::Wall::Descriptors),
     };
     launch(&order).map_err(at("make namespaces"))
 }

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use coracle_sys::mount;
 use coracle_sys::{block, rustix};
 
+use super::weak;
+
 /// Where distributions have it; the search path of a service often has not.
 const FORMATTERS: [&str; 2] = ["/usr/sbin/mke2fs", "/sbin/mke2fs"];
 /// Structures beside the files: a little, and the table of files.
@@ -88,8 +90,8 @@ pub fn mount(path: &Path, purpose: Purpose, namespace: Option<BorrowedFd<'_>>) -
         // Waiting for the machine's disk would keep a promise nobody made.
         options.push(("nobarrier", None));
     }
-    let mounted = mount::make("ext4", &options, mount::plain())?;
-    mount::set(mounted.as_fd(), mount::plain(), namespace)?;
+    let mounted = mount::make("ext4", &options, weak::plain())?;
+    mount::set(mounted.as_fd(), weak::plain(), weak::mapped(namespace))?;
     Ok(Mounted { tree: mounted, device: device.path.clone() })
 }
 

@@ -4,6 +4,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use coracle_core::SandboxId;
 
+use super::weak;
+
 /// How many users a sandbox has.
 pub const COUNT: u32 = 65_536;
 /// Ranges start above those that distributions hand out to people's subordinate ids, and stay below the sign bit.
@@ -15,6 +17,9 @@ const RANGES: u64 = 0x5000;
 /// Each sandbox gets a range of its own by its name. Two that meet in one are no worse off than with one range for
 /// all: they share no file, process or namespace.
 pub fn base(sandbox: &SandboxId) -> u32 {
+    if weak::off(weak::Wall::UserNamespace) {
+        return 0;
+    }
     let mut hasher = DefaultHasher::new();
     sandbox.as_str().hash(&mut hasher);
     FIRST + (hasher.finish() % RANGES) as u32 * COUNT

@@ -12,6 +12,7 @@ use coracle_sys::{landlock, launch};
 use super::Native;
 use super::privilege::Privilege;
 use super::storage::{self, Storage};
+use super::weak;
 
 /// Namespaces by their names in `/proc/self/ns`.
 const NAMESPACES: [(&str, &str); 7] = [
@@ -64,6 +65,9 @@ pub struct Seen {
 /// Looks at a guest's forker, which every command is forked from, and records what holds. A wall that ought to stand
 /// and does not is an error: nothing must run there.
 pub fn observe(native: &Native, spec: &Spec, seen: Seen) -> io::Result<Profile> {
+    if weak::off(weak::Wall::Observation) {
+        return Ok(Profile { walls: Vec::new() });
+    }
     let guest = seen.guest;
     let children = fs::read_to_string(format!("/proc/{guest}/task/{guest}/children"))?;
     let forker =

@@ -7,6 +7,7 @@ use coracle_core::spec;
 
 use super::disk::{self, Size};
 use super::privilege::Privilege;
+use super::weak;
 
 /// The mechanism for one sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,9 @@ impl Storage {
     /// not at all.
     pub fn choose(spec: &Spec, privilege: Privilege) -> Self {
         let limits = &spec.limits;
+        if weak::off(weak::Wall::Disk) {
+            return Self::Directory;
+        }
         let inodes = limits.inodes.unwrap_or(INODES_DEFAULT);
         match (spec.storage, limits.workspace_mb) {
             (spec::Storage::Memory, megabytes) => {

@@ -8,6 +8,7 @@ use coracle_sys::rustix::fs::{CWD, Mode, OFlags, openat};
 use coracle_sys::rustix::io::Errno;
 
 use super::Failure;
+use crate::weak::{self, Wall};
 
 /// Files that read as empty.
 const EMPTY_FILES: [&str; 14] = [
@@ -37,15 +38,23 @@ const TABLES: [(&str, &str); 2] =
 
 /// Covers them. `/proc` is freshly mounted by us, so its names are the kernel's.
 pub fn apply(shm_bytes: u64) -> Result<(), Failure> {
-    // A command that could make user namespaces would hold every capability there. Belt to the filter's braces.
-    std::fs::write("/proc/sys/user/max_user_namespaces", "0")
-        .map_err(Failure::at("forbid user namespaces"))?;
-    for (name, value) in TABLES {
-        // Not every kernel lets a namespace lower every one of them.
-        let _ = std::fs::write(name, value);
+    // In the machine's own user namespace these would be the machine's.
+    if !weak::off(Wall::Nesting) && !weak::off(Wall::UserNamespace) {
+        // A command that could make user namespaces would hold every capability there. Belt to the filter's braces.
+        std::fs::write("/proc/sys/user/max_user_namespaces", "0")
+            .map_err(Failure::at("forbid user namespaces"))?;
+        for (name, value) in TABLES {
+            // Not every kernel lets a namespace lower every one of them.
+            let _ = std::fs::write(name, value);
+        }
     }
     // Segments nobody is attached to stay when their makers are killed; see the size of `/dev/shm`.
-    let _ = std::fs::write("/proc/sys/kernel/shmall", (shm_bytes / 4096).to_string());
+    if !weak::off(Wall::IpcNamespace) {
+        let _ = std::fs::write("/proc/sys/kernel/shmall", (shm_bytes / 4096).to_string());
+    }
+    if weak::off(Wall::Masks) {
+        return Ok(());
+    }
     let empty = mount::make(
         "tmpfs",
         &[("mode", Some("0555")), ("size", Some("4k"))],
@@ -54,7 +63,8 @@ pub fn apply(shm_bytes: u64) -> Result<(), Failure> {
     .map_err(Failure::at("make an empty directory"))?;
     for name in EMPTY_FILES {
         let copy = || {
-            let device = openat(CWD, "/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+            let null = if weak::off(Wall::Covers) { "/etc/null" } else { "/dev/null" };
+            let device = openat(CWD, null, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
             mount::copy_from(device.as_fd())
         };
         cover(name, copy)?;

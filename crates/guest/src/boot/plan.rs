@@ -10,6 +10,7 @@ use coracle_sys::mount::{self, Attributes};
 use coracle_wire::{Boot, Source};
 
 use super::Failure;
+use crate::weak;
 
 /// The devices of `/dev`, in the order their descriptors come in.
 pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -52,6 +53,7 @@ pub fn receive(socket: &UnixStream) -> Result<Plan, Failure> {
     let boot: Boot = coracle_wire::decode(&payload)
         .map_err(io::Error::other)
         .map_err(Failure::at("read the boot plan"))?;
+    weak::heed(&boot);
     let opened = boot.sources.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     sort(boot, opened, descriptors).ok_or_else(|| {
         Failure::at("sort the boot descriptors")(io::Error::from(io::ErrorKind::UnexpectedEof))

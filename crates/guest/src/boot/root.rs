@@ -11,6 +11,7 @@ use coracle_wire::MountPoint;
 
 use super::plan::Plan;
 use super::{Failure, devices, mask, storage};
+use crate::weak::{self, Wall};
 
 /// The kernel takes no longer value for an option.
 const OPTION_MAX: usize = 255;
@@ -18,30 +19,46 @@ const OPTION_MAX: usize = 255;
 /// Builds the tree and makes it the root. Returns the directory of the terminals.
 pub fn build(plan: &Plan) -> Result<OwnedFd, Failure> {
     mount::make_private().map_err(Failure::at("make mounts private"))?;
+    let machine_devices = match weak::off(Wall::Devices) {
+        false => None,
+        true => Some(mount::copy("/dev".as_ref()).map_err(Failure::at("open the machine's devices"))?),
+    };
     enter_scratch()?;
     storage::bring(plan)?;
     let root = overlay(&plan.layers, "root")?;
     make_directory("root")?;
     mount::attach(root.as_fd(), "root").map_err(Failure::at("attach the root"))?;
     for (name, lower) in plan.boot.overlays.iter().zip(&plan.overlays) {
+        if weak::off(Wall::Layers) {
+            attach(lower.as_fd(), root.as_fd(), name)?;
+            continue;
+        }
         let layer = overlay(std::slice::from_ref(lower), name)?;
         attach(layer.as_fd(), root.as_fd(), name)?;
     }
-    let proc = mount::make(
-        "proc",
-        &[("hidepid", Some("invisible"))],
-        mount::plain() | Attributes::MOUNT_ATTR_NOEXEC,
-    )
-    .map_err(Failure::at("make /proc"))?;
+    if weak::off(Wall::Procfs) {
+        let _ = std::fs::write("root/proc/sys/user/max_user_namespaces", "0");
+    }
+    let hidepid = if weak::off(Wall::Hidepid) { "off" } else { "invisible" };
+    let proc =
+        mount::make("proc", &[("hidepid", Some(hidepid))], mount::plain() | Attributes::MOUNT_ATTR_NOEXEC)
+            .map_err(Failure::at("make /proc"))?;
     attach(proc.as_fd(), root.as_fd(), "proc")?;
     let devpts = devices::build(plan, root.as_fd())?;
+    if let Some(devices) = machine_devices {
+        attach(devices.as_fd(), root.as_fd(), "dev")?;
+    }
     attach(storage::workspace()?.as_fd(), root.as_fd(), "workspace")?;
     for (index, (point, source)) in plan.boot.mounts.iter().zip(&plan.mounts).enumerate() {
         bring_in(point, source, index, root.as_fd())?;
     }
 
     fchdir(&root).map_err(Failure::at("enter the root"))?;
-    mount::pivot().map_err(Failure::at("make the root the root"))?;
+    match weak::off(Wall::Pivot) {
+        false => mount::pivot(),
+        true => coracle_sys::rustix::process::chroot(".").map_err(Into::into),
+    }
+    .map_err(Failure::at("make the root the root"))?;
     check_nothing_is_behind()?;
     name_localhost();
     mask::apply(plan.boot.shm_bytes)?;
@@ -60,12 +77,7 @@ fn check_nothing_is_behind() -> Result<(), Failure> {
 }
 
 /// Puts a directory of the caller's where they want it.
-fn bring_in(
-    point: &MountPoint,
-    source: &OwnedFd,
-    index: usize,
-    root: BorrowedFd<'_>,
-) -> Result<(), Failure> {
+fn bring_in(point: &MountPoint, source: &OwnedFd, index: usize, root: BorrowedFd<'_>) -> Result<(), Failure> {
     let target = String::from_utf8_lossy(&point.target);
     let name = target.trim_start_matches('/');
     if !point.overlay {
@@ -105,7 +117,11 @@ fn make_target(root: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
 
 fn open_target(root: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat2(root, name, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+    let within = match weak::off(Wall::Targets) {
+        false => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+        true => ResolveFlags::empty(),
+    };
+    openat2(root, name, flags, Mode::empty(), within)
 }
 
 /// Gives `localhost` an address where the image leaves that to whoever runs it, as most do.
@@ -114,7 +130,8 @@ fn name_localhost() {
     let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
     // An image without `/etc` has no use for it.
     if let Ok(file) = openat2(CWD, "/etc/hosts", flags, Mode::from_raw_mode(0o644), how) {
-        let _ = coracle_sys::rustix::io::write(&file, b"127.0.0.1\tlocalhost sandbox\n::1\tlocalhost sandbox\n");
+        let _ =
+            coracle_sys::rustix::io::write(&file, b"127.0.0.1\tlocalhost sandbox\n::1\tlocalhost sandbox\n");
     }
 }
 
@@ -155,5 +172,6 @@ fn overlay(layers: &[OwnedFd], name: &str) -> Result<OwnedFd, Failure> {
         ("volatile", None),
         ("userxattr", None),
     ]);
-    mount::make("overlay", &options, mount::plain()).map_err(Failure::at(&format!("overlay {name}")))
+    let attributes = if weak::off(Wall::Attributes) { Attributes::empty() } else { mount::plain() };
+    mount::make("overlay", &options, attributes).map_err(Failure::at(&format!("overlay {name}")))
 }

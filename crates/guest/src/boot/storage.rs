@@ -18,7 +18,10 @@ pub fn bring(plan: &Plan) -> Result<(), Failure> {
         (Some(memory), _) => {
             let (size, inodes) = (memory.bytes.to_string(), memory.inodes.to_string());
             let options = [("mode", Some("0755")), ("size", Some(&*size)), ("nr_inodes", Some(&*inodes))];
-            Some(mount::make("tmpfs", &options, mount::plain()).map_err(Failure::at("make storage in memory"))?)
+            Some(
+                mount::make("tmpfs", &options, mount::plain())
+                    .map_err(Failure::at("make storage in memory"))?,
+            )
         }
         (None, _) => None,
     };
@@ -41,6 +44,7 @@ pub fn make_upper(name: &str) -> Result<(String, String), Failure> {
 
 fn make(name: &str) -> Result<String, Failure> {
     let path = format!("{PLACE}/{name}");
-    mkdirat(CWD, &path, Mode::from_raw_mode(0o755)).map_err(Failure::at("make a directory in the storage"))?;
+    mkdirat(CWD, &path, Mode::from_raw_mode(0o755))
+        .map_err(Failure::at("make a directory in the storage"))?;
     Ok(path)
 }

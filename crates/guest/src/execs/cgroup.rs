@@ -8,6 +8,8 @@ use coracle_sys::rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use coracle_sys::rustix::io::{read, write};
 use coracle_sys::signal;
 
+use crate::weak::{self, Wall};
+
 /// One exec's leaf. It is used again for another exec once it is empty: making and removing one costs as much as
 /// forking. Dropping it removes the leaf, if it is empty.
 #[derive(Debug)]
@@ -43,7 +45,14 @@ impl Leaf {
 
     /// Kills every process in it at once.
     pub fn kill(&self) {
-        self.killed.set(true);
+        if self.killed.replace(true) && weak::off(Wall::Killing) {
+            return;
+        }
+        if weak::off(Wall::Killing) {
+            let leader = self.contents("cgroup.procs").and_then(|text| text.lines().next()?.parse().ok());
+            let _ = leader.map(|leader| signal::send_to_group(leader, 9));
+            return;
+        }
         let killed = openat(&self.directory, "cgroup.kill", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
             .and_then(|file| write(&file, b"1"));
         if killed.is_err() {

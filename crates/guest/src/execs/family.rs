@@ -64,8 +64,7 @@ pub struct Mark {
 impl Mark {
     /// Returns the mark that children of this process are born with now.
     pub fn of(pid: i32) -> io::Result<Self> {
-        let namespace =
-            open(format!("/proc/{pid}/ns/uts"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let namespace = open(format!("/proc/{pid}/ns/uts"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let number = fstat(namespace.as_fd())?.st_ino;
         Ok(Self { _namespace: namespace, number, bearer: pid })
     }
@@ -89,7 +88,8 @@ impl Mark {
         let listing = coracle_sys::rustix::fs::openat(CWD, "/proc", flags, Mode::empty()).and_then(Dir::new);
         let names = listing.into_iter().flatten().flatten();
         let pids = names.filter_map(|entry| entry.file_name().to_str().ok()?.parse::<i32>().ok());
-        let marked = |pid: &i32| stat(format!("/proc/{pid}/ns/uts")).is_ok_and(|found| found.st_ino == self.number);
+        let marked =
+            |pid: &i32| stat(format!("/proc/{pid}/ns/uts")).is_ok_and(|found| found.st_ino == self.number);
         pids.filter(|pid| *pid != self.bearer).filter(marked).collect()
     }
 }

@@ -8,8 +8,8 @@ use coracle_sys::{signal, spawn};
 use coracle_wire::{Chunk, ExecState, ExecSummary, Fault, FaultCode};
 
 use super::cgroup::Leaf;
-use super::family::Family;
 use super::exec::{Cause, Exec, Phase};
+use super::family::Family;
 use super::pipes::{Drained, Pipe, Room};
 use super::start::Setting;
 use crate::forker::Forker;

@@ -10,6 +10,7 @@ use coracle_wire::{Fault, Reply};
 
 use super::place::{Parents, entry};
 use super::refused;
+use crate::weak::{self, Wall};
 
 /// A million files take ten seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -34,6 +35,9 @@ pub fn delete<G>(path: &[u8], recursive: bool, admit: impl Fn() -> Result<G, Fau
     }
     match (FileType::from_raw_mode(stat.st_mode), recursive) {
         (FileType::Directory, false) => return Err(refused("delete", path)(Errno::ISDIR)),
+        (FileType::Directory, true) if weak::off(Wall::Removal) => {
+            weak::delete_by_name(&entry.path).map_err(refused("delete", path))?
+        }
         (FileType::Directory, true) => {
             tree::remove_while(entry.parent.as_fd(), &entry.name, &admit).map_err(refused("delete", path))?
         }

@@ -99,10 +99,12 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();
     let global = first & 0xe000 == 0x2000;
     // Protocols (Teredo among them), examples, 6to4: the last hides an address of the old kind.
-    let set_aside = (first == 0x2001 && second < 0x0200)
-        || (first == 0x2001 && second == 0x0db8)
-        || first == 0x2002
-        || (first == 0x3fff && second < 0x1000);
+    let set_aside = match first {
+        0x2001 => second < 0x0200 || second == 0x0db8,
+        0x2002 => true,
+        0x3fff => second < 0x1000,
+        _ => false,
+    };
     global && !set_aside
 }
 

@@ -52,5 +52,8 @@ pub fn find(docker_config: Option<&Path>, registry: &str) -> Result<Option<Crede
 }
 
 fn unreadable(path: &Path) -> Error {
-    Error::invalid("docker_config", format!("has no credentials that can be read in `{}`", path.display()))
+    Error::invalid(
+        "registries.docker_config",
+        format!("has no credentials that can be read in `{}`", path.display()),
+    )
 }

@@ -1,6 +1,5 @@
 //! Sending requests: redirects by hand, retries with a bound, errors that say where it was.
 
-use std::error::Error as _;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -199,7 +198,13 @@ impl Transport {
     pub fn not_available(&self, what: &str) -> Error {
         Error::new(Kind::NotAvailable, format!("could not get {}: {what}", self.subject))
             .detail("registry", self.registry.place())
-            .hint(format!("is `{}` the right registry, and can this machine reach it?", self.registry))
+            .hint(match self.registry.scheme {
+                Scheme::Http => format!("is `{}` the right registry, and does it run?", self.registry),
+                Scheme::Https => format!(
+                    "can this machine reach `{}`? A registry without TLS must be listed in `registries.plain_http`",
+                    self.registry
+                ),
+            })
     }
 
     fn failed(&self, uri: &Uri, error: ureq::Error) -> Error {
@@ -207,36 +212,32 @@ impl Transport {
             && let Some(forbidden) = inner.get_ref().and_then(|inner| inner.downcast_ref::<Forbidden>())
         {
             return self.unusable(uri, &forbidden.to_string()).hint(
-                "a registry must not lead into your network; if you trust this place, list it in `images.private`",
+                "a registry must not lead into your network; if you trust this place, list it in `registries.private`",
             );
         }
         let place = Origin::of(uri)
             .map_or_else(|_| "the registry".to_owned(), |origin| format!("`{}`", origin.place()));
-        match error {
-            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => {
-                let message = format!(
-                    "could not get {}: {place} has no certificate that is trusted here",
-                    self.subject
-                );
-                Error::new(Kind::Invalid, message).caused_by(error)
-            }
-            error if is_tls(&error) => {
-                let message =
-                    format!("could not get {}: {place} does not speak TLS as it should", self.subject);
-                Error::new(Kind::Invalid, message)
-                    .caused_by(error)
-                    .hint("a registry without TLS must be listed in `images.plain_http`")
-            }
-            error => self.not_available(&format!("{place} cannot be reached")).caused_by(error),
+        match is_certificate(&error) {
+            true => Error::new(
+                Kind::Invalid,
+                format!("could not get {}: {place} has no certificate that is trusted here", self.subject),
+            )
+            .caused_by(error)
+            .hint("who else is to be trusted is set by `registries.extra_roots`"),
+            false => self.not_available(&format!("{place} cannot be reached")).caused_by(error),
         }
     }
 }
 
-/// TLS errors come wrapped in those of the connection.
-fn is_tls(error: &ureq::Error) -> bool {
-    let ureq::Error::Io(inner) = error else { return false };
-    inner.kind() == io::ErrorKind::InvalidData && inner.source().is_none()
-        || inner.get_ref().is_some_and(|inner| inner.to_string().contains("ertificate"))
+/// Tells whether the other side could not show who it is. These errors come wrapped in those of the connection.
+fn is_certificate(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::Rustls(_) | ureq::Error::Tls(_) => true,
+        ureq::Error::Io(inner) => {
+            inner.kind() == io::ErrorKind::InvalidData && inner.to_string().contains("certificate")
+        }
+        _ => false,
+    }
 }
 
 /// Too many requests, or a fault of the registry's own.
@@ -262,14 +263,17 @@ fn roots(extra: Option<&Path>) -> Result<RootCerts> {
     let mut roots: Vec<Certificate<'static>> =
         native.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
     if let Some(path) = extra {
-        let unreadable =
-            || Error::invalid("extra_roots", format!("is `{}`, which has no certificates", path.display()));
+        let unreadable = || {
+            Error::invalid(
+                "registries.extra_roots",
+                format!("is `{}`, which has no certificates", path.display()),
+            )
+        };
         let text = fs::read(path).map_err(|error| unreadable().caused_by(error))?;
         let before = roots.len();
         for item in parse_pem(&text) {
-            match item.map_err(|error| unreadable().caused_by(error))? {
-                PemItem::Certificate(certificate) => roots.push(certificate),
-                _ => {}
+            if let PemItem::Certificate(certificate) = item.map_err(|error| unreadable().caused_by(error))? {
+                roots.push(certificate);
             }
         }
         if roots.len() == before {

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use coracle_core::image::Phase;
 use coracle_core::{Error, Kind, Result};
@@ -12,6 +13,10 @@ use super::meter::Meter;
 use crate::digest::{Digest, Running};
 use crate::manifest::Descriptor;
 use crate::registry::{Client, FIRST_WAIT};
+
+/// A registry that is slower than this, in bytes a second, only keeps us busy; and how long that may last in any case.
+const SLOWEST: u64 = 8 << 10;
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often a connection may be lost without anything having come.
 const LOSSES_MAX: u32 = 3;
@@ -74,7 +79,11 @@ impl Download<'_> {
             partial.restart().map_err(|error| self.failed(error))?;
         }
         let mut buffer = vec![0; 128 << 10];
+        let deadline = Instant::now() + PATIENCE + Duration::from_secs(self.blob.size / SLOWEST);
         loop {
+            if Instant::now() > deadline {
+                return Err(self.client.too_slow());
+            }
             if !(self.wanted)() {
                 return Err(Error::new(Kind::Aborted, "another layer of the image could not be brought"));
             }

@@ -45,9 +45,12 @@ impl Draft {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made?,
             }
-            let lock = File::open(&path)?;
+            // Someone who tidies up may come between making and locking it; then there is another one to make.
+            let lock = match File::open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                lock => lock?,
+            };
             lock.lock()?;
-            // Someone who tidies up may have come between the two.
             if !lock::is_at(&lock, &path)? {
                 continue;
             }

@@ -76,7 +76,8 @@ fn refused(failure: Failure, diff_id: &Digest) -> Error {
                 Reason::Unsupported => Kind::Unsupported,
                 Reason::Machine => Kind::Internal,
             };
-            Error::new(kind, "a layer could not be unpacked").caused_by(refusal)
+            let error = Error::new(kind, "a layer could not be unpacked").caused_by(refusal);
+            if kind == Kind::Internal { error.hint("is there space left on the disk?") } else { error }
         }
         Failure::Late => Error::new(Kind::Timeout, "a layer took too long to unpack"),
         Failure::Abandoned => Error::new(Kind::Aborted, "another layer of the image could not be brought"),
@@ -90,10 +91,6 @@ pub fn kept(attempted: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |error| {
         let full = error.kind() == io::ErrorKind::StorageFull;
         let error = Error::internal(format!("could not {attempted} in the image store"), error);
-        if full {
-            error.hint("the disk is full; `coracle image prune` frees what no sandbox uses")
-        } else {
-            error
-        }
+        if full { error.hint("the disk is full; `coracle gc` removes what nothing uses") } else { error }
     }
 }

@@ -107,7 +107,7 @@ impl Layout {
     /// Makes a file that ends with whoever uses it.
     pub fn nameless_file(&self) -> io::Result<File> {
         let (draft, file) = self.draft_file()?;
-        fs::remove_file(draft)?;
+        remove_file(&draft)?;
         Ok(file)
     }
 

@@ -151,10 +151,13 @@ impl Bringing<'_> {
         let source = Source { file: &file, offset: 0, length: blob.size };
         let unpacked = self.store.unpack_layer(&source, diff_id, meter, &wanted);
         (self.store.setting.crash)("images.pull.unpacked");
-        // Whether or not it was a layer: what it is will not change by bringing it again.
-        match (unpacked, remove_file(&partial)) {
-            (Err(error), _) if error.kind == Kind::Internal => Err(error),
-            (unpacked, removed) => unpacked.and(removed.map_err(kept("remove a blob"))),
+        match unpacked {
+            // Not the blob's fault: it need not be brought again.
+            Err(error) if matches!(error.kind, Kind::Internal | Kind::Timeout | Kind::Aborted) => Err(error),
+            unpacked => {
+                remove_file(&partial).map_err(kept("remove a blob"))?;
+                unpacked
+            }
         }
     }
 }

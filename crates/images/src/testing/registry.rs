@@ -16,7 +16,8 @@ use super::image::{Blob, Image};
 #[derive(Debug)]
 pub struct Registry {
     process: Child,
-    port: u16,
+    host: String,
+    scheme: &'static str,
     agent: Agent,
     _storage: TempDir,
 }
@@ -24,11 +25,52 @@ pub struct Registry {
 impl Registry {
     /// Starts a registry on a free port, with nothing in it.
     pub fn start() -> Self {
+        Self::start_at("127.0.0.1", "")
+    }
+
+    /// Starts a registry that speaks TLS, at an address of this machine. Returns the certificate to trust, too.
+    pub fn start_with_tls(address: &str) -> (Self, TempDir) {
+        let keys = TempDir::new().expect("a temporary directory can be made");
+        let path = |name: &str| keys.path().join(name).display().to_string();
+        let (certificate, key) = (path("root.pem"), path("key.pem"));
+        let name = format!("subjectAltName=IP:{address}");
+        let made = Command::new("openssl")
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+                "-days",
+                "2",
+            ])
+            .args([
+                "-subj",
+                "/CN=test",
+                "-addext",
+                &name,
+                "-addext",
+                "basicConstraints=critical,CA:FALSE",
+                "-keyout",
+                &key,
+                "-out",
+                &certificate,
+            ])
+            .stderr(Stdio::null())
+            .status();
+        assert!(made.expect("Debian's package `openssl` is installed").success());
+        let tls = format!("  tls:\n    certificate: {certificate}\n    key: {key}\n");
+        (Self::start_at(address, &tls), keys)
+    }
+
+    fn start_at(address: &str, tls: &str) -> Self {
         let storage = TempDir::new().expect("a temporary directory can be made");
         let port = free_port();
         let config = storage.path().join("config.yml");
         let text = format!(
-            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: 127.0.0.1:{port}\n",
+            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: {address}:{port}\n{tls}",
             storage.path().join("data").display()
         );
         fs::write(&config, text).expect("the temporary directory is writable");
@@ -41,15 +83,19 @@ impl Registry {
             .stderr(Stdio::null())
             .spawn()
             .expect("Debian's package `docker-registry` is installed");
-        let config = ureq::config::Config::builder().http_status_as_error(false).proxy(None).build();
-        let registry = Self { process, port, agent: config.new_agent(), _storage: storage };
+        let trusting = ureq::tls::TlsConfig::builder().disable_verification(true).build();
+        let config =
+            ureq::config::Config::builder().http_status_as_error(false).proxy(None).tls_config(trusting);
+        let agent = config.build().new_agent();
+        let scheme = if tls.is_empty() { "http" } else { "https" };
+        let registry = Self { process, host: format!("{address}:{port}"), scheme, agent, _storage: storage };
         registry.wait();
         registry
     }
 
     /// Returns host and port, the first part of references.
     pub fn host(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        self.host.clone()
     }
 
     /// Puts an image there under a name and tag. Returns the reference.
@@ -84,12 +130,12 @@ impl Registry {
     }
 
     fn address(&self, path: &str) -> String {
-        format!("http://{}{path}", self.host())
+        format!("{}://{}{path}", self.scheme, self.host)
     }
 
     fn wait(&self) {
         for _ in 0..500 {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+            if TcpStream::connect(&self.host).is_ok() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(20));

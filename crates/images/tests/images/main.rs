@@ -10,5 +10,6 @@ mod pull;
 mod removal;
 mod rootless;
 mod server;
+mod tls;
 mod transfers;
 mod workshop;

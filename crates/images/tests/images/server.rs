@@ -53,7 +53,7 @@ impl Answer {
 /// A server on this machine; it answers as long as the test runs.
 #[derive(Clone)]
 pub struct Server {
-    port: u16,
+    host: String,
     log: Arc<Mutex<Vec<Asked>>>,
 }
 
@@ -66,9 +66,21 @@ impl Server {
     pub fn start_knowing<F: Fn(&Asked) -> Answer + Send + Sync + 'static>(
         make: impl FnOnce(String) -> F,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("this machine has a loopback");
-        let port = listener.local_addr().expect("it was just bound").port();
-        let server = Self { port, log: Arc::default() };
+        Self::listen("127.0.0.1", make)
+    }
+
+    /// Starts a server that others can reach.
+    pub fn start_at(address: &str, answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+        Self::listen(address, |_| answer)
+    }
+
+    fn listen<F: Fn(&Asked) -> Answer + Send + Sync + 'static>(
+        address: &str,
+        make: impl FnOnce(String) -> F,
+    ) -> Self {
+        let listener = TcpListener::bind((address, 0)).expect("the address is this machine's");
+        let host = listener.local_addr().expect("it was just bound").to_string();
+        let server = Self { host, log: Arc::default() };
         let answer = Arc::new(make(server.host()));
         let log = Arc::clone(&server.log);
         std::thread::spawn(move || {
@@ -81,7 +93,7 @@ impl Server {
     }
 
     pub fn host(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        self.host.clone()
     }
 
     /// Returns what it was asked so far.

@@ -45,7 +45,7 @@ fn one(native: &Native, spec: &Spec, mount: &Mount) -> Result<Brought> {
     let access = mount.access;
     match &mount.source {
         Source::Directory(path) => {
-            let (path, directory) = directory(native, Path::new(path))?;
+            let (path, directory) = directory(native, Path::new(path), mount.within.as_deref())?;
             Ok(Brought { path, directory: Some(directory), disk: None, access, _volume: None })
         }
         Source::Volume(name) => {
@@ -68,7 +68,7 @@ fn size(spec: &Spec) -> Option<Size> {
 }
 
 /// Finds a directory of the machine. One that holds our own state, or is in it, would hand that to the sandbox.
-fn directory(native: &Native, path: &Path) -> Result<(PathBuf, File)> {
+fn directory(native: &Native, path: &Path, within: Option<&[String]>) -> Result<(PathBuf, File)> {
     let refuse = |problem: &str| {
         Error::new(Kind::Invalid, format!("could not mount `{}`: {problem}", path.display()))
             .detail("field", "mounts.source")
@@ -79,6 +79,11 @@ fn directory(native: &Native, path: &Path) -> Result<(PathBuf, File)> {
     let found = fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).map_err(missing)?;
     if !directory.metadata().map_err(missing)?.is_dir() {
         return Err(refuse("it is not a directory"));
+    }
+    // By its name it was looked at before; a link may lead out of what the operator allows.
+    let is_in = |root: &String| fs::canonicalize(root).is_ok_and(|root| found.starts_with(root));
+    if within.is_some_and(|roots| !roots.iter().any(is_in)) {
+        return Err(refuse("it leads to a place the operator does not allow (`mounts.allow`)"));
     }
     let home = fs::canonicalize(&native.setting.home).unwrap_or_else(|_| native.setting.home.clone());
     if home.starts_with(&found) || found.starts_with(&home) {

@@ -5,6 +5,8 @@ use coracle_core::limits::Limit;
 use coracle_core::{Error, Kind, Result, Spec};
 use coracle_sys::cgroup::Values;
 
+use crate::native::weak;
+
 /// Refuses a spec with a limit the caller wrote, or a wall the caller demands, that would not be enforced. `profile`
 /// is what would be.
 pub fn check(profile: &Profile, spec: &Spec) -> Result<()> {
@@ -46,6 +48,9 @@ fn name(limit: Limit) -> &'static str {
 /// Returns the limits as the kernel takes them.
 pub fn values(spec: &Spec) -> Values {
     let limits = &spec.limits;
+    if weak::off(weak::Wall::Limits) {
+        return Values::default();
+    }
     Values {
         cpu_millicores: limits.cpu_millicores,
         memory_bytes: limits.memory_mb.map(|megabytes| megabytes << 20),

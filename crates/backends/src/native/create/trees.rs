@@ -19,6 +19,7 @@ use crate::native::home::Room;
 use crate::native::image::Root;
 use crate::native::privilege::Privilege;
 use crate::native::storage::Storage;
+use crate::native::weak::{self, Wall};
 
 /// Name and number of each harmless device, in the order the guest expects them. Taken by number: a host's `/dev` is
 /// not always what it should be.
@@ -91,7 +92,7 @@ impl Site<'_> {
             Storage::Memory(_) => Ok(None),
             Storage::Directory => {
                 let path = self.room.make_storage(Some(self.base)).map_err(at("make the storage"))?;
-                copy(&path, mount::plain(), None).map(Some).map_err(at("open the storage"))
+                copy(&path, weak::plain(), None).map(Some).map_err(at("open the storage"))
             }
             Storage::Disk(_) => self.opened_disk().map(Some).map_err(at("mount the disk")),
         }
@@ -155,12 +156,12 @@ impl Site<'_> {
 
 /// What a mount gets that may not be written to.
 fn read_only() -> Attributes {
-    mount::plain() | Attributes::MOUNT_ATTR_RDONLY
+    if weak::off(Wall::Layers) { weak::plain() } else { weak::plain() | Attributes::MOUNT_ATTR_RDONLY }
 }
 
 fn copy(path: &Path, attributes: Attributes, ids: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
     let mount = mount::copy(path)?;
-    mount::set(mount.as_fd(), attributes, ids)?;
+    mount::set(mount.as_fd(), attributes, weak::mapped(ids))?;
     Ok(mount)
 }
 

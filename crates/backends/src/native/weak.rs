@@ -1,0 +1,67 @@
+//! Walls left out on purpose, in builds for the attack suite only: there the same attack has to succeed. Without the
+//! feature `weaken` every wall stands, and all of this is constant.
+
+use std::os::fd::BorrowedFd;
+
+use coracle_sys::mount::{self, Attributes};
+pub use coracle_wire::Wall;
+
+/// Tells whether a wall is left out.
+pub fn off(wall: Wall) -> bool {
+    set() & wall.bit() != 0
+}
+
+/// Returns what the guest is told.
+pub fn weakened() -> Option<u64> {
+    (set() != 0).then(set)
+}
+
+#[cfg(not(feature = "weaken"))]
+const fn set() -> u64 {
+    0
+}
+
+/// The one place that reads the variable. Names are those of [`Wall`]'s variants.
+#[cfg(feature = "weaken")]
+fn set() -> u64 {
+    use std::sync::OnceLock;
+    static SET: OnceLock<u64> = OnceLock::new();
+    *SET.get_or_init(|| {
+        let names = std::env::var("CORACLE_WEAKEN").unwrap_or_default();
+        names.split(',').filter(|name| !name.is_empty()).map(bit).sum()
+    })
+}
+
+#[cfg(feature = "weaken")]
+fn bit(name: &str) -> u64 {
+    let wall = Wall::ALL.into_iter().find(|wall| format!("{wall:?}") == name);
+    wall.unwrap_or_else(|| panic!("there is no wall `{name}`")).bit()
+}
+
+/// Returns the namespaces a guest shares with the machine, as flags of `clone`: none, where all walls stand.
+pub fn shared_namespaces() -> i32 {
+    const NAMESPACES: [(Wall, i32); 4] = [
+        (Wall::UserNamespace, 0x1000_0000),
+        (Wall::PidNamespace, 0x2000_0000),
+        (Wall::IpcNamespace, 0x0800_0000),
+        (Wall::CgroupNamespace, 0x0200_0000),
+    ];
+    NAMESPACES.into_iter().filter(|(wall, _)| off(*wall)).map(|(_, flag)| flag).sum()
+}
+
+/// Returns the namespace files are shown with the ids of, if there is one.
+pub fn mapped(namespace: Option<BorrowedFd<'_>>) -> Option<BorrowedFd<'_>> {
+    namespace.filter(|_| !off(Wall::UserNamespace))
+}
+
+/// Returns the attributes every mount has.
+pub fn plain() -> Attributes {
+    if off(Wall::Attributes) { Attributes::empty() } else { mount::plain() }
+}
+
+/// Returns all capabilities we have ourselves, for commands that are to have any.
+pub fn all_capabilities() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let permitted = status.lines().find_map(|line| line.strip_prefix("CapPrm:"));
+    permitted.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

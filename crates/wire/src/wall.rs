@@ -1,0 +1,102 @@
+//! Walls of a sandbox that a test build can leave out, one by one.
+//!
+//! An attack that fails everywhere proves nothing: it has to succeed once the wall that is said to hold it is gone.
+//! Only builds with the feature `weaken` ever look at this.
+
+/// One defence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Wall {
+    /// Commands stand under the system call filter.
+    Seccomp,
+    NoNewPrivileges,
+    /// Landlock stands around commands.
+    Landlock,
+    /// Commands hold no capability and can gain none.
+    Capabilities,
+    UserNamespace,
+    PidNamespace,
+    IpcNamespace,
+    CgroupNamespace,
+    /// Nothing inherited is open in a command.
+    Descriptors,
+    /// What of `/proc` speaks of the machine is covered, or read-only.
+    Masks,
+    /// What covers it is taken from our own `/dev`, never from the image.
+    Covers,
+    /// `/proc` is written to only once it is mounted by us.
+    Procfs,
+    /// Commands cannot make user namespaces, filter or not.
+    Nesting,
+    /// Processes of others are not shown in `/proc`.
+    Hidepid,
+    /// The guest, its forker and a command before its program cannot be traced or read.
+    Opaque,
+    /// `/dev` holds only harmless devices.
+    Devices,
+    /// Mounts are `nosuid` and `nodev`.
+    Attributes,
+    /// The machine's own directories are lower layers, read-only.
+    Layers,
+    /// The machine's root is let go of.
+    Pivot,
+    /// What we mount on is found without following links.
+    Targets,
+    /// Limits on memory, processes and CPU.
+    Limits,
+    /// Limits on space and files.
+    Disk,
+    /// Output is kept within bounds.
+    Output,
+    /// Running execs are counted.
+    Execs,
+    /// All of an exec is killed, by its cgroup.
+    Killing,
+    /// Paths of the file API are resolved by the kernel within their root; without it, by name and then opened.
+    Resolution,
+    /// Without it a path is not even looked at before it is opened.
+    Confinement,
+    /// Trees are deleted by descriptor.
+    Removal,
+    /// A sandbox without one of its walls is refused.
+    Observation,
+}
+
+impl Wall {
+    pub const ALL: [Self; 29] = [
+        Self::Seccomp,
+        Self::NoNewPrivileges,
+        Self::Landlock,
+        Self::Capabilities,
+        Self::UserNamespace,
+        Self::PidNamespace,
+        Self::IpcNamespace,
+        Self::CgroupNamespace,
+        Self::Descriptors,
+        Self::Masks,
+        Self::Covers,
+        Self::Procfs,
+        Self::Nesting,
+        Self::Hidepid,
+        Self::Opaque,
+        Self::Devices,
+        Self::Attributes,
+        Self::Layers,
+        Self::Pivot,
+        Self::Targets,
+        Self::Limits,
+        Self::Disk,
+        Self::Output,
+        Self::Execs,
+        Self::Killing,
+        Self::Resolution,
+        Self::Confinement,
+        Self::Removal,
+        Self::Observation,
+    ];
+
+    /// Returns its bit in a set of walls.
+    pub const fn bit(self) -> u64 {
+        1 << self as u8
+    }
+}

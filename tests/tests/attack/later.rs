@@ -1,0 +1,58 @@
+//! Rows that cannot be tried yet, and why. Nothing is left out of the report in silence.
+
+use coracle_tests::attack::not_applicable;
+
+/// Id, star, what the attacker does, and what is missing.
+const ROWS: &[(&str, bool, &str, &str)] = &[
+    (
+        "NS-13",
+        false,
+        "options of an overlay in names",
+        "layers are attached by descriptor under names of ours, so there is no option to hide in",
+    ),
+    (
+        "NS-16",
+        false,
+        "link a file of a mount into the workspace",
+        "no wall of ours: the kernel links nothing across mounts",
+    ),
+    (
+        "PS-10",
+        false,
+        "size of pools from `nproc` and `/proc/meminfo`",
+        "not built: CPUs and memory are shown as the machine has them",
+    ),
+    ("CP-07", false, "the same suite as an ordinary user", "not built: the twin's walls are those of root"),
+    (
+        "DV-04",
+        false,
+        "devices after a pause, a resume or new limits",
+        "there is no pause, resume or update yet",
+    ),
+    ("FA-07", false, "a hard link to another tenant's file in a shared cache", "there are no shared caches"),
+    (
+        "TR-24",
+        true,
+        "a realm that points inside",
+        "not of this suite: crates/images/tests/images/hostile_registries.rs",
+    ),
+    (
+        "TR-25",
+        true,
+        "redirects that point inside",
+        "not of this suite: crates/images/tests/images/hostile_registries.rs",
+    ),
+    (
+        "TR-26",
+        true,
+        "layers to be fetched from elsewhere",
+        "not of this suite: crates/images/tests/images/hostile_registries.rs",
+    ),
+];
+
+#[test]
+fn rows_that_cannot_be_tried_say_why() {
+    for (id, starred, title, reason) in ROWS {
+        not_applicable(id, *starred, title, reason);
+    }
+}
