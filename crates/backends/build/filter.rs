@@ -33,6 +33,46 @@ pub fn build() {
         SeccompFilter::new(forkers, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32), arch)
             .expect("the rule is well formed");
     write("last-filter", last);
+    build_for_shared(arch);
+}
+
+/// Compiles what is added where commands work in a directory of the caller's: a set-user-id file there would lend the
+/// caller's rights to anybody on the machine.
+fn build_for_shared(arch: TargetArch) {
+    let refuse = |rules: Rules, errno: i32| {
+        SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32), arch)
+            .expect("the rules are well formed")
+    };
+    write("modes-filter", refuse(lending_modes(), libc::EPERM));
+    // Its mode is behind a pointer no filter can follow; with ENOSYS programs fall back to `openat`.
+    write("openat2-filter", refuse(BTreeMap::from([(libc::SYS_openat2, Vec::new())]), libc::ENOSYS));
+}
+
+/// Every call that gives a file the bits by which it lends its owner's or its group's rights.
+fn lending_modes() -> Rules {
+    let masked = |argument: u8, bits: u64| condition(argument, Compare::MaskedEq(bits), bits);
+    let lends = |argument: u8| [0o4000, 0o2000].map(|bit| rule(vec![masked(argument, bit)])).to_vec();
+    // A mode counts only where a file is made.
+    let makes = |flags: u8, mode: u8| {
+        let making = [libc::O_CREAT as u64, 0o20_000_000];
+        let pairs = making.into_iter().flat_map(|flag| [0o4000, 0o2000].map(|bit| (flag, bit)));
+        pairs.map(|(flag, bit)| rule(vec![masked(flags, flag), masked(mode, bit)])).collect::<Vec<_>>()
+    };
+    let mut rules = BTreeMap::from([
+        (libc::SYS_fchmod, lends(1)),
+        (libc::SYS_fchmodat, lends(2)),
+        (SYS_FCHMODAT2, lends(2)),
+        (libc::SYS_mknodat, lends(2)),
+        (libc::SYS_openat, makes(2, 3)),
+    ]);
+    #[cfg(target_arch = "x86_64")]
+    rules.extend([
+        (libc::SYS_chmod, lends(1)),
+        (libc::SYS_creat, lends(1)),
+        (libc::SYS_mknod, lends(1)),
+        (libc::SYS_open, makes(1, 2)),
+    ]);
+    rules
 }
 
 fn write(name: &str, filter: SeccompFilter) {

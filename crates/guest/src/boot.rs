@@ -128,6 +128,9 @@ fn confine_forker(plan: &Plan) -> io::Result<Fenced> {
     let fenced = if restricted { Fenced::Yes } else { Fenced::No };
     if !weak::off(Wall::Seccomp) {
         coracle_sys::seccomp::install(&plan.boot.filter)?;
+        for filter in &plan.boot.more_filters {
+            coracle_sys::seccomp::install(filter)?;
+        }
     }
     Ok(fenced)
 }

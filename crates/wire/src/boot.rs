@@ -29,6 +29,9 @@ pub struct Boot {
     pub filter: Vec<u8>,
     #[cbor(n(8), with = "minicbor::bytes")]
     pub last_filter: Vec<u8>,
+    /// Filters for all commands beside the first.
+    #[cbor(n(21), with = "crate::bytes::list")]
+    pub more_filters: Vec<Vec<u8>>,
     /// Directories that are an overlay of their own, relative to the root, in the order of their descriptors.
     #[n(9)]
     pub overlays: Vec<String>,

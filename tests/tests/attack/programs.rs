@@ -82,8 +82,13 @@ fn sc_07_everyday_programs_run() {
         }
         failed
     };
-    // What a program that cannot work looks like.
-    let naive = || vec!["a program that is not there prints nothing".to_owned()];
+    // The same judge, of a program that cannot work.
+    let naive = || {
+        let home = coracle_tests::Home::new();
+        let ran = home.call(["run", "--", "sh", "-c", "no-such-program && echo worked"]).run();
+        let worked = String::from_utf8_lossy(&ran.stdout).lines().any(|line| line.trim() == "worked");
+        (!worked).then(|| "a program that fails is seen to fail".to_owned()).into_iter().collect()
+    };
     Attack::row("SC-07", title).by(&[Route::Create]).run_beside(attempt, naive);
 }
 

@@ -103,10 +103,11 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created
     };
     let trees = Trees::open(&site, native.privilege)?;
     let plan = boot::plan(order, &parts.root, parts.storage, native.privilege);
+    let capabilities = plan.capabilities;
     send_plan(plan, trees, parts.cage.group(), &ours, &listener)?;
     let landlock = wait_until_ready(&ours).map_err(at("boot the guest"))?;
     crash("native.create.ready");
-    let seen = Seen { guest: launched.pid, landlock };
+    let seen = Seen { guest: launched.pid, capabilities, landlock };
     let profile = probe::observe(native, order.spec, seen).map_err(at("see the walls stand"))?;
     Ok(Created {
         placement: Placement(serde_json::json!({"pid": launched.pid})),

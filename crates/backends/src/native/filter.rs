@@ -2,5 +2,10 @@
 
 /// For the forker and every command.
 pub const COMMANDS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter"));
+/// Added where commands work in a directory of the caller's: none may leave a file there that lends rights.
+pub const SHARED: [&[u8]; 2] = [
+    include_bytes!(concat!(env!("OUT_DIR"), "/modes-filter")),
+    include_bytes!(concat!(env!("OUT_DIR"), "/openat2-filter")),
+];
 /// What each command adds last.
 pub const LAST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/last-filter"));

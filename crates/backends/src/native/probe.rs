@@ -25,6 +25,9 @@ const NAMESPACES: [(&str, &str); 7] = [
     ("cgroup_namespace", "cgroup"),
 ];
 
+/// An empty set of capabilities, as the kernel shows it.
+const NOTHING: &str = "0000000000000000";
+
 /// Tells what can be enforced here, without making anything that stays.
 pub fn probe(native: &Native) -> Probe {
     let supported = |name: &str| Path::new("/proc/self/ns").join(name).exists();
@@ -58,6 +61,8 @@ pub fn expect(native: &Native, spec: &Spec) -> Result<Profile> {
 pub struct Seen {
     /// Its first process.
     pub guest: i32,
+    /// Those commands may have.
+    pub capabilities: u64,
     /// Its forker said that Landlock stands, before any code of the image ran.
     pub landlock: bool,
 }
@@ -73,7 +78,15 @@ pub fn observe(native: &Native, spec: &Spec, seen: Seen) -> io::Result<Profile> 
     let forker =
         children.split_whitespace().next().ok_or_else(|| io::Error::other("the guest has no forker"))?;
     let status = fs::read_to_string(format!("/proc/{forker}/status"))?;
-    let expected = [("Seccomp:", "2"), ("NoNewPrivs:", "1")];
+    // What is not in the bounding set no command can ever have.
+    let bound = format!("{:016x}", seen.capabilities);
+    let expected = [
+        ("Seccomp:", "2"),
+        ("NoNewPrivs:", "1"),
+        ("CapBnd:", &bound),
+        ("CapAmb:", NOTHING),
+        ("CapInh:", NOTHING),
+    ];
     for (field, value) in expected {
         let line = status.lines().find_map(|line| line.strip_prefix(field)).map(str::trim);
         if line != Some(value) {

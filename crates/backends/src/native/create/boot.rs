@@ -1,7 +1,7 @@
 //! The plan the guest boots by.
 
 use coracle_core::backend::Order;
-use coracle_core::mount::Access;
+use coracle_core::mount::{Access, Mount, Source};
 use coracle_core::spec::{Privileges, Spec, WORKSPACE};
 use coracle_wire::{Boot, MemoryStorage, MountPoint, ProcessLimit};
 
@@ -31,6 +31,7 @@ pub fn plan(order: &Order<'_>, root: &Root, storage: Storage, privilege: Privile
         capabilities: capabilities(spec),
         filter: filter::COMMANDS.to_vec(),
         last_filter: filter::LAST.to_vec(),
+        more_filters: more_filters(spec),
         overlays: root.shared.iter().map(|name| (*name).to_owned()).collect(),
         shm_bytes: spec.limits.memory_mb.map_or(SHM_MAX, |megabytes| (megabytes << 18).min(SHM_MAX)),
         joins: 0,
@@ -65,6 +66,17 @@ fn environment(spec: &Spec, root: &Root) -> Vec<(Vec<u8>, Vec<u8>)> {
     let of_image = root.env.iter().filter(|(name, _)| !spec.env.contains_key(name));
     let of_caller = spec.env.iter().map(|(name, value)| (bytes(name), bytes(value)));
     of_image.map(|(name, value)| (bytes(name), bytes(value))).chain(of_caller).collect()
+}
+
+/// Package managers, who make set-user-id files by right, need `install`: who asks for that with a directory of theirs
+/// mounted gets both.
+fn more_filters(spec: &Spec) -> Vec<Vec<u8>> {
+    let shared =
+        |mount: &Mount| mount.access == Access::ReadWrite && matches!(mount.source, Source::Directory(_));
+    match spec.privileges == Privileges::Minimal && spec.mounts.iter().any(shared) {
+        true => filter::SHARED.map(<[u8]>::to_vec).into(),
+        false => Vec::new(),
+    }
 }
 
 fn capabilities(spec: &Spec) -> u64 {
