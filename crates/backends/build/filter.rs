@@ -101,6 +101,8 @@ fn rules() -> Rules {
     }
     // The forker marks commands by it where there are no cgroups; a command has neither the right nor, by the last
     // filter, the call.
+    // Another's limits: without root the guest has the same user, and would lose its descriptors to it.
+    rules.insert(libc::SYS_prlimit64, vec![rule(vec![equal(0, 0)])]);
     rules.insert(libc::SYS_unshare, vec![rule(vec![equal(0, libc::CLONE_NEWUTS as u64)])]);
     rules.insert(libc::SYS_clone, vec![rule(vec![no_namespaces()])]);
     rules.insert(libc::SYS_ioctl, vec![rule(vec![differs(1, libc::TIOCSTI), differs(1, TIOCLINUX)])]);
@@ -185,7 +187,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_msgsnd, libc::SYS_msync, libc::SYS_munlock, libc::SYS_munlockall, libc::SYS_munmap, libc::SYS_nanosleep,
     libc::SYS_newfstatat, libc::SYS_openat, libc::SYS_openat2, libc::SYS_pidfd_open, libc::SYS_pidfd_send_signal,
     libc::SYS_pipe2, libc::SYS_pkey_alloc, libc::SYS_pkey_free, libc::SYS_pkey_mprotect, libc::SYS_ppoll, libc::SYS_prctl,
-    libc::SYS_pread64, libc::SYS_preadv, libc::SYS_preadv2, libc::SYS_prlimit64, libc::SYS_pselect6, libc::SYS_pwrite64,
+    libc::SYS_pread64, libc::SYS_preadv, libc::SYS_preadv2, libc::SYS_pselect6, libc::SYS_pwrite64,
     libc::SYS_pwritev, libc::SYS_pwritev2, libc::SYS_read, libc::SYS_readahead, libc::SYS_readlinkat, libc::SYS_readv,
     libc::SYS_recvfrom, libc::SYS_recvmmsg, libc::SYS_recvmsg, libc::SYS_remap_file_pages, libc::SYS_removexattr,
     libc::SYS_renameat, libc::SYS_renameat2, libc::SYS_restart_syscall, libc::SYS_rseq, libc::SYS_rt_sigaction,

@@ -8,7 +8,7 @@ use crate::ids::{SandboxId, SessionKey};
 use crate::image;
 use crate::lease::Lease;
 use crate::lifecycle::State;
-use crate::spec::{Spec, WORKSPACE};
+use crate::spec::Spec;
 
 /// Everything known of a sandbox from outside it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,10 +36,10 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns where commands start: as the caller said, or the image, or in the workspace.
+    /// Returns where commands start.
     pub fn workdir(&self) -> &str {
         let of_image = self.image.as_ref().and_then(|image| image.workdir.as_deref());
-        self.spec.workdir.as_deref().or(of_image).unwrap_or(WORKSPACE)
+        self.spec.workdir(of_image)
     }
 }
 

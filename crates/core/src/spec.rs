@@ -76,7 +76,7 @@ impl SpecInput {
             self.ttl.get_or_insert_with(|| "1m".to_owned());
         }
         let unlimited = matches!(self.limits, Some(LimitsChoice::Word(_)));
-        if !unlimited && written.workspace_mb.or(written.inodes).is_none() {
+        if !unlimited && written.workspace_mb.is_none() {
             self.storage.get_or_insert(Storage::Memory);
         }
         self
@@ -175,8 +175,9 @@ pub struct Spec {
     #[serde(default)]
     pub workdir: Option<String>,
     pub limits: Limits,
+    /// Where files are kept, if the caller said it; else on disk where that can be bounded.
     #[serde(default)]
-    pub storage: Storage,
+    pub storage: Option<Storage>,
     #[serde(default)]
     pub mounts: Vec<Mount>,
     pub privileges: Privileges,
@@ -188,6 +189,13 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// Returns where commands start: as the caller said, or the image, or in the workspace. Whoever brings a workspace
+    /// wants to be in it.
+    pub fn workdir<'a>(&'a self, of_image: Option<&'a str>) -> &'a str {
+        let brought = self.mounts.iter().any(|mount| mount.target == WORKSPACE);
+        self.workdir.as_deref().or(of_image.filter(|_| !brought)).unwrap_or(WORKSPACE)
+    }
+
     /// Checks what a caller wrote against the policy and fills in the rest.
     pub fn resolve(input: SpecInput, policy: &Policy) -> Result<Self> {
         match input.network.as_deref() {
@@ -208,7 +216,7 @@ impl Spec {
         if let Some(workdir) = &input.workdir {
             check_absolute("workdir", workdir)?;
         }
-        let storage = input.storage.unwrap_or_default();
+        let storage = input.storage;
         let files = match &input.limits {
             Some(LimitsChoice::Limits(limits)) => limits.workspace_mb,
             Some(LimitsChoice::Word(_)) | None => None,
@@ -246,8 +254,8 @@ fn resolve_image(written: Option<String>, runtime: Option<Runtime>, policy: &Pol
 }
 
 /// What is kept in memory counts as memory: by default files get half of it, and never more than all.
-fn fit_storage(mut limits: Limits, storage: Storage, written: Option<u64>) -> Result<Limits> {
-    let (Storage::Memory, Some(memory), Some(files)) = (storage, limits.memory_mb, limits.workspace_mb)
+fn fit_storage(mut limits: Limits, storage: Option<Storage>, written: Option<u64>) -> Result<Limits> {
+    let (Some(Storage::Memory), Some(memory), Some(files)) = (storage, limits.memory_mb, limits.workspace_mb)
     else {
         return Ok(limits);
     };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use coracle_sys::rustix::process::Signal;
 use coracle_sys::spawn::{self, Failed, Nest, Pointers};
-use coracle_sys::{capability, descriptors, identity, rustix, seccomp, terminal};
+use coracle_sys::{capability, descriptors, identity, rustix, seccomp, signal, terminal};
 use coracle_wire::Stage;
 use minicbor::{Decode, Encode};
 
@@ -140,11 +140,16 @@ impl Forker {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(length) => filled += length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let signal = if began.elapsed() > START_TIME { Signal::KILL } else { Signal::CONT };
+                    let number = if began.elapsed() > START_TIME { Signal::KILL } else { Signal::CONT };
                     match leaf {
-                        Some(leaf) if signal == Signal::KILL => leaf.kill(),
-                        Some(leaf) => leaf.signal(signal.as_raw()),
-                        None => Mark::of(self.pid)?.signal(signal.as_raw()),
+                        Some(leaf) if number == Signal::KILL => leaf.kill(),
+                        Some(leaf) => leaf.signal(number.as_raw()),
+                        None => Mark::of(self.pid)?.signal(number.as_raw()),
+                    }
+                    // Where there is one user, a command may have stopped the forker itself.
+                    let _ = signal::send(self.pid, Signal::CONT.as_raw());
+                    if began.elapsed() > START_TIME * 2 {
+                        return Err(error);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -185,15 +185,44 @@ fn spooled(mut file: File, spool: &dyn Fn() -> io::Result<File>) -> Result<File>
         .read_to_end(&mut magic)
         .map_err(|error| invalid("it cannot be read").caused_by(error))?;
     let compressed = magic == [0x1f, 0x8b];
-    let whole = io::Cursor::new(magic).chain(file);
+    let taken = Cell::new(0);
+    let whole = Counted { reader: io::Cursor::new(magic).chain(file), taken: &taken };
     let mut plain: Box<dyn Read> =
         if compressed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
-    let copied = io::copy(&mut plain.by_ref().take(LIMITS.bytes + 1), &mut spooled);
-    match copied.map_err(|error| invalid("it is damaged, or cannot be kept").caused_by(error))? {
-        length if length > LIMITS.bytes => {
-            Err(Error::new(Kind::LimitExceeded, "could not load the archive: it is larger than we take"))
+    let mut kept_bytes = 0;
+    loop {
+        let copied = io::copy(&mut plain.by_ref().take(STRETCH), &mut spooled)
+            .map_err(|error| invalid("it is damaged, or cannot be kept").caused_by(error))?;
+        kept_bytes += copied;
+        let most = LIMITS.bytes.min(STRETCH + taken.get().saturating_mul(RATIO_MAX));
+        match copied {
+            0 => return Ok(spooled),
+            _ if kept_bytes > most => {
+                let message =
+                    "could not load the archive: it is larger than we take, or than it pretends to be";
+                return Err(Error::new(Kind::LimitExceeded, message));
+            }
+            _ => {}
         }
-        _ => Ok(spooled),
+    }
+}
+
+/// How often an archive that is unpacked before it can be looked at is checked for growing out of proportion.
+const STRETCH: u64 = 64 << 20;
+/// Programs compress to a third, text to a tenth; a thousandth is a bomb.
+const RATIO_MAX: u64 = 50;
+
+/// Counts what is read.
+struct Counted<'a, R> {
+    reader: R,
+    taken: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.reader.read(buffer)?;
+        self.taken.set(self.taken.get() + length as u64);
+        Ok(length)
     }
 }
 

@@ -159,11 +159,12 @@ impl<'a> Client<'a> {
                 "check the name; if it is not public, run `docker login {}`",
                 reference.registry()
             ))),
-            404 => {
-                Err(Error::new(Kind::ImageNotFound, format!("image `{reference}` was not found: no {what}"))
-                    .detail("image", reference.to_string())
-                    .hint("check the name and the tag"))
-            }
+            404 => Err(Error::new(
+                Kind::ImageNotFound,
+                format!("image `{reference}` was not found: the registry does not have {what}"),
+            )
+            .detail("image", reference.to_string())
+            .hint("check the name and the tag")),
             // A range behind the end: what is here does not belong to it.
             416 => Err(self.invalid("the registry has less of a blob than it says")),
             status => Err(self.transport.not_available(&format!("the registry answers {status}"))),

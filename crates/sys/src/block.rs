@@ -42,6 +42,7 @@ struct Configuration {
 
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
+const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const BLOCK: u32 = 4096;
 /// Each round means that another process took the device we were offered.
@@ -65,11 +66,19 @@ pub fn shut_down(mounted: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Tells whether a device is made of this file.
-pub fn is_made_of(device: &Path, file: &Path) -> bool {
-    let name = device.file_name().unwrap_or_default();
-    let backing = std::fs::read(Path::new("/sys/block").join(name).join("loop/backing_file"));
-    backing.is_ok_and(|path| path.trim_ascii_end() == file.as_os_str().as_encoded_bytes())
+/// Tells whether a device is made of this very file. Its name would not do: the kernel has that as someone else saw it.
+pub fn is_made_of(device: &File, file: &File) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    // SAFETY: a structure of integers and byte arrays, for which all zeroes is a value.
+    let mut info: Info = unsafe { std::mem::zeroed() };
+    // SAFETY: the argument is a live, exclusive `loop_info64`, which the kernel fills.
+    if unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) } != 0 {
+        let error = io::Error::last_os_error();
+        // No file at all.
+        return if error.raw_os_error() == Some(libc::ENXIO) { Ok(false) } else { Err(error) };
+    }
+    let found = file.metadata()?;
+    Ok((info.device, info.inode) == (found.dev(), found.ino()))
 }
 
 /// Tells whether this process may make such devices.
@@ -91,15 +100,19 @@ pub fn attach(file: BorrowedFd<'_>) -> io::Result<Attached> {
 }
 
 /// Returns the device that `file` is already, if it is one, kept from going away.
-pub fn find(file: &Path) -> io::Result<Option<Attached>> {
+pub fn find(file: &File) -> io::Result<Option<Attached>> {
     for entry in std::fs::read_dir("/sys/block")? {
-        let path = Path::new("/dev").join(entry?.file_name());
-        if !is_made_of(&path, file) {
+        let entry = entry?;
+        if !entry.path().join("loop/backing_file").exists() {
             continue;
         }
-        let device = File::options().read(true).write(true).open(&path)?;
-        // It may have gone, and come back as another file's, between the look and the opening.
-        if is_made_of(&path, file) {
+        let path = Path::new("/dev").join(entry.file_name());
+        // Held open, it cannot go away or become another's after the look.
+        let device = match File::options().read(true).write(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            device => device?,
+        };
+        if is_made_of(&device, file)? {
             return Ok(Some(Attached { _device: device, path }));
         }
     }

@@ -9,6 +9,7 @@ mod images;
 mod input;
 mod mounts;
 mod open;
+mod ordinary;
 mod ownership;
 mod persistence;
 mod secrets;

@@ -87,6 +87,49 @@ fn files_of_others_in_a_project_stay_out_of_reach() {
 }
 
 #[test]
+fn whose_directory_it_is_gives_no_right_to_what_others_have_in_it() {
+    requires!(native);
+    let home = Home::new();
+    let shared = project(0);
+    let theirs = shared.path().join("alice");
+    std::fs::create_dir(&theirs).expect("a directory can be made");
+    std::fs::write(theirs.join("diary"), "dear diary").expect("a file can be written");
+    for path in [theirs.join("diary"), theirs.clone()] {
+        chown(&path, Some(1000), Some(1000)).expect("root gives files away");
+    }
+    std::fs::set_permissions(&theirs, std::fs::Permissions::from_mode(0o700)).expect("its mode can be set");
+    let mount = format!("{}:/m", path(&shared));
+
+    for flags in [["--user", "1000"], ["--privileges", "install"]] {
+        let script = "cat /m/alice/diary; chown 0:0 /m/alice/diary";
+        let tried = home
+            .call(["run", "--mount", &mount].iter().chain(&flags).chain(&["--", "sh", "-c", script]))
+            .run();
+
+        assert!(!tried.text().contains("dear"), "{tried}");
+        assert_eq!(owner(&theirs.join("diary")), (1000, 1000));
+    }
+}
+
+#[test]
+fn a_volume_may_be_mounted_twice_and_many_may_want_the_same_ones_in_any_order() {
+    requires!(native);
+    let home = Home::new();
+
+    let twice =
+        home.call(["run", "--mount", "v:/a", "--mount", "v:/b", "--", "sh", "-c", "echo x > /a/f; cat /b/f"]);
+    assert_eq!(twice.succeed().text(), "x\n");
+
+    let orders = [["v:/x", "w:/y"], ["w:/x", "v:/y"]];
+    let run =
+        |[one, other]: [&str; 2]| home.call(["run", "--mount", one, "--mount", other, "--", "true"]).start();
+    let runs: Vec<_> = (0..8).map(|round| run(orders[round % 2])).collect();
+    for run in runs {
+        run.finish().expect_code(0);
+    }
+}
+
+#[test]
 fn a_read_only_mount_cannot_be_written_and_an_overlay_changes_nothing_outside() {
     requires!(native);
     let (ordinary, root) = (Home::ordinary(), Home::new());

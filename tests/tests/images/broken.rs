@@ -124,6 +124,10 @@ fn an_archive_of_either_kind_is_loaded_and_one_of_neither_is_refused() {
         let ran = home.call(["run", "--image", reference, "--", "echo", "loaded"]).succeed();
         assert_eq!(ran.text(), "loaded\n");
     }
+    let bomb = directory.path().join("bomb");
+    std::fs::write(&bomb, Compression::Gzip.pack(&vec![0; 256 << 20])).expect("a file can be written");
+    let error = home.call(["image", "load", bomb.to_str().expect("text"), "--json"]).run().error();
+    assert_eq!(error["kind"], "limit_exceeded", "{error}");
     let nonsense = directory.path().join("nonsense");
     std::fs::write(&nonsense, vec![7; 4096]).expect("a file can be written");
     let error = home.call(["image", "load", nonsense.to_str().expect("text"), "--json"]).run().error();

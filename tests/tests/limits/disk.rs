@@ -182,3 +182,17 @@ fn a_limit_nobody_can_keep_is_refused() {
     assert_eq!(refused.json()["error"]["kind"], "unsupported", "{refused}");
     assert!(refused.text().contains("disk"), "{refused}");
 }
+
+#[test]
+fn many_sizes_at_once_are_no_trouble() {
+    requires!(native);
+    let home = Home::new();
+    let sizes: Vec<_> = (1..=20).map(|size| format!("{size}m")).collect();
+
+    let runs: Vec<_> =
+        sizes.iter().map(|size| home.call(["run", "--disk", size, "--", "true"]).start()).collect();
+
+    for run in runs {
+        run.finish().expect_code(0);
+    }
+}

@@ -46,6 +46,14 @@ impl Size {
         self.inodes.min((self.megabytes << 20) / BLOCK).max(16)
     }
 
+    /// Returns how many files there really is room for: each part of a filesystem has room for a few.
+    pub fn rounded_inodes(self) -> u64 {
+        const PART: u64 = 128 << 20;
+        const FEW: u64 = 16;
+        let parts = self.bytes().div_ceil(PART);
+        self.inodes().div_ceil(parts).next_multiple_of(FEW) * parts
+    }
+
     fn bytes(self) -> u64 {
         (self.megabytes << 20) + self.inodes() * INODE + SLACK
     }
@@ -69,8 +77,8 @@ pub fn missing() -> Option<&'static str> {
 
 /// Makes a filesystem in a new file at `path`. Patterns are kept in `patterns`.
 pub fn make(patterns: &Path, path: &Path, size: Size, purpose: Purpose) -> io::Result<()> {
-    let pattern = pattern(patterns, size, purpose)?;
-    let (from, to) = (File::open(pattern)?, File::options().write(true).create_new(true).open(path)?);
+    let from = open_pattern(patterns, size, purpose)?;
+    let to = File::options().write(true).create_new(true).open(path)?;
     to.set_len(size.bytes())?;
     copy_data(&from, &to)
 }
@@ -79,7 +87,7 @@ pub fn make(patterns: &Path, path: &Path, size: Size, purpose: Purpose) -> io::R
 pub fn mount(path: &Path, purpose: Purpose, namespace: Option<BorrowedFd<'_>>) -> io::Result<Mounted> {
     let file = File::options().read(true).write(true).open(path)?;
     // A filesystem that is mounted already must be mounted from the same device again, or it would be torn apart.
-    let found = if purpose == Purpose::Volume { block::find(&fs::canonicalize(path)?)? } else { None };
+    let found = if purpose == Purpose::Volume { block::find(&file)? } else { None };
     let device = match found {
         Some(device) => device,
         None => block::attach(file.as_fd())?,
@@ -98,15 +106,25 @@ pub fn mount(path: &Path, purpose: Purpose, namespace: Option<BorrowedFd<'_>>) -
 /// Ends the filesystem in the file, if it is mounted, without writing what it still holds in memory: half a gigabyte of
 /// that takes a second, and the file is about to go. `device` is what [`mount`] returned.
 pub fn abandon(path: &Path, device: &Path) -> io::Result<()> {
-    let path = fs::canonicalize(path)?;
     // The device is held, so that it cannot become another's between the look and the end.
-    let _held = File::options().read(true).write(true).open(device)?;
-    if !block::is_made_of(device, &path) {
+    let held = File::options().read(true).write(true).open(device)?;
+    if !block::is_made_of(&held, &File::open(path)?)? {
         return Ok(());
     }
     let source = device.to_string_lossy();
     let mounted = mount::make("ext4", &[("source", Some(&*source))], mount::plain())?;
     block::shut_down(mounted.as_fd())
+}
+
+/// Opens the file a filesystem of this size is copied from. It may be forgotten between the look and the opening.
+fn open_pattern(patterns: &Path, size: Size, purpose: Purpose) -> io::Result<File> {
+    for _ in 0..PATTERNS_MAX {
+        match File::open(pattern(patterns, size, purpose)?) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+    }
+    File::open(pattern(patterns, size, purpose)?)
 }
 
 /// Returns the file a filesystem of this size is copied from, making it if it is not there.
@@ -116,10 +134,7 @@ fn pattern(patterns: &Path, size: Size, purpose: Purpose) -> io::Result<PathBuf>
         return Ok(finished);
     }
     super::home::private(patterns)?;
-    let entries: Vec<_> = fs::read_dir(patterns)?.flatten().map(|entry| entry.path()).collect();
-    if entries.len() >= PATTERNS_MAX {
-        entries.iter().for_each(|old| drop(fs::remove_file(old)));
-    }
+    forget_oldest(patterns)?;
     // Of this thread alone; one of that name is of an earlier process with the same number.
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -129,6 +144,19 @@ fn pattern(patterns: &Path, size: Size, purpose: Purpose) -> io::Result<PathBuf>
     format(&draft, size, purpose)?;
     fs::rename(&draft, &finished)?;
     Ok(finished)
+}
+
+/// Makes room for one more. Whoever is about to copy the one that goes makes it anew.
+fn forget_oldest(patterns: &Path) -> io::Result<()> {
+    let entries = fs::read_dir(patterns)?.flatten();
+    let finished = entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
+    let mut aged: Vec<_> =
+        finished.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+    aged.sort();
+    for (_, path) in aged.iter().take(aged.len().saturating_sub(PATTERNS_MAX - 1)) {
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
 }
 
 fn format(file: &Path, size: Size, purpose: Purpose) -> io::Result<()> {

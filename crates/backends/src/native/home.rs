@@ -95,7 +95,14 @@ impl Home {
             match fs::read(self.sandboxes.join(sandbox.as_str()).join(USES)) {
                 // Written before anything is used: without it, nothing is.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                text => drop(all.insert(sandbox, serde_json::from_slice(&text?)?)),
+                text => {
+                    let uses = serde_json::from_slice(&text?).map_err(|error| {
+                        let text =
+                            format!("what sandbox `{sandbox}` uses cannot be read ({error}): close it");
+                        io::Error::other(text)
+                    })?;
+                    all.insert(sandbox, uses);
+                }
             }
         }
         Ok(all)

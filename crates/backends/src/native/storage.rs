@@ -3,6 +3,7 @@
 use coracle_core::Spec;
 use coracle_core::backend::Wall;
 use coracle_core::limits::Limit;
+use coracle_core::mount::{Access, Mount, Source};
 use coracle_core::spec;
 
 use super::disk::{self, Size};
@@ -34,13 +35,14 @@ impl Storage {
         }
         let inodes = limits.inodes.unwrap_or(INODES_DEFAULT);
         match (spec.storage, limits.workspace_mb) {
-            (spec::Storage::Memory, megabytes) => {
+            (Some(spec::Storage::Memory), megabytes) => {
                 Self::Memory(Size { megabytes: megabytes.unwrap_or(MEMORY_DEFAULT), inodes })
             }
-            (spec::Storage::Disk, None) => Self::Directory,
-            (spec::Storage::Disk, Some(megabytes)) => match why_no_disk(privilege) {
+            (_, None) => Self::Directory,
+            (chosen, Some(megabytes)) => match why_no_disk(privilege) {
                 None => Self::Disk(Size { megabytes, inodes }),
-                Some(_) if limits.required.contains(&Limit::Disk) && fits_memory(spec, megabytes) => {
+                // Who says `disk` wants no memory, and is refused.
+                Some(_) if chosen.is_none() && in_memory_instead(spec, megabytes) => {
                     Self::Memory(Size { megabytes, inodes })
                 }
                 Some(_) => Self::Directory,
@@ -55,8 +57,15 @@ impl Storage {
     /// Says what bounds the files, for people.
     pub fn wall(self, spec: &Spec, privilege: Privilege) -> Wall {
         let size = |size: Size, place: &str| format!("{place}: {} MB, {} files", size.megabytes, size.inodes);
+        if let Some(mount) = unbounded_mount(spec, privilege).filter(|_| self.is_bounded()) {
+            let how = format!("what is written to `{mount}`, which the caller brought, is not counted");
+            return Wall { name: "disk".to_owned(), enforced: false, how, hint: None };
+        }
         let (how, hint) = match self {
-            Self::Disk(bounds) => (size(bounds, "a filesystem of its own in a file"), None),
+            Self::Disk(bounds) => {
+                let bounds = Size { inodes: bounds.rounded_inodes(), ..bounds };
+                (size(bounds, "a filesystem of its own in a file"), None)
+            }
             Self::Memory(bounds) => (size(bounds, "a filesystem in memory"), None),
             Self::Directory if spec.limits.workspace_mb.is_none() => {
                 ("the caller asked for no limits".into(), None)
@@ -90,6 +99,17 @@ fn why_no_disk(privilege: Privilege) -> Option<&'static str> {
     }
 }
 
-fn fits_memory(spec: &Spec, megabytes: u64) -> bool {
-    spec.limits.memory_mb.is_none_or(|memory| megabytes <= memory)
+/// A bound that was asked for is kept in memory rather than not at all, if there is that much.
+fn in_memory_instead(spec: &Spec, megabytes: u64) -> bool {
+    let fits = spec.limits.memory_mb.is_none_or(|memory| megabytes <= memory);
+    spec.limits.required.contains(&Limit::Disk) && fits
+}
+
+/// Returns where something is mounted that can be written to and that no filesystem of ours bounds.
+fn unbounded_mount(spec: &Spec, privilege: Privilege) -> Option<&str> {
+    let is_unbounded = |mount: &&Mount| {
+        let ours = matches!(mount.source, Source::Volume(_)) && why_no_disk(privilege).is_none();
+        mount.access == Access::ReadWrite && !ours
+    };
+    spec.mounts.iter().find(is_unbounded).map(|mount| mount.target.as_str())
 }

@@ -6,10 +6,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use coracle_core::volume::{Kept, Volumes};
 use coracle_core::{Error, Kind, Result, SandboxId, Timestamp, VolumeName};
 use coracle_sys::rustix::fs::{FlockOperation, flock};
+use coracle_sys::rustix::io::Errno;
 use coracle_sys::tree;
 
 use super::disk::{self, Purpose, Size};
@@ -18,6 +20,8 @@ use super::{Native, home};
 const DISK: &str = "disk";
 const DATA: &str = "data";
 const LOCK: &str = "lock";
+/// Others hold a volume while they make a sandbox, which takes milliseconds, or format one.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One volume that is there.
 #[derive(Debug)]
@@ -40,12 +44,13 @@ impl Volume {
 }
 
 /// Finds a volume or makes it, and keeps it from being removed while the result lives.
-pub fn ensure(native: &Native, name: &VolumeName, size: Option<Size>) -> io::Result<Volume> {
-    home::private(&native.home.volumes)?;
+pub fn ensure(native: &Native, name: &VolumeName, size: Option<Size>) -> Result<Volume> {
+    let failed = |error| Error::internal(format!("could not open volume `{name}`"), error);
+    home::private(&native.home.volumes).map_err(failed)?;
     let directory = native.home.volumes.join(name.as_str());
-    let lock = lock(&directory)?;
+    let lock = lock(&directory, name)?;
     if !directory.join(DISK).exists() && !directory.join(DATA).exists() {
-        make(native, &directory, size)?;
+        make(native, &directory, size).map_err(failed)?;
     }
     Ok(Volume { directory, _hold: lock })
 }
@@ -82,20 +87,33 @@ fn make_open(path: &Path) -> io::Result<()> {
 
 /// Keeps others from making, removing or beginning to use a volume. Whoever removes one removes its lock with it, so
 /// what was locked must still be there.
-fn lock(directory: &Path) -> io::Result<File> {
-    loop {
-        home::private(directory)?;
-        let path = directory.join(LOCK);
-        let lock = match File::options().create(true).truncate(false).write(true).open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            lock => lock?,
-        };
-        flock(&lock, FlockOperation::LockExclusive)?;
-        let number = lock.metadata()?.ino();
-        if fs::metadata(&path).is_ok_and(|found| found.ino() == number) {
-            return Ok(lock);
+fn lock(directory: &Path, name: &VolumeName) -> Result<File> {
+    let failed = |error| Error::internal(format!("could not lock volume `{name}`"), error);
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        match try_lock(directory).map_err(failed)? {
+            Some(lock) => return Ok(lock),
+            None => std::thread::sleep(Duration::from_millis(5)),
         }
     }
+    Err(Error::new(Kind::Conflict, format!("volume `{name}` is being changed by another process"))
+        .hint("try again"))
+}
+
+/// Locks a volume; nothing if another holds the lock, or has just removed it.
+fn try_lock(directory: &Path) -> io::Result<Option<File>> {
+    home::private(directory)?;
+    let path = directory.join(LOCK);
+    let lock = match File::options().create(true).truncate(false).write(true).open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        lock => lock?,
+    };
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        locked => locked?,
+    }
+    let number = lock.metadata()?.ino();
+    Ok(fs::metadata(&path).is_ok_and(|found| found.ino() == number).then_some(lock))
 }
 
 impl Volumes for Native {
@@ -124,7 +142,7 @@ impl Volumes for Native {
         if !directory.is_dir() {
             return Err(unknown());
         }
-        let _lock = lock(&directory).map_err(failed)?;
+        let _lock = lock(&directory, name)?;
         let users = users(self, name).map_err(failed)?;
         if let Some(user) = users.first() {
             return Err(Error::new(Kind::Conflict, format!("volume `{name}` is used by sandbox `{user}`"))

@@ -116,7 +116,7 @@ fn a_mount_can_be_written_again_as_it_was() {
 fn sandboxes_are_kept_on_disk_and_one_shots_in_memory() {
     let one_shot = SpecInput::default().for_one_command();
 
-    assert_eq!(spec(json!({})).expect("valid").storage, Storage::Disk);
+    assert_eq!(spec(json!({})).expect("valid").storage, None);
     assert_eq!(one_shot.storage, Some(Storage::Memory));
     assert_eq!(one_shot.ttl.as_deref(), Some("1m"));
 }
@@ -125,7 +125,6 @@ fn sandboxes_are_kept_on_disk_and_one_shots_in_memory() {
 fn a_one_shot_that_says_how_much_it_writes_is_kept_on_disk() {
     let inputs = [
         json!({"limits": {"workspace_mb": 100}}),
-        json!({"limits": {"inodes": 100}}),
         json!({"limits": "unlimited"}),
         json!({"storage": "disk"}),
     ];

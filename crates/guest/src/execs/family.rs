@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use coracle_sys::rustix::fs::{CWD, Dir, Mode, OFlags, fstat, open, stat};
+use coracle_sys::rustix::fs::{Dir, Mode, OFlags, fstat, open, stat};
 use coracle_sys::rustix::process::Signal;
 use coracle_sys::signal;
 
@@ -22,7 +22,7 @@ impl Family {
     pub fn is_populated(&self) -> bool {
         match self {
             Self::Born(leaf) => leaf.is_populated(),
-            Self::Marked(mark) => !mark.processes().is_empty(),
+            Self::Marked(mark) => !mark.processes().is_ok_and(|left| left.is_empty()),
         }
     }
 
@@ -70,7 +70,8 @@ impl Mark {
     }
 
     pub fn signal(&self, number: i32) {
-        for pid in self.processes() {
+        // What cannot be seen now is seen at the next look.
+        for pid in self.processes().unwrap_or_default() {
             // It may have ended meanwhile; its number cannot have been given away, since only we reap.
             let _ = signal::send(pid, number);
         }
@@ -83,13 +84,17 @@ impl Mark {
     }
 
     /// Returns the processes with this mark. One that has ended has none.
-    fn processes(&self) -> Vec<i32> {
+    fn processes(&self) -> io::Result<Vec<i32>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let listing = coracle_sys::rustix::fs::openat(CWD, "/proc", flags, Mode::empty()).and_then(Dir::new);
-        let names = listing.into_iter().flatten().flatten();
-        let pids = names.filter_map(|entry| entry.file_name().to_str().ok()?.parse::<i32>().ok());
-        let marked =
-            |pid: &i32| stat(format!("/proc/{pid}/ns/uts")).is_ok_and(|found| found.st_ino == self.number);
-        pids.filter(|pid| *pid != self.bearer).filter(marked).collect()
+        let mut found = Vec::new();
+        for entry in Dir::new(open("/proc", flags, Mode::empty())?)? {
+            let entry = entry?;
+            let pid = entry.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok());
+            let Some(pid) = pid.filter(|pid| *pid != self.bearer) else { continue };
+            if stat(format!("/proc/{pid}/ns/uts")).is_ok_and(|found| found.st_ino == self.number) {
+                found.push(pid);
+            }
+        }
+        Ok(found)
     }
 }

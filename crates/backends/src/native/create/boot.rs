@@ -2,7 +2,7 @@
 
 use coracle_core::backend::Order;
 use coracle_core::mount::{Access, Mount, Source};
-use coracle_core::spec::{Privileges, Spec, WORKSPACE};
+use coracle_core::spec::{Privileges, Spec};
 use coracle_wire::{Boot, MemoryStorage, MountPoint, ProcessLimit};
 
 use crate::native::filter;
@@ -26,7 +26,7 @@ pub fn plan(order: &Order<'_>, root: &Root, storage: Storage, privilege: Privile
         epoch: order.epoch.0,
         hostname: "sandbox".to_owned(),
         ttl_ms: spec.limits.idle().as_millis() as u64,
-        workdir: bytes(workdir(spec, root)),
+        workdir: bytes(spec.workdir(root.config.workdir.as_deref())),
         env: environment(spec, root),
         capabilities: capabilities(spec),
         filter: filter::COMMANDS.to_vec(),
@@ -55,10 +55,6 @@ pub fn plan(order: &Order<'_>, root: &Root, storage: Storage, privilege: Privile
         without_cgroups: (!privilege.is_root()).then_some(ProcessLimit { pids: spec.limits.pids }),
         weakened: weak::weakened(),
     }
-}
-
-fn workdir<'a>(spec: &'a Spec, root: &'a Root) -> &'a str {
-    spec.workdir.as_deref().or(root.config.workdir.as_deref()).unwrap_or(WORKSPACE)
 }
 
 /// The image's variables, then the caller's: a later one replaces an earlier.

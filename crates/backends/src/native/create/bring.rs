@@ -1,9 +1,11 @@
 //! The directories a caller brings into a sandbox, found and checked before anything is made.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use coracle_core::mount::{Access, Mount, Source};
 use coracle_core::{Error, Kind, Result, Spec, VolumeName};
@@ -24,12 +26,19 @@ pub struct Brought {
     pub disk: Option<PathBuf>,
     pub access: Access,
     /// Keeps a volume from being removed until the sandbox's note of it is written.
-    _volume: Option<Volume>,
+    _volume: Option<Arc<Volume>>,
 }
 
 /// Finds all of them.
 pub fn all(native: &Native, spec: &Spec) -> Result<Vec<Brought>> {
-    spec.mounts.iter().map(|mount| one(native, spec, mount)).collect()
+    // Each once and in one order: two who want the same volumes must not wait for each other.
+    let names: BTreeSet<_> = volumes(spec).into_iter().collect();
+    let volumes = names.into_iter().map(|name| {
+        let volume = volumes::ensure(native, &name, size(spec))?;
+        Ok((name, Arc::new(volume)))
+    });
+    let volumes = volumes.collect::<Result<BTreeMap<_, _>>>()?;
+    spec.mounts.iter().map(|mount| one(native, mount, &volumes)).collect()
 }
 
 /// Returns the volumes among them.
@@ -41,7 +50,7 @@ pub fn volumes(spec: &Spec) -> Vec<VolumeName> {
     spec.mounts.iter().filter_map(volume).collect()
 }
 
-fn one(native: &Native, spec: &Spec, mount: &Mount) -> Result<Brought> {
+fn one(native: &Native, mount: &Mount, volumes: &BTreeMap<VolumeName, Arc<Volume>>) -> Result<Brought> {
     let access = mount.access;
     match &mount.source {
         Source::Directory(path) => {
@@ -49,14 +58,13 @@ fn one(native: &Native, spec: &Spec, mount: &Mount) -> Result<Brought> {
             Ok(Brought { path, directory: Some(directory), disk: None, access, _volume: None })
         }
         Source::Volume(name) => {
-            let volume = volumes::ensure(native, name, size(spec))
-                .map_err(|error| Error::internal(format!("could not open volume `{name}`"), error))?;
+            let volume = &volumes[name];
             Ok(Brought {
                 path: volume.data(),
                 directory: None,
                 disk: volume.disk(),
                 access,
-                _volume: Some(volume),
+                _volume: Some(volume.clone()),
             })
         }
     }

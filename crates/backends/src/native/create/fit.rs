@@ -2,6 +2,7 @@
 
 use coracle_core::backend::Profile;
 use coracle_core::limits::Limit;
+use coracle_core::spec::Privileges;
 use coracle_core::{Error, Kind, Result, Spec};
 use coracle_sys::cgroup::Values;
 
@@ -15,6 +16,8 @@ pub fn check(profile: &Profile, spec: &Spec) -> Result<()> {
     let misfits: Vec<&str> = limits
         .map(|limit| name(*limit))
         .chain(spec.require.iter().map(String::as_str))
+        // Changing owners and users takes users to change to.
+        .chain((spec.privileges == Privileges::Install).then_some("separate_users"))
         .filter(|name| !stands(name))
         .collect();
     if misfits.is_empty() {
@@ -22,7 +25,10 @@ pub fn check(profile: &Profile, spec: &Spec) -> Result<()> {
     }
     let why = |misfit: &&str| match profile.walls.iter().find(|wall| wall.name == **misfit) {
         Some(wall) => format!("{misfit} ({})", wall.how),
-        None => format!("{misfit} (there is no such wall)"),
+        None => {
+            let names: Vec<_> = profile.walls.iter().map(|wall| wall.name.as_str()).collect();
+            format!("{misfit} (there is no such wall; there are {})", names.join(", "))
+        }
     };
     let reasons: Vec<_> = misfits.iter().map(why).collect();
     Err(Error::new(
@@ -30,10 +36,7 @@ pub fn check(profile: &Profile, spec: &Spec) -> Result<()> {
         format!("the native backend cannot enforce {} here", reasons.join(", ")),
     )
     .detail("misfits", misfits.clone())
-    .hint(format!(
-        "leave it out, or accept that with `allow_missing: [{}]`; `coracle doctor` says why",
-        misfits.join(", ")
-    )))
+.hint("leave it out; a limit may also be named in `allow_missing` (`--allow-missing`). `coracle doctor` says more"))
 }
 
 fn name(limit: Limit) -> &'static str {

@@ -115,23 +115,18 @@ impl Site<'_> {
             Some(directory) => directory.try_clone()?,
             None => File::open(&brought.path)?,
         };
-        let owned = self.owners(&directory)?;
-        let namespace = owned.as_ref().map_or(self.namespace, AsFd::as_fd);
+        let namespace = self.owners(&directory)?;
         let mount = mount::copy_from(directory.as_fd())?;
-        mount::set(mount.as_fd(), attributes, Some(namespace))?;
+        mount::set(mount.as_fd(), attributes, Some(namespace.as_fd()))?;
         Ok(mount)
     }
 
     /// Returns the namespace in which whoever owns a directory is root of the sandbox: what they have there is root's
-    /// inside, and what root makes inside is theirs. Nobody's else files in it belong to anyone in the sandbox. For
-    /// root's own directories it is the sandbox's namespace.
-    fn owners(&self, directory: &File) -> io::Result<Option<OwnedFd>> {
+    /// inside, and what root makes inside is theirs. Nobody else's files in it belong to anyone in the sandbox.
+    fn owners(&self, directory: &File) -> io::Result<OwnedFd> {
         let found = directory.metadata()?;
-        if found.uid() == 0 && found.gid() == 0 {
-            return Ok(None);
-        }
         let range = |inside: u32| idmap::Range { inside, outside: self.base, count: 1 };
-        idmap::namespace(range(found.uid()), range(found.gid())).map(Some)
+        idmap::namespace(range(found.uid()), range(found.gid()))
     }
 
     fn named(&self) -> Result<Vec<Source>, Failure> {

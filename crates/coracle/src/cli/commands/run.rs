@@ -55,6 +55,9 @@ struct Source {
 }
 
 pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
+    if args.code.is_some() {
+        args.spec.runtime.get_or_insert(Runtime::Python);
+    }
     let spec = args.spec.clone().input()?.for_one_command();
     let mut plan = plan(&mut args, &spec)?;
     let engine = context.engine()?;

@@ -59,8 +59,9 @@ fn facts(context: &Context, shown: &get::Output) -> String {
     let mounts = shown.mounts.iter().map(mount);
     let limits = &shown.limits;
     let storage = match shown.storage {
-        Storage::Disk => "disk",
-        Storage::Memory => "memory",
+        Some(Storage::Disk) => "disk",
+        Some(Storage::Memory) => "memory",
+        None => "",
     };
     let limit = |value: Option<u64>| value.map_or_else(|| "unlimited".to_owned(), |value| value.to_string());
     let facts = [

@@ -26,7 +26,7 @@ pub struct Output {
     /// What the image was when the sandbox was made; the `host` image has none.
     pub image_digest: Option<String>,
     pub workdir: String,
-    pub storage: Storage,
+    pub storage: Option<Storage>,
     pub mounts: Vec<MountInput>,
     #[schemars(with = "serde_json::Value")]
     pub spec: Spec,

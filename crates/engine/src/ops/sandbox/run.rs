@@ -80,6 +80,9 @@ struct Plan {
 }
 
 pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output> {
+    if input.code.is_some() {
+        input.spec.runtime.get_or_insert(Runtime::Python);
+    }
     let spec = Spec::resolve(std::mem::take(&mut input.spec).for_one_command(), engine.policy())?;
     let mut plan = plan(engine, &spec, input)?;
 
