@@ -30,24 +30,6 @@ const ROWS: &[(&str, bool, &str, &str)] = &[
         "there is no pause, resume or update yet",
     ),
     ("FA-07", false, "a hard link to another tenant's file in a shared cache", "there are no shared caches"),
-    (
-        "TR-24",
-        true,
-        "a realm that points inside",
-        "not of this suite: crates/images/tests/images/hostile_registries.rs",
-    ),
-    (
-        "TR-25",
-        true,
-        "redirects that point inside",
-        "not of this suite: crates/images/tests/images/hostile_registries.rs",
-    ),
-    (
-        "TR-26",
-        true,
-        "layers to be fetched from elsewhere",
-        "not of this suite: crates/images/tests/images/hostile_registries.rs",
-    ),
 ];
 
 #[test]

@@ -14,6 +14,7 @@ mod namespaces;
 mod neighbours;
 mod proc;
 mod programs;
+mod registries;
 mod resources;
 mod shipped;
 mod syscalls;
