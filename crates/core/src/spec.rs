@@ -124,10 +124,9 @@ pub enum Unlimited {
 }
 
 /// Where a sandbox's own files are kept.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Storage {
-    #[default]
     Disk,
     /// Counted as the sandbox's memory. Quick to make and to remove: what one-shots get unless they say otherwise.
     Memory,

@@ -3,11 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::launch::{BOOT_DESCRIPTOR, Launched};
+use crate::launch::{BOOT_DESCRIPTOR, Launched, execute};
 use crate::spawn::{clone3, exit, zeroed_arguments};
-
-/// As in `launch`: another thread may have forked while it had the program open for writing. A millisecond each.
-const TEXT_BUSY_TRIES: u32 = 1000;
 
 /// What a helper is started with.
 #[derive(Debug)]
@@ -63,7 +60,7 @@ fn child(confined: &Confined<'_>) -> ! {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
     // SAFETY: takes nothing. A terminal's signals are for the host alone.
     unsafe { libc::setsid() };
-    execute(PROGRAM_DESCRIPTOR)
+    execute(PROGRAM_DESCRIPTOR, c"unpack")
 }
 
 /// Puts the descriptors it needs in their places and closes all others.
@@ -104,29 +101,4 @@ fn become_root() {
     if group != 0 || user != 0 {
         exit(2);
     }
-}
-
-fn execute(program: i32) -> ! {
-    let argv = [c"unpack".as_ptr(), std::ptr::null()];
-    let envp = [std::ptr::null::<libc::c_char>()];
-    for _ in 0..TEXT_BUSY_TRIES {
-        // SAFETY: the path is a terminated empty string, both arrays end in a null pointer, all of it outlives the
-        // call.
-        unsafe {
-            libc::syscall(
-                libc::SYS_execveat,
-                program,
-                c"".as_ptr(),
-                argv.as_ptr(),
-                envp.as_ptr(),
-                libc::AT_EMPTY_PATH,
-            )
-        };
-        if io::Error::last_os_error().raw_os_error() != Some(libc::ETXTBSY) {
-            break;
-        }
-        // SAFETY: takes a number.
-        unsafe { libc::usleep(1000) };
-    }
-    exit(4)
 }

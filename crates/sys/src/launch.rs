@@ -1,5 +1,6 @@
 //! Starting the guest from the host: new namespaces, the right cgroups, an unprivileged identity, then the program.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -130,7 +131,12 @@ fn child(launch: &Launch<'_>) -> ! {
             exit(4);
         }
     }
-    let argv = [c"guest".as_ptr(), std::ptr::null()];
+    execute(program, c"guest")
+}
+
+/// Executes a program by its descriptor, without an environment. Allocates nothing.
+pub(crate) fn execute(program: i32, name: &CStr) -> ! {
+    let argv = [name.as_ptr(), std::ptr::null()];
     let envp = [std::ptr::null::<libc::c_char>()];
     for _ in 0..TEXT_BUSY_TRIES {
         // SAFETY: the path is a terminated empty string, both arrays end in a null pointer, all of it outlives the
