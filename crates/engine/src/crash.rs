@@ -12,6 +12,8 @@ pub const CRASH_POINTS: &[&str] = &[
     CREATE_ROW_AFTER,
     CREATE_PREPARE_AFTER,
     CREATE_BACKEND_AFTER,
+    CREATE_PLACEMENT_AFTER,
+    CREATE_KEEPER_AFTER,
     CREATE_READY_AFTER,
     EXEC_ADMIT_AFTER,
     EXEC_START_AFTER,
@@ -28,6 +30,7 @@ pub const CRASH_POINTS: &[&str] = &[
     DESTROY_ROW_BEFORE,
     DESTROY_ROW_AFTER,
     DESTROY_BACKEND_AFTER,
+    DESTROY_KEEPER_AFTER,
     DESTROY_END_AFTER,
 ];
 
@@ -35,6 +38,8 @@ pub(crate) const CREATE_ROW_BEFORE: &str = "create.row.before";
 pub(crate) const CREATE_ROW_AFTER: &str = "create.row.after";
 pub(crate) const CREATE_PREPARE_AFTER: &str = "create.prepare.after";
 pub(crate) const CREATE_BACKEND_AFTER: &str = "create.backend.after";
+pub(crate) const CREATE_PLACEMENT_AFTER: &str = "create.placement.after";
+pub(crate) const CREATE_KEEPER_AFTER: &str = "create.keeper.after";
 pub(crate) const CREATE_READY_AFTER: &str = "create.ready.after";
 pub(crate) const EXEC_ADMIT_AFTER: &str = "exec.admit.after";
 pub(crate) const EXEC_START_AFTER: &str = "exec.start.after";
@@ -51,6 +56,7 @@ pub(crate) const CLAIM_FENCE_AFTER: &str = "claim.fence.after";
 pub(crate) const DESTROY_ROW_BEFORE: &str = "destroy.row.before";
 pub(crate) const DESTROY_ROW_AFTER: &str = "destroy.row.after";
 pub(crate) const DESTROY_BACKEND_AFTER: &str = "destroy.backend.after";
+pub(crate) const DESTROY_KEEPER_AFTER: &str = "destroy.keeper.after";
 pub(crate) const DESTROY_END_AFTER: &str = "destroy.end.after";
 
 type Hook = Arc<dyn Fn(&'static str) + Send + Sync>;

@@ -40,7 +40,22 @@ impl Engine {
         };
         let created = backend.create(&order)?;
         self.crash_at(crash::CREATE_BACKEND_AFTER);
+        if !record.spec.network.is_none() {
+            self.give_network(record, &created)?;
+        }
         self.mark_ready(record, &created)
+    }
+
+    /// Starts a keeper before anybody can use the sandbox. It finds the guest by the record.
+    fn give_network(&self, record: &Record, created: &Created) -> Result<()> {
+        let placed = self.change(&record.id, Durability::Process, &mut |mut row| {
+            row.placement = Some(created.placement.clone());
+            Ok(row)
+        })?;
+        self.crash_at(crash::CREATE_PLACEMENT_AFTER);
+        self.keep(&placed)?;
+        self.crash_at(crash::CREATE_KEEPER_AFTER);
+        Ok(())
     }
 
     fn mark_ready(&self, record: &Record, created: &Created) -> Result<Record> {
@@ -67,7 +82,8 @@ impl Engine {
     ///
     /// In this order: a row that says `failed` promises that nothing is left.
     pub(crate) fn fail(&self, record: &Record, reason: &str) -> Result<()> {
-        match self.backend_of(record).and_then(|backend| backend.destroy(&record.id)) {
+        let removed = self.backend_of(record).and_then(|backend| backend.destroy(&record.id));
+        match removed.and_then(|()| self.unkeep(&record.id)) {
             Ok(()) => self.note(&record.id, lifecycle::Event::NotStarted, reason),
             Err(error) => {
                 self.note(&record.id, lifecycle::Event::Destroy, reason)?;

@@ -9,6 +9,7 @@ use coracle_core::{Epoch, Error, Policy, Result, RunId, duration};
 use super::file::{self, PartialRange};
 use super::images::{ImageSettings, check_image};
 use super::layers::{Environment, Found, Layers};
+use super::network::NetworkSettings;
 use super::{Flags, Setting, Source, home, setting};
 
 /// Every setting, decided.
@@ -23,6 +24,7 @@ pub struct Resolved {
     pub grace: Found<Duration>,
     pub limits: [(&'static str, Found<Range>); 7],
     pub images: ImageSettings,
+    pub network: NetworkSettings,
     pub crash_at: Option<String>,
 }
 
@@ -55,6 +57,7 @@ impl Resolved {
             grace: layers.pick("CORACLE_GRACE", span, |file| file.grace, policy.grace)?,
             limits: layers.limits(&policy.limits),
             images: ImageSettings::from(&layers)?,
+            network: NetworkSettings::from(&layers)?,
             crash_at: environment("CORACLE_CRASH_AT").and_then(|name| name.into_string().ok()),
         };
         resolved.check()?;
@@ -82,6 +85,7 @@ impl Resolved {
             ..Policy::default()
         };
         self.images.apply(&mut policy);
+        policy.network = self.network.policy();
         policy
     }
 
@@ -106,6 +110,7 @@ impl Resolved {
             setting(name, format!("{default} (at most {max})"), &found.source)
         }));
         all.extend(self.images.settings());
+        all.extend(self.network.settings());
         all
     }
 

@@ -26,6 +26,7 @@ impl Engine {
     pub(crate) fn start_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Started> {
         let command = request.checked(&inside.record, self.policy())?;
         let exec_id = self.exec_id(request)?;
+        self.keep(&inside.record)?;
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let patience = patience(command.deadline_ms, command.grace_ms);
         let started = inside.guest.start(exec_id.as_str(), command);
@@ -43,6 +44,8 @@ impl Engine {
     pub(crate) fn exec_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Captured> {
         let command = request.checked(&inside.record, self.policy())?;
         let exec_id = self.exec_id(request)?;
+        self.keep(&inside.record)?;
+        let denied = self.last_denial(&inside.record);
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let launch = Launch {
             exec: exec_id.as_str(),
@@ -60,7 +63,8 @@ impl Engine {
         self.crash_at(crash::EXEC_END_AFTER);
 
         let (stdout, stderr) = split(capture.chunks);
-        Ok(Captured { exec_id, progress: Progress::final_of(&capture.state), stdout, stderr })
+        let egress_denied = self.denied_since(&inside.record, denied);
+        Ok(Captured { exec_id, progress: Progress::final_of(&capture.state), stdout, stderr, egress_denied })
     }
 
     fn exec_id(&self, request: &ExecRequest) -> Result<ExecId> {

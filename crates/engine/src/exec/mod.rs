@@ -6,6 +6,7 @@ mod program;
 mod request;
 
 use coracle_core::ExecId;
+use coracle_core::network::Denial;
 pub use coracle_wire::Terminal;
 
 pub(crate) use self::request::check_argv;
@@ -27,4 +28,6 @@ pub struct Captured {
     pub progress: Progress,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
+    /// What of the network the sandbox was refused while it ran.
+    pub egress_denied: Vec<Denial>,
 }

@@ -110,5 +110,6 @@ fn parts(store: &FakeStore, backend: &FakeBackend, clock: &ManualClock) -> Parts
         boot: sample::BOOT.to_owned(),
         crash: CrashPoints::default(),
         progress: Arc::new(coracle_core::image::Silent),
+        keepers: None,
     }
 }

@@ -75,4 +75,7 @@ verbs! {
     Config => config,
     /// List what can make sandboxes
     Backends => backends,
+    /// Hold the network of a sandbox; started by coracle itself
+    #[command(hide = true)]
+    Keeper => keeper,
 }

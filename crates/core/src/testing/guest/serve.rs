@@ -76,6 +76,9 @@ fn answer(guest: &Guest, request: Request, upload: &mut Option<Upload>) -> Answe
         | Body::FileStat { .. }
         | Body::FileMove { .. }
         | Body::FileDelete { .. }) => guest.state().files.answer(body, upload),
+        Body::Accept {} | Body::Connect { .. } => {
+            Err(fault(FaultCode::Unknown, "a guest in memory has no network"))
+        }
     }
 }
 
