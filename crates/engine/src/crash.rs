@@ -27,6 +27,7 @@ pub const CRASH_POINTS: &[&str] = &[
     CLAIM_CHECK_AFTER,
     CLAIM_ROW_AFTER,
     CLAIM_FENCE_AFTER,
+    NETWORK_ROW_AFTER,
     DESTROY_ROW_BEFORE,
     DESTROY_ROW_AFTER,
     DESTROY_BACKEND_AFTER,
@@ -53,6 +54,7 @@ pub(crate) const RELEASE_FENCE_AFTER: &str = "release.fence.after";
 pub(crate) const CLAIM_CHECK_AFTER: &str = "claim.check.after";
 pub(crate) const CLAIM_ROW_AFTER: &str = "claim.row.after";
 pub(crate) const CLAIM_FENCE_AFTER: &str = "claim.fence.after";
+pub(crate) const NETWORK_ROW_AFTER: &str = "network.row.after";
 pub(crate) const DESTROY_ROW_BEFORE: &str = "destroy.row.before";
 pub(crate) const DESTROY_ROW_AFTER: &str = "destroy.row.after";
 pub(crate) const DESTROY_BACKEND_AFTER: &str = "destroy.backend.after";

@@ -11,6 +11,7 @@ pub mod egress;
 pub mod exec;
 pub mod files;
 pub mod follow;
+mod forward;
 mod gate;
 pub mod guest;
 mod handover;

@@ -5,6 +5,8 @@
 use coracle_core::network::rule::{WEB, split_port};
 use coracle_core::network::{Host, name};
 
+use super::weak;
+
 /// No honest head is longer; what does not fit is refused before more is kept.
 pub const HEAD_MAX: usize = 16 << 10;
 const FIELDS_MAX: usize = 100;
@@ -221,7 +223,8 @@ fn authority(bytes: &[u8], default: u16) -> Result<Authority, Odd> {
     let text = std::str::from_utf8(bytes).map_err(|_| odd(default))?;
     let (host, port) = split_port(text).map_err(|name::Odd| odd(default))?;
     let port = port.unwrap_or(default);
-    Ok(Authority { host: host.parse().map_err(|name::Odd| odd(port))?, port })
+    let host = host.parse().or_else(|name::Odd| weak::misread(host.as_bytes()).ok_or_else(|| odd(port)))?;
+    Ok(Authority { host, port })
 }
 
 fn field(line: &str) -> Result<(String, Vec<u8>), Odd> {

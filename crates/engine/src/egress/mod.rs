@@ -5,14 +5,14 @@
 //! checks the address ([`dial`]), and carries the bytes ([`carry`]).
 
 pub mod body;
-mod carry;
+pub(crate) mod carry;
 mod client;
 mod control;
 pub mod denials;
 mod dial;
 pub mod head;
 pub mod keeper;
-mod pace;
+pub(crate) mod pace;
 mod scope;
 pub mod socks;
 pub mod tls;
@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use coracle_core::network::Denial;
 use coracle_core::{Error, Kind, Record, Result, SandboxId};
+use coracle_wire::ExecState;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::Engine;
@@ -36,6 +37,9 @@ const LOCK: &str = "lock";
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between looks at a keeper that another process is just starting, or that is just ending.
 const PAUSE: Duration = Duration::from_millis(2);
+
+/// How much the guest's idea of when an exec began may differ from ours: the time a message takes.
+const SLACK_MS: u64 = 20;
 
 /// Starts keepers, in whatever way this process can.
 pub trait Start: Send + Sync {
@@ -144,13 +148,26 @@ impl Engine {
 
     /// Returns what was refused after a number, each thing once.
     pub(crate) fn denied_since(&self, record: &Record, seq: u64) -> Vec<Denial> {
-        let mut denied: Vec<Denial> = Vec::new();
-        for entry in self.denials(record).into_iter().filter(|entry| entry.seq > seq) {
-            if !denied.contains(&entry.denial) {
-                denied.push(entry.denial);
-            }
-        }
-        denied
+        distinct(self.denials(record).into_iter().filter(|entry| entry.seq > seq))
+    }
+
+    /// Returns the number of a sandbox's last refusal, to ask by it later what was refused since.
+    pub fn denied_so_far(&self, sandbox: &SandboxId) -> Result<u64> {
+        Ok(self.last_denial(&self.find(sandbox)?))
+    }
+
+    /// Returns what was refused since then, each thing once.
+    pub fn denied_after(&self, sandbox: &SandboxId, seq: u64) -> Vec<Denial> {
+        self.find(sandbox).map_or_else(|_| Vec::new(), |record| self.denied_since(&record, seq))
+    }
+
+    /// Returns what was refused while an exec ran, by the clock, each thing once.
+    pub(crate) fn denied_during(&self, record: &Record, state: &ExecState) -> Vec<Denial> {
+        let Some(age) = state.age_ms else { return Vec::new() };
+        let began = self.parts.clock.now().as_millis().saturating_sub(age + SLACK_MS);
+        let ended = began + state.duration_ms + 2 * SLACK_MS;
+        let during = |entry: &denials::Entry| (began..=ended).contains(&entry.at.as_millis());
+        distinct(self.denials(record).into_iter().filter(during))
     }
 
     /// Holds the network of a sandbox in this process, until it ends.
@@ -182,6 +199,17 @@ impl Start for Threads {
         let _ = told.recv_timeout(PATIENCE);
         Ok(())
     }
+}
+
+/// Returns each refusal once, in the order they came.
+fn distinct(entries: impl Iterator<Item = denials::Entry>) -> Vec<Denial> {
+    let mut denied = Vec::new();
+    for entry in entries {
+        if !denied.contains(&entry.denial) {
+            denied.push(entry.denial);
+        }
+    }
+    denied
 }
 
 fn failed(sandbox: &SandboxId, error: io::Error) -> Error {

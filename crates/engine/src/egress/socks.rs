@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use coracle_core::network::Host;
 
 use super::head::Authority;
+use super::weak;
 
 pub const VERSION: u8 = 5;
 const CONNECT: u8 = 1;
@@ -77,7 +78,8 @@ pub fn request(bytes: &[u8]) -> Result<Read<Authority>, Odd> {
         }
         (3, [length, name @ ..]) if name.len() >= usize::from(*length) => {
             let name = &name[..usize::from(*length)];
-            (Host::read(name).map_err(|_| name.to_vec()), 1 + name.len())
+            let host = Host::read(name).or_else(|_| weak::misread(name).ok_or_else(|| name.to_vec()));
+            (host, 1 + name.len())
         }
         (1 | 3 | 4, _) => return Ok(Read::Short),
         _ => return Err(Odd::Answer(Answer::UnknownAddress)),
