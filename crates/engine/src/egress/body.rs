@@ -74,6 +74,13 @@ impl Measure {
                 Ok(taken)
             }
             State::Size(line) => {
+                let after_return = line.ends_with(b"\r");
+                match bytes[0] {
+                    b'\n' if after_return => {}
+                    b'\r' if !after_return => {}
+                    digit if digit.is_ascii_hexdigit() && !after_return => {}
+                    _ => return Err(Garbled),
+                }
                 line.push(bytes[0]);
                 if let Some(digits) = line.strip_suffix(b"\r\n") {
                     self.state = match size(digits)? {
