@@ -240,7 +240,9 @@ impl<'a> Client<'a> {
             if let Some(length) = head::length(&self.seen) {
                 break length;
             }
-            if self.seen.len() >= head::HEAD_MAX || !head::may_be_http(&self.seen) {
+            // A client that has said nothing yet may still say anything.
+            let foreign = !self.seen.is_empty() && !head::may_be_http(&self.seen);
+            if self.seen.len() >= head::HEAD_MAX || foreign {
                 return Err(self.not_http(known));
             }
             self.fill(PATIENCE)?;
