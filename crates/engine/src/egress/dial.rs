@@ -1,7 +1,7 @@
 //! From an authority to a connection: looked up here, every address checked, and only a checked one dialled.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ pub fn dial<'a>(
     let addresses = resolve(scope, authority)?;
     let found = addresses.len();
     let admitted: Vec<_> =
-        addresses.into_iter().filter(|address| may_dial(scope, *address, authority.port)).collect();
+        addresses.into_iter().filter(|address| scope.admits_address(*address, authority.port)).collect();
     if found > 0 && admitted.is_empty() {
         return Err(Refusal::Denied(Reason::NotPublic));
     }
@@ -96,24 +96,4 @@ fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
         }
     }
     Err(last)
-}
-
-/// A public address that is one of this machine's own leads to what listens here, which is nobody's on the internet.
-fn may_dial(scope: &Scope, address: IpAddr, port: u16) -> bool {
-    let own = || is_own(address, port) && !scope.lists(address, port) && !weak::off(Wall::EgressAddress);
-    scope.admits_address(address, port) && !own()
-}
-
-/// Asks the kernel which address it would come from; nothing is sent. From there to itself is only what is here.
-fn is_own(address: IpAddr, port: u16) -> bool {
-    let unspecified: IpAddr = match address {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let source = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
-        socket.connect((address, port))?;
-        socket.local_addr()
-    });
-    // Where no way leads, none is dialled either.
-    source.is_ok_and(|source| source.ip() == address)
 }

@@ -99,11 +99,6 @@ impl Scope {
         self.state().network.admits_address(address, port) || weak::off(Wall::EgressAddress)
     }
 
-    /// Tells whether a rule names this address as such.
-    pub fn lists(&self, address: IpAddr, port: u16) -> bool {
-        self.state().network.lists(address, port)
-    }
-
     /// Enters a connection that was made, if it may still be.
     pub fn flow(
         &self,
