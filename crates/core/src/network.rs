@@ -46,12 +46,15 @@ impl Network {
 
     /// Tells whether an address that a name led to may be dialled: a public one, or one that a rule lists as such.
     pub fn admits_address(&self, address: IpAddr, port: u16) -> bool {
-        let listed = match self {
-            Self::None => return false,
-            Self::Open => false,
+        !self.is_none() && (self.lists_address(address, port) || address::is_public(address))
+    }
+
+    /// Tells whether a rule lists an address as such.
+    pub fn lists_address(&self, address: IpAddr, port: u16) -> bool {
+        match self {
+            Self::None | Self::Open => false,
             Self::Allow(rules) => rules.iter().any(|rule| rule.lists(address, port)),
-        };
-        listed || address::is_public(address)
+        }
     }
 
     /// Tells whether everything it admits another admits, too.

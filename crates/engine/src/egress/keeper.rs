@@ -20,6 +20,7 @@ use super::control;
 use super::denials::Denials;
 use super::head::Authority;
 use super::scope::Scope;
+use super::weak::{self, Wall};
 use crate::Engine;
 use crate::guest::{Accepted, Failure, Guest};
 
@@ -124,7 +125,7 @@ impl Keeping {
         let mut posts = self.posts();
         if posts.over
             || posts.waiting >= PARKED
-            || posts.workers >= self.scope.caps.connections + PARKED + SPARE
+            || posts.workers >= self.scope.caps.connections + PARKED + SPARE && !weak::off(Wall::EgressCaps)
         {
             return;
         }

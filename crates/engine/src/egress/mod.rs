@@ -12,6 +12,7 @@ pub mod denials;
 mod dial;
 pub mod head;
 pub mod keeper;
+mod own;
 pub(crate) mod pace;
 mod scope;
 pub mod socks;

@@ -13,6 +13,7 @@ use coracle_core::network::{Caps, Denial, Reason, Speech};
 
 use super::denials::Denials;
 use super::head::Authority;
+use super::own;
 use super::pace::{Names, Pace};
 use super::weak::{self, Wall};
 
@@ -95,8 +96,12 @@ impl Scope {
         }
     }
 
+    /// Tells whether an address may be dialled. One of the machine's own only if a rule lists it: services that trust
+    /// whoever is on the machine listen there, also where the address is public.
     pub fn admits_address(&self, address: IpAddr, port: u16) -> bool {
-        self.state().network.admits_address(address, port) || weak::off(Wall::EgressAddress)
+        let network = self.state().network.clone();
+        let elsewhere = || network.lists_address(address, port) || !own::is_own(address);
+        network.admits_address(address, port) && elsewhere() || weak::off(Wall::EgressAddress)
     }
 
     /// Enters a connection that was made, if it may still be.
