@@ -1,6 +1,7 @@
 //! Keepers as processes of their own: they have to outlive the call that starts them.
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +12,12 @@ use coracle_engine::egress::Start;
 
 /// What this process is an execution of, also if somebody has replaced the file since.
 const OURSELVES: &str = "/proc/self/exe";
+
+/// What a keeper writes when it serves; anything else is why it does not.
+const READY: u8 = 1;
+/// The most it has to say.
+const WORD_MAX: u64 = 4096;
+const STDOUT: i32 = 1;
 
 /// Starts this binary again, as a keeper.
 #[derive(Debug)]
@@ -32,10 +39,35 @@ impl Start for Processes {
             .stderr(Stdio::null())
             .spawn()
             .map_err(failed)?;
-        // It writes a byte when it serves, and closes this when it has ended or has something better to do.
-        let told = keeper.stdout.take().map(|mut stdout| stdout.read(&mut [0; 1]));
+        let stdout = keeper.stdout.take();
         // We are its parent until we end, and it may end before us.
         std::thread::spawn(move || keeper.wait());
-        told.transpose().map(drop).map_err(failed)
+        let mut told = Vec::new();
+        if let Some(stdout) = stdout {
+            stdout.take(WORD_MAX).read_to_end(&mut told).map_err(failed)?;
+        }
+        match told.as_slice() {
+            // Nothing: somebody else was faster.
+            [] | [READY] => Ok(()),
+            complaint => Err(failed(std::io::Error::other(String::from_utf8_lossy(complaint).into_owned()))),
+        }
     }
+}
+
+/// Tells whoever started this process as a keeper that it serves.
+pub fn say_ready() -> std::io::Result<()> {
+    say(&[READY])
+}
+
+/// Tells them why it does not.
+pub fn say_why_not(error: &Error) -> std::io::Result<()> {
+    say(error.chain().as_bytes())
+}
+
+/// Says one thing and holds nothing of theirs any more: they read to the end.
+fn say(word: &[u8]) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout();
+    stdout.write_all(word).and_then(|()| stdout.flush())?;
+    let null = std::fs::File::options().write(true).open("/dev/null")?;
+    coracle_sys::spawn::place(null.as_fd(), STDOUT)
 }

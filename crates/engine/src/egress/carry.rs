@@ -11,8 +11,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::body::Measure;
 use super::pace::Pace;
 
-/// Read at once.
-const PIECE: usize = 64 << 10;
+/// Read at once, and the most that is kept for one who does not read.
+const PIECE: usize = 16 << 10;
 /// What a server says first when it goes on with another protocol; the minor version is at the `x`.
 const SWITCHED: &[u8; 12] = b"HTTP/1.x 101";
 

@@ -4,15 +4,16 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use coracle_core::network::{Denial, Host, Reason, Speech};
+use coracle_core::network::{Host, Reason, Speech};
 
 use super::body::Measure;
 use super::carry::{Ends, Outward, carry};
 use super::dial::{Dialled, Refusal, dial};
-use super::head::{self, Authority, Head, Target};
+use super::head::{self, Authority, Head, Resemblance, Target};
 use super::scope::Scope;
 use super::socks::{self, Answer};
 use super::tls::{self, Hello};
+use super::told::{Told, respond};
 use super::weak::{self, Wall};
 
 /// How long a client may take to say what it wants.
@@ -60,7 +61,7 @@ impl<'a> Client<'a> {
     /// Serves one that came to the place that stands for a host.
     pub fn serve_host(self, authority: &Authority) -> Served {
         let speech = self.admit(authority, Told::Nothing)?;
-        let dialled = self.dial(authority, Told::Nothing)?;
+        let dialled = self.dial(authority, speech, Told::Nothing)?;
         self.through(authority, speech, &dialled)
     }
 
@@ -76,7 +77,7 @@ impl<'a> Client<'a> {
         let (head, authority) = self.read_head(None)?;
         let speech = self.admit(&authority, Told::Http)?;
         if let Target::Tunnel(_) = head.target {
-            let dialled = self.dial(&authority, Told::Http)?;
+            let dialled = self.dial(&authority, speech, Told::Http)?;
             (&self.stream).write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
             return self.through(&authority, speech, &dialled);
         }
@@ -88,7 +89,7 @@ impl<'a> Client<'a> {
                 Told::Http,
             ));
         }
-        let dialled = self.dial(&authority, Told::Http)?;
+        let dialled = self.dial(&authority, speech, Told::Http)?;
         self.forward(&head, &authority, &dialled)
     }
 
@@ -101,7 +102,7 @@ impl<'a> Client<'a> {
         (&self.stream).write_all(&socks::WELCOME)?;
         let authority = self.read_socks(socks::request)?;
         let speech = self.admit(&authority, Told::Socks)?;
-        let dialled = self.dial(&authority, Told::Socks)?;
+        let dialled = self.dial(&authority, speech, Told::Socks)?;
         (&self.stream).write_all(&Answer::Granted.bytes())?;
         self.through(&authority, speech, &dialled)
     }
@@ -114,7 +115,7 @@ impl<'a> Client<'a> {
         match speech {
             Speech::Http => self.forward_next(authority, dialled),
             Speech::Tls => {
-                let named = self.read_hello()?;
+                let named = self.read_hello(authority)?;
                 self.check_name(authority, named)?;
                 self.carry(Vec::new(), Outward::Everything, dialled)
             }
@@ -137,14 +138,19 @@ impl<'a> Client<'a> {
                     }
                     return self.carry(Vec::new(), Outward::Everything, dialled);
                 }
-                Hello::Foreign if is_http(&self.seen) => return self.forward_next(authority, dialled),
-                Hello::Foreign if !is_half_http(&self.seen) => break,
-                Hello::Foreign | Hello::Short => {}
-            }
-            match self.fill(PAUSE) {
-                Ok(()) => {}
-                Err(_) if is_known_method(&self.seen) => return self.forward_next(authority, dialled),
-                Err(_) => break,
+                // Nobody who begins like this stops in the middle.
+                Hello::Short => self.fill(PATIENCE)?,
+                Hello::Foreign => match head::resemblance(&self.seen) {
+                    Resemblance::Request => return self.forward_next(authority, dialled),
+                    Resemblance::None => break,
+                    Resemblance::Beginning => match self.fill(PAUSE) {
+                        Ok(()) => {}
+                        Err(_) if head::has_known_method(&self.seen) => {
+                            return self.forward_next(authority, dialled);
+                        }
+                        Err(_) => break,
+                    },
+                },
             }
         }
         self.carry(Vec::new(), Outward::Everything, dialled)
@@ -211,8 +217,8 @@ impl<'a> Client<'a> {
         admitted.map_err(|reason| self.refuse(&authority.host.to_string(), authority.port, reason, told))
     }
 
-    fn dial(&self, authority: &Authority, told: Told) -> Result<Dialled<'a>, Ended> {
-        dial(self.scope, authority, &self.stream).map_err(|refusal| match refusal {
+    fn dial(&self, authority: &Authority, speech: Speech, told: Told) -> Result<Dialled<'a>, Ended> {
+        dial(self.scope, authority, speech, &self.stream).map_err(|refusal| match refusal {
             Refusal::Denied(reason) => self.refuse(&authority.host.to_string(), authority.port, reason, told),
             Refusal::Unreachable(error) => {
                 told.unreachable(&self.stream, authority, &error);
@@ -243,14 +249,14 @@ impl<'a> Client<'a> {
             // A client that has said nothing yet may still say anything.
             let foreign = !self.seen.is_empty() && !head::may_be_http(&self.seen);
             if self.seen.len() >= head::HEAD_MAX || foreign {
-                return Err(self.not_http(known));
+                return Err(self.foreign(known));
             }
             self.fill(PATIENCE)?;
         };
         let rest = self.seen.split_off(length.min(self.seen.len()));
         let bytes = std::mem::replace(&mut self.seen, rest);
         if length > head::HEAD_MAX {
-            return Err(self.not_http(known));
+            return Err(self.foreign(known));
         }
         let head = Head::read(&bytes).map_err(|odd| self.refuse_head(&odd))?;
         let authority = match (&head.target, known) {
@@ -275,21 +281,21 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// On a connection to a known host something else than the web is refused by name, to the proxy it is nonsense.
-    fn not_http(&self, known: Option<&Authority>) -> Ended {
+    /// Refuses what is not spoken here. A known host is named, to the proxy it is nonsense.
+    fn foreign(&self, known: Option<&Authority>) -> Ended {
         match known {
             Some(known) => self.refuse(&known.host.to_string(), known.port, Reason::Protocol, Told::Nothing),
             None => self.answer_400("this is no request of HTTP/1, or its head is too long"),
         }
     }
 
-    fn read_hello(&mut self) -> Result<Option<Result<Host, Vec<u8>>>, Ended> {
+    fn read_hello(&mut self, authority: &Authority) -> Result<Option<Result<Host, Vec<u8>>>, Ended> {
         loop {
             match tls::hello(&self.seen) {
                 Hello::Named(named) => return Ok(named),
                 Hello::Foreign if weak::off(Wall::EgressName) => return Ok(None),
                 Hello::Foreign => {
-                    return Err(self.refuse("(not TLS)", 443, Reason::Protocol, Told::Nothing));
+                    return Err(self.foreign(Some(authority)));
                 }
                 Hello::Short => self.fill(PATIENCE)?,
             }
@@ -353,76 +359,4 @@ impl<'a> Client<'a> {
         respond(&self.stream, "400 Bad Request", why);
         Ended::Refused
     }
-}
-
-/// What words a client understands when it is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Http,
-    Socks,
-    Nothing,
-}
-
-impl Told {
-    /// That nobody hears it changes nothing.
-    fn denied(self, mut stream: &UnixStream, denial: &Denial) {
-        match self {
-            Self::Http => respond(stream, "403 Forbidden", &advice(denial)),
-            Self::Socks => drop(stream.write_all(&Answer::NotAllowed.bytes())),
-            Self::Nothing => {}
-        }
-    }
-
-    fn unreachable(self, mut stream: &UnixStream, authority: &Authority, error: &io::Error) {
-        let Authority { host, port } = authority;
-        match self {
-            Self::Http => {
-                respond(stream, "502 Bad Gateway", &format!("could not reach {host}:{port}: {error}"))
-            }
-            Self::Socks => drop(stream.write_all(&Answer::Unreachable.bytes())),
-            Self::Nothing => {}
-        }
-    }
-}
-
-fn advice(denial: &Denial) -> String {
-    let Denial { host, port, reason } = denial;
-    match reason {
-        Reason::NotAllowed => {
-            format!("{denial}: allow it with `--network allow={host}:{port}` when the sandbox is made")
-        }
-        Reason::NotPublic => format!("{denial}: only addresses of the internet are reached by a name"),
-        Reason::InvalidName
-        | Reason::NameMismatch
-        | Reason::Protocol
-        | Reason::Unresolved
-        | Reason::Limit => denial.to_string(),
-    }
-}
-
-fn respond(mut stream: &UnixStream, status: &str, text: &str) {
-    let body = format!("coracle: {text}\n");
-    let length = body.len();
-    let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    );
-    let _ = stream.write_all(answer.as_bytes());
-}
-
-/// Tells whether a whole first line of HTTP/1 is there.
-fn is_http(bytes: &[u8]) -> bool {
-    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    line.len() < bytes.len()
-        && (line.ends_with(b" HTTP/1.1\r") || line.ends_with(b" HTTP/1.0\r") || line.ends_with(b" HTTP/1.1"))
-}
-
-/// Tells whether the rest of a line could still make it one.
-fn is_half_http(bytes: &[u8]) -> bool {
-    head::may_be_http(bytes) && !bytes.contains(&b'\n') && bytes.len() < head::HEAD_MAX
-}
-
-fn is_known_method(bytes: &[u8]) -> bool {
-    const METHODS: [&[u8]; 8] =
-        [b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"TRACE "];
-    METHODS.iter().any(|method| bytes.starts_with(method))
 }

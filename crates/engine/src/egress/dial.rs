@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use coracle_core::network::{Host, Reason};
+use coracle_core::network::{Host, Reason, Speech};
 
 use super::head::Authority;
 use super::scope::{Passage, Scope};
@@ -41,6 +41,7 @@ impl From<io::Error> for Refusal {
 pub fn dial<'a>(
     scope: &'a Scope,
     authority: &Authority,
+    speech: Speech,
     client: &UnixStream,
 ) -> Result<Dialled<'a>, Refusal> {
     let addresses = resolve(scope, authority)?;
@@ -54,7 +55,7 @@ pub fn dial<'a>(
     let _ = stream.set_nodelay(true);
     // A server that vanished without a word is noticed some day.
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
-    let passage = scope.flow(authority, client, &stream)?.map_err(Refusal::Denied)?;
+    let passage = scope.flow(authority, speech, client, &stream)?.map_err(Refusal::Denied)?;
     Ok(Dialled { stream, _passage: passage })
 }
 

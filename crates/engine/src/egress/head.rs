@@ -90,6 +90,41 @@ pub fn may_be_http(bytes: &[u8]) -> bool {
     word > 0 && bytes.get(word).is_none_or(|byte| *byte == b' ')
 }
 
+/// How much the beginning of a stream looks like a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resemblance {
+    None,
+    /// The rest of the line decides.
+    Beginning,
+    Request,
+}
+
+/// Tells whether a stream of unknown kind begins with a request, as generous servers would read it: empty lines in front
+/// and bare line feeds included. Whether it is one we pass on is for [`Head::read`] to say.
+pub fn resemblance(bytes: &[u8]) -> Resemblance {
+    let start = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    let rest = &bytes[start..];
+    match rest.iter().position(|byte| *byte == b'\n') {
+        Some(end) => {
+            let line = rest[..end].trim_ascii_end();
+            let version = line.len().checked_sub(8).map(|at| &line[at..]);
+            match version.is_some_and(|version| version.to_ascii_uppercase().starts_with(b"HTTP/1.")) {
+                true => Resemblance::Request,
+                false => Resemblance::None,
+            }
+        }
+        None if bytes.len() < HEAD_MAX && (rest.is_empty() || may_be_http(rest)) => Resemblance::Beginning,
+        None => Resemblance::None,
+    }
+}
+
+/// Tells whether bytes begin with a method everybody knows: then the rest is waited for.
+pub fn has_known_method(bytes: &[u8]) -> bool {
+    const METHODS: [&[u8]; 8] =
+        [b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"TRACE "];
+    METHODS.iter().any(|method| bytes.starts_with(method))
+}
+
 impl Head {
     /// Reads a whole head, its empty line included.
     pub fn read(bytes: &[u8]) -> Result<Self, Odd> {

@@ -73,6 +73,9 @@ pub fn keep(
 ) -> Result<()> {
     let Some(_lock) = lock(directory, body)? else { return Ok(()) };
     let record = engine.find(sandbox)?;
+    if record.state.is_ended() {
+        return Err(record.state.refuse(sandbox, "hold the network of"));
+    }
     let listener = control::listen(directory).map_err(unusable)?;
     let keeping = Arc::new(Keeping {
         listeners: listeners(&record.spec.network),

@@ -17,6 +17,7 @@ pub(crate) mod pace;
 mod scope;
 pub mod socks;
 pub mod tls;
+mod told;
 pub mod weak;
 
 use std::fs::{self, DirBuilder, File};
@@ -84,9 +85,11 @@ impl Keepers {
             }
             make(&self.root).and_then(|()| make(&directory)).map_err(|error| failed(&record.id, error))?;
             match is_kept(&directory).map_err(|error| failed(&record.id, error))? {
-                true => std::thread::sleep(PAUSE),
+                true => {}
                 false => self.start.start(engine, &record.id, &directory)?,
             }
+            // One that came to be answers now; others may have ended because somebody was faster.
+            std::thread::sleep(PAUSE);
         }
     }
 

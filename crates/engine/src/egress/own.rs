@@ -12,7 +12,8 @@ pub fn is_own(address: IpAddr) -> bool {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    UdpSocket::bind((unspecified, 0)).map_or(true, |socket| source(&socket, address).is_ok_and(|own| own == address))
+    UdpSocket::bind((unspecified, 0))
+        .map_or(true, |socket| source(&socket, address).is_ok_and(|own| own == address))
 }
 
 /// Returns where datagrams to an address would come from. The kernel's own answer, and no packet is sent for it: to an

@@ -39,6 +39,8 @@ struct State {
 #[derive(Debug)]
 struct Flow {
     authority: Authority,
+    /// What it was let in to speak. A network that lets it speak less does not let it stay.
+    speech: Speech,
     address: IpAddr,
     client: UnixStream,
     upstream: TcpStream,
@@ -46,7 +48,7 @@ struct Flow {
 
 impl Flow {
     fn is_admitted(&self, network: &Network) -> bool {
-        network.admits(&self.authority.host, self.authority.port).is_some()
+        network.admits(&self.authority.host, self.authority.port) >= Some(self.speech)
             && network.admits_address(self.address, self.authority.port)
     }
 
@@ -108,11 +110,13 @@ impl Scope {
     pub fn flow(
         &self,
         authority: &Authority,
+        speech: Speech,
         client: &UnixStream,
         upstream: &TcpStream,
     ) -> std::io::Result<Result<Passage<'_>, Reason>> {
         let flow = Flow {
             authority: authority.clone(),
+            speech,
             address: upstream.peer_addr()?.ip(),
             client: client.try_clone()?,
             upstream: upstream.try_clone()?,

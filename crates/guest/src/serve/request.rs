@@ -1,6 +1,6 @@
 //! What each request does.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use coracle_wire::{Body, Fault, FaultCode, Reply, Request, Running, Status};
@@ -10,6 +10,9 @@ use crate::reactor::Shared;
 
 /// No wait is longer than this at a time; the host asks again.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
+
+/// How long a port of the sandbox may take to answer. Nothing is nearer.
+const CONNECT_MAX: Duration = Duration::from_secs(3);
 
 /// What was begun on a connection by one request and goes on with the next.
 #[derive(Debug, Default)]
@@ -119,15 +122,17 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
 
 /// Connects to a port of the sandbox, for a caller the fence admits.
 pub fn connect(shared: &Shared, epoch: u64, port: u16) -> Result<TcpStream, Fault> {
-    let _admitted = shared.fence.admit(epoch)?;
-    shared.tunnels.cut_before(epoch);
-    let places =
-        [SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))];
-    TcpStream::connect(&places[..]).map_err(|error| Fault {
+    drop(shared.fence.admit(epoch)?);
+    // Not under the fence: whoever listens there may let us wait, and a new owner must not wait for that.
+    let at = |address: IpAddr| TcpStream::connect_timeout(&SocketAddr::new(address, port), CONNECT_MAX);
+    let connected = at(Ipv4Addr::LOCALHOST.into()).or_else(|_| at(Ipv6Addr::LOCALHOST.into()));
+    drop(shared.fence.admit(epoch)?);
+    let refused = |error: std::io::Error| Fault {
         code: FaultCode::NotFound,
         message: format!("nothing listens on port {port} of the sandbox"),
         errno: error.raw_os_error(),
-    })
+    };
+    connected.map_err(refused)
 }
 
 fn status(shared: &Shared) -> Status {

@@ -7,10 +7,10 @@ use coracle_sys::rustix;
 use coracle_sys::rustix::io::Errno;
 use coracle_sys::rustix::net::{Shutdown, shutdown};
 
-/// Read at once.
-pub const PIECE: usize = 64 << 10;
+/// Read at once, and the most that is kept for one who does not read: twice this for each connection.
+pub const PIECE: usize = 16 << 10;
 /// Pieces one joint carries before others have their turn.
-const PIECES: usize = 8;
+const PIECES: usize = 16;
 
 /// A command's connection and the host's.
 #[derive(Debug)]

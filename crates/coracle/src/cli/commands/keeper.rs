@@ -1,7 +1,5 @@
 //! `coracle keeper`: holds the network of one sandbox until that is gone. Nobody types this.
 
-use std::io::Write;
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
 use coracle::{Error, SandboxId};
@@ -10,6 +8,7 @@ use coracle_sys::{capability, spawn};
 
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
+use crate::cli::keepers;
 use crate::cli::stop::Stop;
 
 const STDERR: u32 = 2;
@@ -23,10 +22,22 @@ pub struct Args {
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    match keep(context, &args.sandbox) {
+        Ok(()) => Ok(Exit::SUCCESS),
+        Err(error) => {
+            keepers::say_why_not(&error)?;
+            Ok(Exit::of_error(&error))
+        }
+    }
+}
+
+fn keep(context: &Context, sandbox: &SandboxId) -> Result<(), Error> {
     leave_home(context)?;
     let engine = context.untouched_engine()?;
-    engine.keep_here(&args.sandbox, Body::Process, say_ready)?;
-    Ok(Exit::SUCCESS)
+    engine.keep_here(sandbox, Body::Process, || {
+        // Whoever waits is gone then, and the sandbox is still there.
+        let _ = keepers::say_ready();
+    })
 }
 
 /// Lets go of everything that belongs to whoever started it: their descriptors, their terminal, their rights.
@@ -44,13 +55,4 @@ fn leave_home(context: &Context) -> Result<(), Error> {
         capability::keep(kept).map_err(failed)?;
     }
     Ok(())
-}
-
-/// Tells whoever waits, and then holds nothing of theirs any more.
-fn say_ready() {
-    let mut stdout = std::io::stdout();
-    let _ = stdout.write_all(&[1]).and_then(|()| stdout.flush());
-    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
-        let _ = spawn::place(null.as_fd(), 1);
-    }
 }

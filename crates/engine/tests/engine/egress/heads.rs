@@ -1,7 +1,7 @@
 //! Requests to the proxy: what is one request to everybody is passed on, the rest is refused.
 
 use coracle_engine::egress::body::Measure;
-use coracle_engine::egress::head::{self, Authority, Body, Head, Odd, Target};
+use coracle_engine::egress::head::{self, Authority, Body, Head, Odd, Resemblance, Target};
 
 fn read(text: &str) -> Result<Head, Odd> {
     Head::read(text.as_bytes())
@@ -149,6 +149,31 @@ fn a_head_ends_at_its_empty_line() {
     assert_eq!(head::length(b"GET / HTTP/1.1\r\n\r"), None);
     assert_eq!(head::length(b"GET / HTTP/1.1\n\n"), None);
     assert!(head::may_be_http(b"GE") && head::may_be_http(b"GET /") && !head::may_be_http(b"\x16\x03"));
+}
+
+#[test]
+fn whatever_a_generous_server_would_take_for_a_request_looks_like_one() {
+    for request in [
+        "GET / HTTP/1.1\r\n",
+        "\r\n\r\nGET / HTTP/1.1\r\n",
+        "\nfoo x HTTP/1.0\n",
+        "get / http/1.1 \r\nHost: x",
+    ] {
+        assert_eq!(head::resemblance(request.as_bytes()), Resemblance::Request, "{request:?}");
+    }
+    for half in ["", "\r\n", "GET", "GET / HTT"] {
+        assert_eq!(head::resemblance(half.as_bytes()), Resemblance::Beginning, "{half:?}");
+    }
+    for other in [
+        "PING\r\n",
+        "SSH-2.0-x\r\n",
+        "\0\0\0\u{8}",
+        "get key\r\n",
+        "*1\r\n$4\r\nPING\r\n",
+        "PRI * HTTP/2.0\r\n",
+    ] {
+        assert_eq!(head::resemblance(other.as_bytes()), Resemblance::None, "{other:?}");
+    }
 }
 
 /// Feeds a body bit by bit and returns how many bytes belonged to it.
