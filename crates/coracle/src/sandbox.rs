@@ -251,7 +251,7 @@ mod tests {
             crash: CrashPoints::default(),
             progress: Arc::new(coracle_core::image::Silent),
         });
-        Coracle { engine, caller: Caller { claim: Claim { run: run("run_a"), epoch: None } } }
+        Coracle { engine, caller: Caller { claim: Claim { run: run("run_a"), epoch: None } }, stocker: None }
     }
 
     #[test]

@@ -26,8 +26,8 @@ impl Engine {
     /// Returns the record and the epoch to act under.
     pub(crate) fn admit(&self, caller: &Caller, id: &SandboxId) -> Result<(Record, Epoch)> {
         let record = self.find(id)?;
-        // Who owned a sandbox that has ended matters to nobody.
-        if record.state.is_ended() {
+        // Who owned a sandbox that has ended matters to nobody, and a spare is nobody's to ask for.
+        if record.state.is_ended() || record.state == State::Spare {
             return Err(record.state.refuse(id, "use"));
         }
         let epoch = record.lease.admit(&caller.claim).map_err(|denied| denied.into_error(id))?;

@@ -74,9 +74,12 @@ impl Engine {
     fn lasting(&self, id: &SandboxId) -> Result<Record> {
         let record = self.find(id)?;
         match record.state {
-            State::Creating | State::Destroying | State::DestroyFailed | State::Destroyed | State::Failed => {
-                Err(record.state.refuse(id, "hand over"))
-            }
+            State::Creating
+            | State::Spare
+            | State::Destroying
+            | State::DestroyFailed
+            | State::Destroyed
+            | State::Failed => Err(record.state.refuse(id, "hand over")),
             State::Ready
             | State::Paused
             | State::Hibernating

@@ -19,6 +19,7 @@ pub mod progress;
 mod provision;
 mod random;
 mod sessions;
+mod spares;
 mod teardown;
 pub mod text;
 
@@ -35,6 +36,7 @@ pub use self::crash::{CRASH_POINTS, CrashPoints};
 pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin};
 pub use self::files::{Depth, Entries, FileEntry, NewFile};
 pub use self::follow::{Batch, Follow};
+pub use self::spares::Stocker;
 
 /// What an engine is made of.
 pub struct Parts {
@@ -67,11 +69,12 @@ pub struct Caller {
 #[derive(Debug, Clone)]
 pub struct Engine {
     parts: Arc<Parts>,
+    spares: Arc<spares::Spares>,
 }
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
-        Self { parts: Arc::new(parts) }
+        Self { parts: Arc::new(parts), spares: Arc::default() }
     }
 
     /// Returns the operator's rules.

@@ -14,10 +14,10 @@ impl Engine {
         self.choose_backend(spec.backend.as_deref())?.prepare(spec, self.progress())
     }
 
-    /// Takes a sandbox from `creating` to `ready`, or to `failed`. The caller holds the right to work on it.
-    pub(crate) fn provision(&self, record: &Record) -> Result<Record> {
+    /// Takes a sandbox from `creating` to what `made` leads to, or to `failed`. The caller holds the right to work on it.
+    pub(crate) fn provision(&self, record: &Record, made: lifecycle::Event) -> Result<Record> {
         self.crash_at(crash::CREATE_ROW_AFTER);
-        match self.start(record) {
+        match self.start(record, made) {
             Ok(ready) => {
                 self.crash_at(crash::CREATE_READY_AFTER);
                 Ok(ready)
@@ -26,7 +26,7 @@ impl Engine {
         }
     }
 
-    fn start(&self, record: &Record) -> Result<Record> {
+    fn start(&self, record: &Record, made: lifecycle::Event) -> Result<Record> {
         let backend = self.backend_of(record)?;
         backend.prepare(&record.spec, self.progress())?;
         self.crash_at(crash::CREATE_PREPARE_AFTER);
@@ -40,13 +40,12 @@ impl Engine {
         };
         let created = backend.create(&order)?;
         self.crash_at(crash::CREATE_BACKEND_AFTER);
-        self.mark_ready(record, &created)
+        self.mark_made(record, made, &created)
     }
 
-    fn mark_ready(&self, record: &Record, created: &Created) -> Result<Record> {
+    fn mark_made(&self, record: &Record, made: lifecycle::Event, created: &Created) -> Result<Record> {
         self.change(&record.id, Durability::Process, &mut |mut row| {
-            row.state =
-                row.state.step(lifecycle::Event::Started).map_err(|refused| refused.into_error(&row.id))?;
+            row.state = row.state.step(made).map_err(|refused| refused.into_error(&row.id))?;
             row.placement = Some(created.placement.clone());
             row.profile = Some(created.profile.clone());
             row.image = Some(created.image.clone());

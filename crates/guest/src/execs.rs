@@ -13,5 +13,5 @@ mod table;
 pub use cgroup::Leaf;
 pub use counters::Counters;
 pub use family::Mark;
-pub use start::Setting;
+pub use start::{Setting, Surroundings};
 pub use table::Execs;

@@ -100,6 +100,18 @@ pub enum Body {
         #[n(1)]
         since: u64,
     },
+    /// Makes a sandbox that was made ahead somebody's: what of their spec it was not built by. Answered by
+    /// [`Reply::Done`].
+    #[n(11)]
+    Adopt {
+        /// Joins the environment of all commands, and wins over what is there.
+        #[cbor(n(0), with = "crate::bytes::pairs")]
+        env: Vec<(Vec<u8>, Vec<u8>)>,
+        #[cbor(n(1), with = "minicbor::bytes")]
+        workdir: Vec<u8>,
+        #[n(2)]
+        ttl_ms: u64,
+    },
     /// Answered by [`Reply::File`].
     #[n(20)]
     FileRead {

@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use coracle_core::Epoch;
-use coracle_core::record::Secret;
+use coracle_core::record::{Record, Secret};
 use coracle_wire::{
     Body, Hello, Refusal, Reply, Request, Running, Status, VERSION_MAX, VERSION_MIN, Welcome,
 };
@@ -78,6 +78,20 @@ impl Guest {
     /// Raises the guest's fence to the epoch of this connection.
     pub fn fence(&mut self, running: Running) -> Result<(), Failure> {
         match self.ask(Body::Fence { running }, Duration::ZERO)? {
+            Reply::Done {} => Ok(()),
+            _ => Err(Failure::Unexpected),
+        }
+    }
+
+    /// Tells a guest that was started ahead whose sandbox it is now.
+    pub fn adopt(&mut self, record: &Record) -> Result<(), Failure> {
+        let env = record.spec.env.iter();
+        let body = Body::Adopt {
+            env: env.map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect(),
+            workdir: record.workdir().as_bytes().to_vec(),
+            ttl_ms: u64::try_from(record.spec.limits.idle().as_millis()).unwrap_or(u64::MAX),
+        };
+        match self.ask(body, Duration::ZERO)? {
             Reply::Done {} => Ok(()),
             _ => Err(Failure::Unexpected),
         }

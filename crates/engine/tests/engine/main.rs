@@ -12,5 +12,6 @@ mod janitor;
 mod open;
 mod ownership;
 mod run;
+mod spares;
 mod volumes;
 mod world;

@@ -49,6 +49,10 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             Ok(Reply::Done {})
         }
         Body::Status {} => Ok(Reply::Status(status(shared))),
+        Body::Adopt { env, workdir, ttl_ms } => {
+            shared.adopt(&env, workdir, ttl_ms);
+            Ok(Reply::Done {})
+        }
         Body::Start { exec, command } => {
             let existing = execs.start(epoch, &exec, &command, |token, pipe| shared.watch(token, pipe))?;
             // Its deadline may be the next one now.

@@ -61,5 +61,6 @@ impl From<&Record> for Summary {
 pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
     let which = if input.all { Which::All } else { Which::Live };
     let records = engine.store().list(which)?;
-    Ok(Output { sandboxes: records.iter().map(Into::into).collect() })
+    let given_out = records.iter().filter(|record| record.state != State::Spare);
+    Ok(Output { sandboxes: given_out.map(Into::into).collect() })
 }
