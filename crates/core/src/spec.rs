@@ -203,7 +203,6 @@ impl Spec {
         let settled = self.image == image::HOST || self.image.contains('@');
         let light = self.storage == Some(Storage::Memory) && self.mounts.is_empty();
         (settled && light).then(|| Self {
-            runtime: None,
             env: BTreeMap::new(),
             workdir: None,
             limits: Limits { timeout_seconds: 0, output_bytes: 0, ..self.limits.clone() },

@@ -3,15 +3,18 @@
 //! Whoever inserts the record holds the right to work on it until the sandbox is ready or failed. Others wait for
 //! that right, and so learn that the maker is done, or dead.
 
+use std::time::Duration;
+
 use coracle_core::record::Secret;
 use coracle_core::store::{Durability, Opened};
 use coracle_core::{
-    Error, Kind, Lease, Record, Result, SandboxId, SessionKey, Spec, State, lease, lifecycle,
+    Error, ExecId, Kind, Lease, Record, Result, SandboxId, SessionKey, Spec, State, lease, lifecycle,
 };
 
 use crate::gate::Inside;
 use crate::guest::Guest;
 use crate::random::random;
+use crate::spares::Taken;
 use crate::{Caller, Engine, crash};
 
 /// How often a key is looked up again after what it named went away. Each round means that somebody else made and
@@ -25,6 +28,22 @@ pub(crate) struct Session {
     pub created: bool,
     /// The line that was opened to its guest, if one was.
     pub guest: Option<Guest>,
+    /// An interpreter that waits in it for a program.
+    pub warm: Option<ExecId>,
+}
+
+impl Session {
+    fn new(record: Record, created: bool, guest: Option<Guest>) -> Self {
+        Self { record, created, guest, warm: None }
+    }
+
+    /// Ends the interpreter that waits: whoever opens a sandbox finds nothing running in it.
+    pub(crate) fn cool_down(&mut self) -> Result<()> {
+        if let (Some(exec), Some(guest)) = (self.warm.take(), &mut self.guest) {
+            guest.stop(exec.as_str(), Some(Duration::ZERO))?;
+        }
+        Ok(())
+    }
 }
 
 impl Engine {
@@ -51,7 +70,9 @@ impl Engine {
     /// Returns a sandbox nobody had before, made ahead or made now.
     fn open_another(&self, caller: &Caller, spec: &Spec) -> Result<Session> {
         match self.take_spare(caller, spec)? {
-            Some(Inside { record, guest }) => Ok(Session { record, created: true, guest: Some(guest) }),
+            Some(Taken { inside: Inside { record, guest }, warm }) => {
+                Ok(Session { warm, ..Session::new(record, true, Some(guest)) })
+            }
             None => self.open_new(caller, None, spec)?.ok_or_else(contended),
         }
     }
@@ -66,7 +87,7 @@ impl Engine {
             Opened::Created(record) => {
                 let made = self.provision(&record, lifecycle::Event::Started);
                 drop(work);
-                Ok(Some(Session { record: made?, created: true, guest: None }))
+                Ok(Some(Session::new(made?, true, None)))
             }
             Opened::Existing(_) => Ok(None),
         }
@@ -136,7 +157,7 @@ impl Engine {
     /// Returns a sandbox that says it is ready, if its guest still answers.
     fn revisit(&self, caller: &Caller, record: Record) -> Result<Option<Session>> {
         match self.enter(caller, &record.id) {
-            Ok(Inside { record, guest }) => Ok(Some(Session { record, created: false, guest: Some(guest) })),
+            Ok(Inside { record, guest }) => Ok(Some(Session::new(record, false, Some(guest)))),
             Err(error) => match self.find(&record.id)?.state {
                 State::Lost => self.clear(caller, &record).map(|()| None),
                 State::Ready => Err(error),

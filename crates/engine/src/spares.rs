@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use coracle_core::store::{Durability, Work};
-use coracle_core::{Claim, Lease, Record, Result, SandboxId, Spec, State, lease, lifecycle};
+use coracle_core::{Claim, ExecId, Lease, Record, Result, SandboxId, Spec, State, lease, lifecycle};
 
 use crate::gate::Inside;
 use crate::guest::Guest;
@@ -26,6 +26,8 @@ const TEND: Duration = Duration::from_secs(20);
 const AGE_MAX: Duration = Duration::from_secs(300);
 /// How many may wait to be removed before whoever used one removes it: a burst, not a way of life.
 const LEAVING_MAX: usize = 16;
+/// How many kinds are kept: who runs commands and programs in turn shall wait for neither.
+const SHAPES_MAX: usize = 2;
 /// How long making spares rests after it failed. Whoever wants a sandbox meanwhile is told what is wrong.
 const REST: Duration = Duration::from_secs(5);
 
@@ -40,8 +42,8 @@ pub(crate) struct Spares {
 struct Stock {
     /// How many to keep. None while nobody tends them.
     count: usize,
-    /// What was asked for last.
-    shape: Option<Spec>,
+    /// What was asked for last, the latest first.
+    shapes: VecDeque<Spec>,
     ready: VecDeque<Spare>,
     leaving: VecDeque<SandboxId>,
     rest_until: Option<Instant>,
@@ -53,6 +55,8 @@ struct Spare {
     shape: Spec,
     guest: Guest,
     made: Instant,
+    /// An interpreter that waits for a program.
+    warm: Option<ExecId>,
     /// Held for as long as it is tended: a spare nobody works on is a leftover.
     work: Box<dyn Work>,
 }
@@ -61,6 +65,13 @@ impl fmt::Debug for Spare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spare").field("record", &self.record.id).finish_non_exhaustive()
     }
+}
+
+/// A spare that was given out.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub inside: Inside,
+    pub warm: Option<ExecId>,
 }
 
 /// Something to do for whoever tends the spares.
@@ -92,10 +103,22 @@ impl Engine {
         Stocker { engine: self.clone(), thread: thread.ok() }
     }
 
+    /// Has spares of this shape made before anyone asks for one.
+    pub fn want(&self, spec: &Spec) {
+        self.spares.want(spec);
+    }
+
+    /// Gives a spare to a caller in another process, who reaches its guest by the record.
+    pub fn give_out(&self, caller: &Caller, spec: &Spec) -> Result<Option<Record>> {
+        // Their programs come by other ways than an interpreter that waits.
+        let spec = Spec { runtime: None, ..spec.clone() };
+        Ok(self.take_spare(caller, &spec)?.map(|taken| taken.inside.record))
+    }
+
     /// Gives out a spare of this shape, if there is one.
-    pub(crate) fn take_spare(&self, caller: &Caller, spec: &Spec) -> Result<Option<Inside>> {
+    pub(crate) fn take_spare(&self, caller: &Caller, spec: &Spec) -> Result<Option<Taken>> {
         let Some(spare) = self.spares.pop(spec) else { return Ok(None) };
-        let Spare { record, mut guest, work, .. } = spare;
+        let Spare { record, mut guest, work, warm, .. } = spare;
         let now = self.parts.clock.now();
         // A new sandbox has an epoch of its own; the one the caller believes in is about others.
         let claim = Claim { epoch: None, ..caller.claim.clone() };
@@ -113,7 +136,7 @@ impl Engine {
         drop(work);
         guest.act_under(record.lease.epoch());
         match guest.adopt(&record) {
-            Ok(()) => Ok(Some(Inside { record, guest })),
+            Ok(()) => Ok(Some(Taken { inside: Inside { record, guest }, warm })),
             Err(_) => {
                 self.dismiss(&record.id)?;
                 Ok(None)
@@ -123,7 +146,7 @@ impl Engine {
 
     /// Ends a sandbox in which nothing runs any more. Where somebody tends the spares, what is left of it is removed
     /// after this returns.
-    pub(crate) fn dismiss(&self, id: &SandboxId) -> Result<()> {
+    pub fn dismiss(&self, id: &SandboxId) -> Result<()> {
         if !self.spares.has_room_to_leave() {
             return self.teardown(id, &|_| Ok(()));
         }
@@ -158,8 +181,10 @@ impl Engine {
         let work = self.store().work_on(&draft.id)?;
         self.store().open(draft.clone())?;
         let record = self.provision(&draft, lifecycle::Event::Stocked)?;
-        let guest = self.reach(&record, record.lease.epoch())?;
-        Ok(Spare { record, shape: shape.clone(), guest, made: Instant::now(), work })
+        let mut guest = self.reach(&record, record.lease.epoch())?;
+        let patience = AGE_MAX + Duration::from_secs(IDLE_SECONDS);
+        let warm = shape.runtime.and_then(|runtime| self.warm_up(&mut guest, runtime, patience));
+        Ok(Spare { record, shape: shape.clone(), guest, made: Instant::now(), warm, work })
     }
 
     fn finish_removal(&self, id: &SandboxId) -> Result<()> {
@@ -195,6 +220,13 @@ impl Spares {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn want(&self, spec: &Spec) {
+        if let Some(shape) = spec.shape() {
+            self.lock().remember(shape);
+            self.bell.notify_one();
+        }
+    }
+
     /// Takes a spare that fits and has the next one made.
     fn pop(&self, spec: &Spec) -> Option<Spare> {
         let mut stock = self.lock();
@@ -203,7 +235,7 @@ impl Spares {
         }
         let shape = spec.shape()?;
         let fitting = stock.ready.iter().position(|spare| spare.shape == shape);
-        stock.shape = Some(shape);
+        stock.remember(shape);
         let spare = fitting.and_then(|index| stock.ready.remove(index));
         self.bell.notify_one();
         spare
@@ -249,17 +281,27 @@ impl Stock {
         if self.count == 0 {
             return Some(Chore::Stop);
         }
-        let other = self.ready.iter().position(|spare| Some(&spare.shape) != self.shape.as_ref());
-        if let Some(spare) = other.and_then(|index| self.ready.remove(index)) {
+        let forgotten = self.ready.iter().position(|spare| !self.shapes.contains(&spare.shape));
+        if let Some(spare) = forgotten.and_then(|index| self.ready.remove(index)) {
             return Some(Chore::Discard(Box::new(spare)));
         }
         let rested = self.rest_until.is_none_or(|until| until <= Instant::now());
-        match &self.shape {
-            Some(shape) if rested && self.ready.len() < self.count => {
-                Some(Chore::Make(Box::new(shape.clone())))
-            }
+        match self.lacking() {
+            Some(shape) if rested => Some(Chore::Make(Box::new(shape))),
             _ => self.leaving.pop_front().map(Chore::Remove),
         }
+    }
+
+    /// Returns a shape there are too few of.
+    fn lacking(&self) -> Option<Spec> {
+        let have = |shape: &Spec| self.ready.iter().filter(|spare| spare.shape == *shape).count();
+        self.shapes.iter().find(|shape| have(shape) < self.count).cloned()
+    }
+
+    fn remember(&mut self, shape: Spec) {
+        self.shapes.retain(|known| *known != shape);
+        self.shapes.push_front(shape);
+        self.shapes.truncate(SHAPES_MAX);
     }
 }
 

@@ -14,4 +14,4 @@ pub use cgroup::Leaf;
 pub use counters::Counters;
 pub use family::Mark;
 pub use start::{Setting, Surroundings};
-pub use table::Execs;
+pub use table::{Bounds, Execs};

@@ -112,6 +112,19 @@ pub enum Body {
         #[n(2)]
         ttl_ms: u64,
     },
+    /// Makes an exec that was started ahead the asking epoch's, with its time counted from now and these bounds. Answered
+    /// by [`Reply::Done`].
+    #[n(12)]
+    Renew {
+        #[n(0)]
+        exec: String,
+        #[n(1)]
+        deadline_ms: u64,
+        #[n(2)]
+        grace_ms: u64,
+        #[n(3)]
+        output_bytes: u64,
+    },
     /// Answered by [`Reply::File`].
     #[n(20)]
     FileRead {

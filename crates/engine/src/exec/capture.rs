@@ -7,7 +7,7 @@ use coracle_wire::{Chunk, Stream};
 
 use super::{Captured, ExecRequest, Started, Stdin, image};
 use crate::gate::Inside;
-use crate::guest::{Launch, WAIT_SLICE};
+use crate::guest::{Capture, Launch, WAIT_SLICE};
 use crate::progress::Progress;
 use crate::random::random;
 use crate::{Caller, Engine, crash};
@@ -54,13 +54,12 @@ impl Engine {
             repeatable: request.exec_id.is_some(),
             started: &|| self.crash_at(crash::EXEC_START_AFTER),
         };
-        let captured = inside.guest.capture(command, launch);
+        let ran = inside.guest.capture(command, launch);
         let capture =
-            captured.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
+            ran.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
         self.crash_at(crash::EXEC_END_AFTER);
 
-        let (stdout, stderr) = split(capture.chunks);
-        Ok(Captured { exec_id, progress: Progress::final_of(&capture.state), stdout, stderr })
+        Ok(captured(exec_id, capture))
     }
 
     fn exec_id(&self, request: &ExecRequest) -> Result<ExecId> {
@@ -71,8 +70,14 @@ impl Engine {
     }
 }
 
+/// Sorts what a command left behind.
+pub(super) fn captured(exec_id: ExecId, capture: Capture) -> Captured {
+    let (stdout, stderr) = split(capture.chunks);
+    Captured { exec_id, progress: Progress::final_of(&capture.state), stdout, stderr }
+}
+
 /// How long standard input may wait for a command to read it: no longer than the command may live.
-fn patience(deadline_ms: Option<u64>, grace_ms: u64) -> Duration {
+pub(super) fn patience(deadline_ms: Option<u64>, grace_ms: u64) -> Duration {
     deadline_ms.map_or(WAIT_SLICE, |deadline| Duration::from_millis(deadline.saturating_add(grace_ms)))
 }
 

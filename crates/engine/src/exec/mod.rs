@@ -4,6 +4,7 @@ mod capture;
 pub(crate) mod image;
 mod program;
 mod request;
+mod warm;
 
 use coracle_core::ExecId;
 pub use coracle_wire::Terminal;

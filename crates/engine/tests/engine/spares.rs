@@ -123,3 +123,23 @@ fn a_sweep_leaves_tended_spares_alone_and_removes_those_of_the_dead() {
 
     assert_eq!(spares(&world).len(), 0);
 }
+
+#[test]
+fn a_sandbox_that_is_opened_has_nothing_running_in_it() {
+    let world = World::new();
+    let stocker = world.engine.stock(1);
+    let input = json!({"storage": "memory", "runtime": "python"});
+    open(&world, input.clone());
+    let [spare] = &await_spares(&world, &stocker, 1)[..] else { panic!("there is one") };
+
+    let taken = open(&world, input);
+
+    assert_eq!(taken, spare.id);
+    let shown = world.ok("run_a", "sandbox_get", json!({"sandbox_id": taken}));
+    assert_eq!(
+        shown["execs"]
+            .as_array()
+            .map_or(0, |execs| execs.iter().filter(|exec| exec["running"] == true).count()),
+        0
+    );
+}

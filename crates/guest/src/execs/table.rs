@@ -54,6 +54,14 @@ pub struct Execs {
     pub(super) setting: Setting,
 }
 
+/// What an exec may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    pub deadline_ms: u64,
+    pub grace_ms: u64,
+    pub output_bytes: u64,
+}
+
 impl Execs {
     pub fn new(forker: Forker, setting: Setting) -> Self {
         Self { table: Mutex::default(), changed: Condvar::new(), forker, setting }
@@ -120,6 +128,19 @@ impl Execs {
             Some(found) => (late || found.is_ended()).then(|| Ok(found.state())),
         });
         state.unwrap_or_else(|| Err(unknown(exec)))
+    }
+
+    /// Makes an exec that was started ahead somebody's: what it may take counts from now.
+    pub fn renew(&self, exec: &str, epoch: u64, bounds: Bounds) -> Result<(), Fault> {
+        let now = Instant::now();
+        let mut table = self.lock();
+        let found = table.execs.get_mut(exec).ok_or_else(|| unknown(exec))?;
+        found.epoch = epoch;
+        found.started = now;
+        found.deadline = now.checked_add(Duration::from_millis(bounds.deadline_ms));
+        found.grace = Duration::from_millis(bounds.grace_ms);
+        found.output_bytes = usize::try_from(bounds.output_bytes).unwrap_or(usize::MAX);
+        Ok(())
     }
 
     /// Ends an exec and returns how it ended.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use coracle_wire::{Body, Fault, Reply, Request, Running, Status};
 
+use crate::execs::Bounds;
 use crate::files::{self, Upload, Walk};
 use crate::reactor::Shared;
 
@@ -49,6 +50,11 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             Ok(Reply::Done {})
         }
         Body::Status {} => Ok(Reply::Status(status(shared))),
+        Body::Renew { exec, deadline_ms, grace_ms, output_bytes } => {
+            execs.renew(&exec, epoch, Bounds { deadline_ms, grace_ms, output_bytes })?;
+            shared.wake();
+            Ok(Reply::Done {})
+        }
         Body::Adopt { env, workdir, ttl_ms } => {
             shared.adopt(&env, workdir, ttl_ms);
             Ok(Reply::Done {})

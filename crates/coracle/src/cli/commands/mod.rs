@@ -67,6 +67,9 @@ verbs! {
     Doctor => doctor,
     /// Remove what dead processes left behind
     Gc => gc,
+    /// Keep sandboxes made ahead for other calls
+    #[command(hide = true)]
+    Stock => stock,
     /// Carry out an operation by its name, with JSON
     Call => call,
     /// Print completions for a shell

@@ -58,7 +58,7 @@ fn answer(guest: &Guest, request: Request, upload: &mut Option<Upload>) -> Answe
         Body::Status {} => Ok(Reply::Status(status(guest))),
         Body::Start { exec, command } => guest.start(exec, command, request.epoch),
         // The fake drops nothing, so attending changes nothing.
-        Body::Attend { .. } | Body::Adopt { .. } => Ok(Reply::Done {}),
+        Body::Attend { .. } | Body::Adopt { .. } | Body::Renew { .. } => Ok(Reply::Done {}),
         Body::Read { exec, since, max_chunks, wait_ms } => {
             guest.read(&exec, since, max_chunks as usize, deadline(wait_ms))
         }

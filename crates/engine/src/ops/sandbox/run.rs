@@ -86,6 +86,8 @@ pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output
     }
     let spec = Spec::resolve(std::mem::take(&mut input.spec).for_one_command(), engine.policy())?;
     let mut plan = plan(engine, &spec, input)?;
+    // Where no program text is run, the language has chosen the image and is of no more use.
+    let spec = Spec { runtime: plan.runtime, ..spec };
 
     let session = engine.open_session(caller, None, &spec)?;
     let id = session.record.id.clone();
@@ -100,7 +102,7 @@ pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output
 }
 
 fn work(engine: &Engine, session: Session, plan: &mut Plan) -> Result<Captured> {
-    let Session { record, guest, .. } = session;
+    let Session { record, guest, warm, .. } = session;
     if plan.request.argv.is_empty() {
         plan.request.argv = image::command(&record)?;
     }
@@ -112,7 +114,8 @@ fn work(engine: &Engine, session: Session, plan: &mut Plan) -> Result<Captured> 
     for (file, contents) in &plan.files {
         files::write(&mut inside, file, &mut contents.as_slice())?;
     }
-    engine.exec_in(&mut inside, &plan.request)
+    let run = warm.map(|exec| engine.exec_warm(&mut inside, exec, &plan.request)).transpose()?.flatten();
+    run.map_or_else(|| engine.exec_in(&mut inside, &plan.request), Ok)
 }
 
 fn plan(engine: &Engine, spec: &Spec, input: Input) -> Result<Plan> {
