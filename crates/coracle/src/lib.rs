@@ -106,6 +106,11 @@ impl Coracle {
         run::call(&self.engine, &self.caller, input)
     }
 
+    /// Returns how many sandboxes made ahead wait to be taken.
+    pub fn spares(&self) -> usize {
+        self.stocker.as_ref().map_or(0, |stocker| stocker.ready())
+    }
+
     /// Lists the sandboxes that have not ended, whoever owns them.
     pub fn list(&self) -> Result<Vec<Summary>> {
         Ok(list::call(&self.engine, &self.caller, list::Input::default())?.sandboxes)
