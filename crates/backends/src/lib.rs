@@ -41,3 +41,9 @@ pub fn all(setting: &Setting) -> Vec<Arc<dyn Backend>> {
 
 /// The moments [`Setting::crash`] is called at.
 pub const CRASH_POINTS: &[&str] = native::CRASH_POINTS;
+
+/// Returns the walls this build leaves out, as bits.
+#[cfg(feature = "weaken")]
+pub fn weakened() -> u64 {
+    native::weakened().unwrap_or(0)
+}

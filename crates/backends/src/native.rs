@@ -19,6 +19,9 @@ mod survey;
 mod volumes;
 mod weak;
 
+#[cfg(feature = "weaken")]
+pub use weak::weakened;
+
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

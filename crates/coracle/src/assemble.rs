@@ -5,7 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use coracle_core::image::{Progress, Silent};
 use coracle_core::{Claim, Clock, Error, Result, Store, Timestamp};
-use coracle_engine::{Caller, CrashPoints, Engine, Parts};
+use coracle_engine::egress::{Start, Threads};
+use coracle_engine::{Caller, CrashPoints, Engine, Keepers, Parts};
 use coracle_stores::sqlite::SqliteStore;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -15,11 +16,17 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Makes the engine of a home, and the home if it is not there. Long work is done in silence.
 pub fn engine(config: &Config) -> Result<Engine> {
-    engine_watched_by(config, Arc::new(Silent))
+    engine_watched_by(config, Arc::new(Silent), Arc::new(Threads))
 }
 
 /// Makes the same engine, with somebody who is told how far long work is.
-pub fn engine_watched_by(config: &Config, progress: Arc<dyn Progress>) -> Result<Engine> {
+pub fn engine_watched_by(
+    config: &Config,
+    progress: Arc<dyn Progress>,
+    keepers: Arc<dyn Start>,
+) -> Result<Engine> {
+    #[cfg(feature = "weaken")]
+    coracle_engine::egress::weak::heed(coracle_backends::weakened());
     let store = Arc::new(SqliteStore::open(&config.home)?);
     let crash = arm(config.crash_at.as_deref());
     let setting = coracle_backends::Setting {
@@ -37,6 +44,7 @@ pub fn engine_watched_by(config: &Config, progress: Arc<dyn Progress>) -> Result
         boot: boot()?,
         crash,
         progress,
+        keepers: Some(Keepers::new(config.home.join("keepers"), keepers)),
     }))
 }
 

@@ -250,6 +250,7 @@ mod tests {
             boot: "boot".to_owned(),
             crash: CrashPoints::default(),
             progress: Arc::new(coracle_core::image::Silent),
+            keepers: None,
         });
         Coracle { engine, caller: Caller { claim: Claim { run: run("run_a"), epoch: None } }, stocker: None }
     }

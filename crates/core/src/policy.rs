@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::image::{Allowed, HOST};
 use crate::limits::Ranges;
 use crate::mount::MountPolicy;
+use crate::network::NetworkPolicy;
 use crate::spec::Runtime;
 
 /// The operator's rules.
@@ -24,6 +25,7 @@ pub struct Policy {
     pub runtimes: BTreeMap<Runtime, String>,
     pub images: Allowed,
     pub mounts: MountPolicy,
+    pub network: NetworkPolicy,
 }
 
 impl Default for Policy {
@@ -37,6 +39,7 @@ impl Default for Policy {
             runtimes: BTreeMap::new(),
             images: Allowed::default(),
             mounts: MountPolicy::default(),
+            network: NetworkPolicy::default(),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::ids::{SandboxId, SessionKey};
 use crate::image;
 use crate::lease::Lease;
 use crate::lifecycle::State;
+use crate::network::Network;
 use crate::spec::Spec;
 
 /// Everything known of a sandbox from outside it.
@@ -26,6 +27,9 @@ pub struct Record {
     /// What the image it was made from says of itself.
     #[serde(default)]
     pub image: Option<image::Config>,
+    /// What is left of the network it was made with, where that was narrowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub narrowed: Option<Network>,
     pub secret: Secret,
     /// The boot of the machine it was made under; processes do not outlive that.
     pub boot: String,
@@ -40,6 +44,11 @@ impl Record {
     pub fn workdir(&self) -> &str {
         let of_image = self.image.as_ref().and_then(|image| image.workdir.as_deref());
         self.spec.workdir(of_image)
+    }
+
+    /// Returns what it may reach now.
+    pub fn network(&self) -> &Network {
+        self.narrowed.as_ref().unwrap_or(&self.spec.network)
     }
 }
 

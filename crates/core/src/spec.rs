@@ -7,10 +7,11 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::image::{self, Reference};
 use crate::limits::{Limit, Limits, LimitsInput};
 use crate::mount::{self, Mount, MountInput};
+use crate::network::Network;
 use crate::policy::Policy;
 
 /// Where the work is, unless the caller says otherwise.
@@ -43,7 +44,7 @@ pub struct SpecInput {
     pub limits: Option<LimitsChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
-    /// `none`, `open` or `allow=HOST,…`.
+    /// `none`, `open` or `allow=HOST[:PORT],*.HOST,…`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -177,6 +178,9 @@ pub struct Spec {
     /// Where files are kept, if the caller said it; else on disk where that can be bounded.
     #[serde(default)]
     pub storage: Option<Storage>,
+    /// What it was made to reach; the record has what is left of that.
+    #[serde(default)]
+    pub network: Network,
     #[serde(default)]
     pub mounts: Vec<Mount>,
     pub privileges: Privileges,
@@ -198,10 +202,10 @@ impl Spec {
     /// Returns what of it a sandbox is built by: two of the same shape differ only in what a guest can be told later.
     ///
     /// Nothing where a sandbox is not made before it is asked for: what it brings in may change, so may what a name of
-    /// an image means, and one that has a disk is worth waiting for.
+    /// an image means, and one that has a disk or a network is worth waiting for.
     pub fn shape(&self) -> Option<Self> {
         let settled = self.image == image::HOST || self.image.contains('@');
-        let light = self.storage == Some(Storage::Memory) && self.mounts.is_empty();
+        let light = self.storage == Some(Storage::Memory) && self.mounts.is_empty() && self.network.is_none();
         (settled && light).then(|| Self {
             env: BTreeMap::new(),
             workdir: None,
@@ -213,18 +217,6 @@ impl Spec {
 
     /// Checks what a caller wrote against the policy and fills in the rest.
     pub fn resolve(input: SpecInput, policy: &Policy) -> Result<Self> {
-        match input.network.as_deref() {
-            None | Some("none") => {}
-            Some(other) if other == "open" || other.starts_with("allow=") => {
-                let message = format!("network `{}` is not supported yet", other.escape_debug());
-                return Err(Error::new(Kind::Unsupported, message));
-            }
-            Some(other) => {
-                let problem =
-                    format!("is `{}` and not `none`, `open` or `allow=HOST,…`", other.escape_debug());
-                return Err(Error::invalid("network", problem));
-            }
-        }
         check_env("env", &input.env)?;
         check_labels(&input.labels)?;
         check_walls(&input.require)?;
@@ -245,6 +237,7 @@ impl Spec {
             workdir: input.workdir,
             limits: fit_storage(limits, storage, files)?,
             storage,
+            network: policy.network.resolve(input.network.as_deref())?,
             mounts: mount::resolve(input.mounts, &policy.mounts)?,
             privileges: input.privileges.unwrap_or_default(),
             backend: input.backend,

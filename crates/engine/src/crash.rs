@@ -12,6 +12,8 @@ pub const CRASH_POINTS: &[&str] = &[
     CREATE_ROW_AFTER,
     CREATE_PREPARE_AFTER,
     CREATE_BACKEND_AFTER,
+    CREATE_PLACEMENT_AFTER,
+    CREATE_KEEPER_AFTER,
     CREATE_READY_AFTER,
     EXEC_ADMIT_AFTER,
     EXEC_START_AFTER,
@@ -25,9 +27,11 @@ pub const CRASH_POINTS: &[&str] = &[
     CLAIM_CHECK_AFTER,
     CLAIM_ROW_AFTER,
     CLAIM_FENCE_AFTER,
+    NETWORK_ROW_AFTER,
     DESTROY_ROW_BEFORE,
     DESTROY_ROW_AFTER,
     DESTROY_BACKEND_AFTER,
+    DESTROY_KEEPER_AFTER,
     DESTROY_END_AFTER,
 ];
 
@@ -35,6 +39,8 @@ pub(crate) const CREATE_ROW_BEFORE: &str = "create.row.before";
 pub(crate) const CREATE_ROW_AFTER: &str = "create.row.after";
 pub(crate) const CREATE_PREPARE_AFTER: &str = "create.prepare.after";
 pub(crate) const CREATE_BACKEND_AFTER: &str = "create.backend.after";
+pub(crate) const CREATE_PLACEMENT_AFTER: &str = "create.placement.after";
+pub(crate) const CREATE_KEEPER_AFTER: &str = "create.keeper.after";
 pub(crate) const CREATE_READY_AFTER: &str = "create.ready.after";
 pub(crate) const EXEC_ADMIT_AFTER: &str = "exec.admit.after";
 pub(crate) const EXEC_START_AFTER: &str = "exec.start.after";
@@ -48,9 +54,11 @@ pub(crate) const RELEASE_FENCE_AFTER: &str = "release.fence.after";
 pub(crate) const CLAIM_CHECK_AFTER: &str = "claim.check.after";
 pub(crate) const CLAIM_ROW_AFTER: &str = "claim.row.after";
 pub(crate) const CLAIM_FENCE_AFTER: &str = "claim.fence.after";
+pub(crate) const NETWORK_ROW_AFTER: &str = "network.row.after";
 pub(crate) const DESTROY_ROW_BEFORE: &str = "destroy.row.before";
 pub(crate) const DESTROY_ROW_AFTER: &str = "destroy.row.after";
 pub(crate) const DESTROY_BACKEND_AFTER: &str = "destroy.backend.after";
+pub(crate) const DESTROY_KEEPER_AFTER: &str = "destroy.keeper.after";
 pub(crate) const DESTROY_END_AFTER: &str = "destroy.end.after";
 
 type Hook = Arc<dyn Fn(&'static str) + Send + Sync>;

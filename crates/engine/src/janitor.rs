@@ -77,6 +77,13 @@ impl Engine {
                 Err(error) => report.trouble.push(format!("{}: {}", backend.name(), error.chain())),
             }
         }
+        for id in self.stray_keepers()? {
+            match self.sweep_keeper(&id) {
+                Ok(true) => report.swept += 1,
+                Ok(false) => {}
+                Err(error) => report.trouble.push(format!("{id}: {}", error.chain())),
+            }
+        }
         report.forgotten = self.store().forget(self.facts(&BTreeSet::new()).forget_before())?;
         Ok(report)
     }
@@ -118,7 +125,34 @@ impl Engine {
                 }
             }
         }
+        for id in self.stray_keepers()? {
+            if !orphans.iter().any(|orphan| orphan.sandbox_id == id)
+                && self.store().try_work_on(&id)?.is_some()
+            {
+                orphans.push(stray(id));
+            }
+        }
         Ok(orphans)
+    }
+
+    /// Lists sandboxes that are over, or that nobody knows, and of whose network something is left.
+    fn stray_keepers(&self) -> Result<Vec<SandboxId>> {
+        let mut stray = Vec::new();
+        for id in self.kept()? {
+            if self.store().find(&id)?.is_none_or(|record| record.state.is_ended()) {
+                stray.push(id);
+            }
+        }
+        Ok(stray)
+    }
+
+    /// Ends a keeper nobody needs; `false` if somebody works on its sandbox.
+    fn sweep_keeper(&self, id: &SandboxId) -> Result<bool> {
+        let Some(_work) = self.store().try_work_on(id)? else { return Ok(false) };
+        match self.store().find(id)?.is_none_or(|record| record.state.is_ended()) {
+            true => self.unkeep(id).map(|()| true),
+            false => Ok(false),
+        }
     }
 
     /// Looks at a backend between two readings of its records: what moved in between is left alone.
@@ -196,7 +230,10 @@ impl Engine {
                 let record = self.entomb(id, &|_| Ok(()))?;
                 self.remove(&record)?;
             }
-            (Action::Sweep { .. }, Some(_)) => survey.backend.destroy(id)?,
+            (Action::Sweep { .. }, Some(_)) => {
+                survey.backend.destroy(id)?;
+                self.unkeep(id)?;
+            }
             (_, _) => return Ok(false),
         }
         Ok(true)
@@ -217,6 +254,7 @@ impl Engine {
             placement: None,
             profile: None,
             image: None,
+            narrowed: None,
             secret: Secret([0; 32]),
             boot: self.parts.boot.clone(),
             created_at: now,
@@ -225,6 +263,11 @@ impl Engine {
         };
         self.store().open(record).map(drop)
     }
+}
+
+/// Describes a keeper without a sandbox.
+fn stray(sandbox_id: SandboxId) -> Orphan {
+    Orphan { sandbox_id, backend: String::new(), action: "sweep", objects: vec!["keeper".to_owned()] }
 }
 
 impl Survey<'_> {

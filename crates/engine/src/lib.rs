@@ -7,9 +7,11 @@ pub mod attach;
 mod backends;
 pub mod control;
 pub mod crash;
+pub mod egress;
 pub mod exec;
 pub mod files;
 pub mod follow;
+mod forward;
 mod gate;
 pub mod guest;
 mod handover;
@@ -33,6 +35,7 @@ use coracle_core::{Backend, Claim, Clock, Error, Kind, Policy, Record, Result, S
 pub use self::attach::Attached;
 pub use self::control::Control;
 pub use self::crash::{CRASH_POINTS, CrashPoints};
+pub use self::egress::Keepers;
 pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin};
 pub use self::files::{Depth, Entries, FileEntry, NewFile};
 pub use self::follow::{Batch, Follow};
@@ -50,6 +53,8 @@ pub struct Parts {
     pub crash: CrashPoints,
     /// Who wants to know how far long work on images is.
     pub progress: Arc<dyn Progress>,
+    /// Who holds the network of sandboxes; without it none has any.
+    pub keepers: Option<Keepers>,
 }
 
 impl fmt::Debug for Parts {

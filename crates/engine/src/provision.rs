@@ -40,7 +40,22 @@ impl Engine {
         };
         let created = backend.create(&order)?;
         self.crash_at(crash::CREATE_BACKEND_AFTER);
+        if !record.spec.network.is_none() {
+            self.give_network(record, &created)?;
+        }
         self.mark_made(record, made, &created)
+    }
+
+    /// Starts a keeper before anybody can use the sandbox. It finds the guest by the record.
+    fn give_network(&self, record: &Record, created: &Created) -> Result<()> {
+        let placed = self.change(&record.id, Durability::Process, &mut |mut row| {
+            row.placement = Some(created.placement.clone());
+            Ok(row)
+        })?;
+        self.crash_at(crash::CREATE_PLACEMENT_AFTER);
+        self.keep(&placed)?;
+        self.crash_at(crash::CREATE_KEEPER_AFTER);
+        Ok(())
     }
 
     fn mark_made(&self, record: &Record, made: lifecycle::Event, created: &Created) -> Result<Record> {
@@ -66,7 +81,8 @@ impl Engine {
     ///
     /// In this order: a row that says `failed` promises that nothing is left.
     pub(crate) fn fail(&self, record: &Record, reason: &str) -> Result<()> {
-        match self.backend_of(record).and_then(|backend| backend.destroy(&record.id)) {
+        let removed = self.backend_of(record).and_then(|backend| backend.destroy(&record.id));
+        match removed.and_then(|()| self.unkeep(&record.id)) {
             Ok(()) => self.note(&record.id, lifecycle::Event::NotStarted, reason),
             Err(error) => {
                 self.note(&record.id, lifecycle::Event::Destroy, reason)?;

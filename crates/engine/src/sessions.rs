@@ -106,6 +106,7 @@ impl Engine {
             placement: None,
             profile: None,
             image: None,
+            narrowed: None,
             secret: Secret(random()?),
             boot: self.parts.boot.clone(),
             created_at: now,

@@ -32,6 +32,8 @@ impl Engine {
     pub(crate) fn remove(&self, record: &Record) -> Result<()> {
         let removed = self.backend_of(record).and_then(|backend| backend.destroy(&record.id));
         self.crash_at(crash::DESTROY_BACKEND_AFTER);
+        let removed = removed.and_then(|()| self.unkeep(&record.id));
+        self.crash_at(crash::DESTROY_KEEPER_AFTER);
         match &removed {
             Ok(()) => self.note_removed(record)?,
             Err(error) => self.note(&record.id, lifecycle::Event::NotRemoved, &error.chain())?,

@@ -5,11 +5,13 @@
 //! than a command has.
 
 mod boot;
+mod egress;
 mod execs;
 mod files;
 mod forker;
 mod reactor;
 mod serve;
+mod tunnels;
 mod users;
 mod weak;
 
@@ -32,10 +34,12 @@ fn main() {
 fn start(socket: &std::os::unix::net::UnixStream) -> Result<reactor::Reactor, boot::Failure> {
     let plan = boot::receive(socket)?;
     let devpts: OwnedFd = boot::build(&plan)?;
+    let listeners = egress::bind(&plan)?;
     let forker = boot::start_forker(&plan)?;
     boot::drop_privileges(&plan)?;
     let fenced = forker.fenced;
-    let reactor = reactor::Reactor::new(plan, devpts, forker).map_err(boot::Failure::at("start serving"))?;
+    let reactor =
+        reactor::Reactor::new(plan, devpts, forker, listeners).map_err(boot::Failure::at("start serving"))?;
     boot::report_ready(socket, fenced)?;
     Ok(reactor)
 }

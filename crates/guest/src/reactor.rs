@@ -1,5 +1,6 @@
 //! The guest's main thread: output, ended processes, deadlines, new connections, and the end of it all.
 
+use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
@@ -13,6 +14,7 @@ use crate::boot::Plan;
 use crate::execs::{Execs, Setting, Surroundings};
 use crate::forker::Forker;
 use crate::serve::{self, Fence};
+use crate::tunnels::Tunnels;
 
 const LISTENER: u64 = 0;
 const CHILDREN: u64 = 1;
@@ -25,6 +27,7 @@ const FIRST_PIPE: u64 = 16;
 pub struct Shared {
     pub execs: Execs,
     pub fence: Fence,
+    pub tunnels: Arc<Tunnels>,
     pub secret: Vec<u8>,
     /// Drawn at boot, to tell one guest from another.
     pub boot: u64,
@@ -90,7 +93,12 @@ pub struct Reactor {
 }
 
 impl Reactor {
-    pub fn new(plan: Plan, devpts: OwnedFd, forker: Forker) -> std::io::Result<Self> {
+    pub fn new(
+        plan: Plan,
+        devpts: OwnedFd,
+        forker: Forker,
+        listeners: Vec<TcpListener>,
+    ) -> std::io::Result<Self> {
         crate::files::open_roots()?;
         crate::files::make_directory(&plan.boot.workdir);
         give_workspace(&plan);
@@ -119,6 +127,7 @@ impl Reactor {
         let shared = Shared {
             execs: Execs::new(forker, setting),
             fence: Fence::new(plan.boot.epoch),
+            tunnels: Tunnels::new(listeners)?,
             secret: plan.boot.secret,
             boot,
             started: Instant::now(),

@@ -4,13 +4,15 @@ mod fence;
 mod request;
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use coracle_wire::{
-    Answer, Decoder, Fault, FaultCode, Hello, Refusal, Reply, Request, VERSION_MAX, VERSION_MIN, Welcome,
+    Answer, Body, Decoder, Fault, FaultCode, Hello, Refusal, Reply, Request, VERSION_MAX, VERSION_MIN,
+    Welcome,
 };
 
 use crate::reactor::Shared;
@@ -52,17 +54,51 @@ fn serve(stream: &UnixStream, shared: &Shared, crowded: bool) -> Option<()> {
 
     let connection_id = SERIAL.fetch_add(1, Ordering::Relaxed);
     let mut begun = request::Begun::on(connection_id);
-    let ended = converse(&mut connection, shared, &mut begun);
+    let handed_over = converse(&mut connection, shared, &mut begun);
     begun.end(shared);
-    ended
+    let rest = std::mem::take(&mut connection.decoder).into_rest();
+    match handed_over? {
+        Handover::Park => shared.tunnels.park(stream.try_clone().ok()?),
+        Handover::Join { port, epoch } => shared.tunnels.join(stream.try_clone().ok()?, port, epoch, rest),
+    }
+    // Raised in between, the fence has not found it there yet.
+    shared.tunnels.cut_before(shared.fence.epoch());
+    Some(())
 }
 
-/// Answers requests until the caller has gone.
-fn converse(connection: &mut Connection<'_>, shared: &Shared, begun: &mut request::Begun) -> Option<()> {
+/// A connection that carries something else than requests from now on.
+enum Handover {
+    /// It waits for a command that connects to a listener.
+    Park,
+    /// It is joined to a connection to a port of the sandbox.
+    Join { port: TcpStream, epoch: u64 },
+}
+
+/// Answers requests until the caller has gone or wants the connection for something else.
+fn converse(
+    connection: &mut Connection<'_>,
+    shared: &Shared,
+    begun: &mut request::Begun,
+) -> Option<Handover> {
     loop {
         let payload = connection.receive()?;
+        let request = coracle_wire::decode::<Request>(&payload);
+        // Whoever holds the network does not use the sandbox by that.
+        if let Ok(Request { body: Body::Accept {}, .. }) = request {
+            return Some(Handover::Park);
+        }
         shared.touch();
-        let reply = match coracle_wire::decode::<Request>(&payload) {
+        if let Ok(Request { body: Body::Connect { port }, epoch }) = request {
+            match request::connect(shared, epoch, port) {
+                Ok(port) => {
+                    connection.send(&Reply::Done {})?;
+                    return Some(Handover::Join { port, epoch });
+                }
+                Err(fault) => connection.send(&Reply::Fault(fault))?,
+            }
+            continue;
+        }
+        let reply = match request {
             Ok(request) => request::handle(shared, begun, request).unwrap_or_else(Reply::Fault),
             Err(error) => {
                 Reply::Fault(Fault { code: FaultCode::Unknown, message: error.to_string(), errno: None })

@@ -67,6 +67,31 @@ pub struct Boot {
     /// Walls a test build leaves out, as bits of [`Wall`](crate::Wall). Other builds of the guest ignore it.
     #[n(20)]
     pub weakened: Option<u64>,
+    /// Where commands find the network; absent where there is none.
+    #[n(30)]
+    pub egress: Option<Egress>,
+}
+
+/// The places on the loopback interface that lead outside.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Egress {
+    /// Each is known by its place in the list from then on.
+    #[n(0)]
+    pub listeners: Vec<Place>,
+    /// Lines for `/etc/hosts`.
+    #[n(1)]
+    pub hosts: String,
+}
+
+/// An address of the old kind, as a number, and a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Place {
+    #[n(0)]
+    pub address: u32,
+    #[n(1)]
+    pub port: u16,
 }
 
 /// Files kept in memory, and how many of what size.

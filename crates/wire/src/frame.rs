@@ -73,6 +73,11 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
+    /// Returns what has arrived behind the last payload, for whoever reads on without frames.
+    pub fn into_rest(mut self) -> Vec<u8> {
+        self.buffer.split_off(self.taken)
+    }
+
     /// Returns the next whole payload, or `None` until more bytes arrive.
     ///
     /// After an error the stream has lost its place; the connection has to be closed.

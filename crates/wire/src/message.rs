@@ -190,6 +190,17 @@ pub enum Body {
         #[n(1)]
         recursive: bool,
     },
+    /// Waits for a command to connect to one of the listeners. Answered by [`Reply::Accepted`]; from then on the
+    /// connection is that command's, byte by byte. Whatever the epoch: the network is the sandbox's, not its owner's.
+    #[n(40)]
+    Accept {},
+    /// Connects to a port of the sandbox. Answered by [`Reply::Done`]; from then on the connection is the one to that
+    /// port, byte by byte, until a newer epoch is seen.
+    #[n(41)]
+    Connect {
+        #[n(0)]
+        port: u16,
+    },
 }
 
 /// What the guest answers.
@@ -237,6 +248,12 @@ pub enum Reply {
         entries: Vec<Entry>,
         #[n(1)]
         more: bool,
+    },
+    /// A command has connected to the listener of this number.
+    #[n(40)]
+    Accepted {
+        #[n(0)]
+        listener: u32,
     },
 }
 

@@ -136,6 +136,9 @@ pub struct ExecState {
     /// The number of the newest chunk, 0 before the first.
     #[n(6)]
     pub last_seq: u64,
+    /// How long ago it was started; older guests do not say it.
+    #[n(7)]
+    pub age_ms: Option<u64>,
 }
 
 /// One line of the list of execs.

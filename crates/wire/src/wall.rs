@@ -60,10 +60,26 @@ pub enum Wall {
     Removal,
     /// A sandbox without one of its walls is refused.
     Observation,
+    /// The sandbox has a network of its own, with nothing in it but the loopback interface.
+    NetworkNamespace,
+    /// Only hosts a rule admits are reached.
+    EgressRules,
+    /// Only public addresses are, and those a rule lists.
+    EgressAddress,
+    /// The name on a connection is that of the host it was made to.
+    EgressName,
+    /// Hosts are read in one way, and what is ambiguous is refused.
+    EgressSpelling,
+    /// One request on a connection is judged and one is passed on.
+    EgressRequests,
+    /// Connections end when the network they were made under does.
+    EgressNarrowing,
+    /// Connections and names are counted.
+    EgressCaps,
 }
 
 impl Wall {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 37] = [
         Self::Seccomp,
         Self::NoNewPrivileges,
         Self::Landlock,
@@ -93,6 +109,14 @@ impl Wall {
         Self::Confinement,
         Self::Removal,
         Self::Observation,
+        Self::NetworkNamespace,
+        Self::EgressRules,
+        Self::EgressAddress,
+        Self::EgressName,
+        Self::EgressSpelling,
+        Self::EgressRequests,
+        Self::EgressNarrowing,
+        Self::EgressCaps,
     ];
 
     /// Returns its bit in a set of walls.

@@ -44,6 +44,7 @@ fn output() -> Reply {
         truncation: None,
         duration_ms: 5,
         last_seq: 1,
+        age_ms: None,
     };
     Reply::Output { chunks: vec![Chunk { seq: 1, stream: Stream::Stdout, data: b"hi\n".to_vec() }], state }
 }

@@ -83,7 +83,7 @@ fn what_is_not_there_yet_is_said_to_be_so() {
     let kinds = ["unsupported", "not_available", "not_found", "image_not_found", "invalid"];
 
     for input in [
-        json!({"network": "open"}),
+        json!({"network": "host"}),
         json!({"backend": "docker"}),
         json!({"backend": "no such"}),
         json!({"image": "no/such:image"}),

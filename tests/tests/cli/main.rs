@@ -8,6 +8,7 @@ mod follow;
 mod images;
 mod input;
 mod mounts;
+mod network;
 mod open;
 mod ordinary;
 mod ownership;

@@ -12,14 +12,15 @@ struct Step {
     rest: &'static [&'static str],
 }
 
-/// Opened by A, used, lent to B, given back, let go, taken by C, closed. `SBX` stands for the sandbox.
+/// Opened by A with a network, used, narrowed, lent to B, given back, let go, taken by C, closed. `SBX` stands for the sandbox.
 const STORY: &[Step] = &[
-    Step { run: "run_a", verb: "open", rest: &["--key", "story"] },
+    Step { run: "run_a", verb: "open", rest: &["--key", "story", "--network", "allow=ok.test,b.test"] },
     Step {
         run: "run_a",
         verb: "exec",
         rest: &["SBX", "--id", "once", "--", "sh", "-c", "echo line >> note"],
     },
+    Step { run: "run_a", verb: "network", rest: &["SBX", "allow=ok.test"] },
     Step { run: "run_a", verb: "transfer", rest: &["SBX", "--to", "run_b"] },
     Step { run: "run_b", verb: "release", rest: &["SBX"] },
     Step { run: "run_a", verb: "release", rest: &["SBX"] },

@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("coracle-stores", &["coracle-core"]),
     ("coracle-engine", &["coracle-core", "coracle-wire", "coracle-workflow"]),
     ("coracle-backends", &["coracle-core", "coracle-images", "coracle-sys", "coracle-wire"]),
-    ("coracle", &["coracle-backends", "coracle-core", "coracle-engine", "coracle-stores"]),
+    ("coracle", &["coracle-backends", "coracle-core", "coracle-engine", "coracle-stores", "coracle-sys"]),
     ("coracle-bench", &["coracle"]),
     ("coracle-tests", &[]),
     ("xtask", &[]),

@@ -40,7 +40,8 @@ fn bit(name: &str) -> u64 {
 
 /// Returns the namespaces a guest shares with the machine, as flags of `clone`: none, where all walls stand.
 pub fn shared_namespaces() -> i32 {
-    const NAMESPACES: [(Wall, i32); 4] = [
+    const NAMESPACES: [(Wall, i32); 5] = [
+        (Wall::NetworkNamespace, 0x4000_0000),
         (Wall::UserNamespace, 0x1000_0000),
         (Wall::PidNamespace, 0x2000_0000),
         (Wall::IpcNamespace, 0x0800_0000),

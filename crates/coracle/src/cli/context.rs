@@ -9,7 +9,7 @@ use coracle_core::{Clock, ExecId, Spec, Timestamp, image};
 use coracle_engine::{Caller, Engine};
 
 use super::bars::Bars;
-use super::sweep;
+use super::{keepers, sweep};
 
 /// One call of the binary.
 #[derive(Debug)]
@@ -48,7 +48,9 @@ impl Context {
 
     /// Returns the engine of a home in which nothing has been tidied.
     pub fn untouched_engine(&self) -> Result<Engine> {
-        assemble::engine_watched_by(self.config()?, self.bars.clone())
+        let config = self.config()?;
+        let keepers = Arc::new(keepers::Processes { home: config.home.clone() });
+        assemble::engine_watched_by(config, self.bars.clone(), keepers)
     }
 
     /// Brings the image of a sandbox before there is one: until here the person can give up without leaving anything.

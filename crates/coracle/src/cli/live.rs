@@ -39,7 +39,8 @@ pub fn collect(target: &Target) -> Result<Captured, Stop> {
         }
         Ok(())
     })?;
-    Ok(Captured { exec_id: target.exec.clone(), progress, stdout, stderr })
+    let egress_denied = Vec::new();
+    Ok(Captured { exec_id: target.exec.clone(), progress, stdout, stderr, egress_denied })
 }
 
 /// Hands out chunks as they come and returns how the command ended.

@@ -11,6 +11,7 @@ mod context;
 mod digest;
 mod exit;
 mod input;
+mod keepers;
 mod live;
 mod missing;
 mod printable;

@@ -97,17 +97,24 @@ impl<'a> Session<'a> {
             return Ok(Ran::Captured(target.engine.exec(&target.caller, sandbox, &request)?));
         }
         request.attended = !json;
+        let denied = target.engine.denied_so_far(sandbox)?;
         let started = target.engine.exec_start(&target.caller, sandbox, &request)?;
         self.caught.pass_on(target.clone());
         let raw = attend(&target, &request, started.existing)?;
         let ran = match json {
-            true => live::collect(&target).map(Ran::Captured),
+            true => live::collect(&target).map(|mut captured| {
+                captured.egress_denied = target.engine.denied_after(sandbox, denied);
+                Ran::Captured(captured)
+            }),
             false => live::attend(&target).map(Ran::Shown),
         };
         // In raw mode the lines of a note would run down the screen like stairs.
         drop(raw);
         if let Ok(Ran::Shown(progress)) = &ran {
             explain(progress);
+            for denial in target.engine.denied_after(sandbox, denied) {
+                stderr::note(&format!("the network was denied to {denial}"));
+            }
         }
         ran
     }

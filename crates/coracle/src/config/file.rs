@@ -28,6 +28,7 @@ pub struct File {
     pub images: AllowList,
     pub mounts: AllowList,
     pub registries: Registries,
+    pub network: Network,
 }
 
 /// The tables `[images]` and `[mounts]`.
@@ -45,6 +46,17 @@ pub struct Registries {
     pub private: Option<Vec<String>>,
     pub docker_config: Option<PathBuf>,
     pub extra_roots: Option<PathBuf>,
+}
+
+/// The table `[network]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Network {
+    pub max: Option<String>,
+    pub private: Option<Vec<String>>,
+    pub connections: Option<u32>,
+    pub names_per_second: Option<u32>,
+    pub bandwidth_mbit: Option<u32>,
 }
 
 /// The table `[limits]`.

@@ -6,6 +6,7 @@ mod file;
 mod home;
 mod images;
 mod layers;
+mod network;
 mod resolve;
 
 use std::ffi::OsString;

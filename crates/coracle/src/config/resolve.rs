@@ -9,6 +9,7 @@ use coracle_core::{Epoch, Error, Policy, Result, RunId, duration};
 use super::file::{self, PartialRange};
 use super::images::{ImageSettings, check_image};
 use super::layers::{Environment, Found, Layers};
+use super::network::NetworkSettings;
 use super::{Flags, Setting, Source, home, setting};
 
 /// Every setting, decided.
@@ -24,6 +25,7 @@ pub struct Resolved {
     pub spares: Found<Option<usize>>,
     pub limits: [(&'static str, Found<Range>); 7],
     pub images: ImageSettings,
+    pub network: NetworkSettings,
     pub crash_at: Option<String>,
 }
 
@@ -64,6 +66,7 @@ impl Resolved {
                 .checked(|spares| check_spares(*spares))?,
             limits: layers.limits(&policy.limits),
             images: ImageSettings::from(&layers)?,
+            network: NetworkSettings::from(&layers)?,
             crash_at: environment("CORACLE_CRASH_AT").and_then(|name| name.into_string().ok()),
         };
         resolved.check()?;
@@ -91,6 +94,7 @@ impl Resolved {
             ..Policy::default()
         };
         self.images.apply(&mut policy);
+        policy.network = self.network.policy();
         policy
     }
 
@@ -122,6 +126,7 @@ impl Resolved {
             setting(name, format!("{default} (at most {max})"), &found.source)
         }));
         all.extend(self.images.settings());
+        all.extend(self.network.settings());
         all
     }
 

@@ -146,6 +146,15 @@ impl FakeBackend {
         command.unwrap_or_else(|| panic!("exec `{exec}` was not started in `{sandbox}`"))
     }
 
+    /// Connects to one of the places in a sandbox that lead outside, as a command would.
+    ///
+    /// # Panics
+    /// If there is no such sandbox.
+    pub fn reach_out(&self, sandbox: &SandboxId, listener: u32) -> UnixStream {
+        let guest = lock(&self.machine.sandboxes).get(sandbox).and_then(|resident| resident.guest.clone());
+        guest.expect("a sandbox with a guest").reach_out(listener)
+    }
+
     /// Returns how many sandboxes were ever made on the machine.
     pub fn creates(&self) -> u64 {
         self.machine.creates.load(Ordering::SeqCst)

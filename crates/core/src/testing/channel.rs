@@ -22,6 +22,11 @@ impl Channel {
         self.stream.write_all(&frame.map_err(garbled)?)
     }
 
+    /// Returns the stream itself, for whoever goes on without frames.
+    pub fn into_stream(self) -> UnixStream {
+        self.stream
+    }
+
     /// Returns the payload of the next frame, or `None` if the other end has closed.
     pub fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut buffer = [0; 16 << 10];

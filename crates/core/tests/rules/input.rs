@@ -230,10 +230,3 @@ fn a_time_to_live_is_bounded_and_written_once() {
     let twice = json!({"ttl": "1h", "limits": {"timeout_seconds": 60}});
     assert_invalid(resolve(serde_json::from_value(twice).expect("well formed")));
 }
-
-#[test]
-fn what_is_not_built_yet_is_unsupported() {
-    let network = SpecInput { network: Some("open".to_owned()), ..SpecInput::default() };
-
-    assert_eq!(resolve(network).expect_err("it is refused").kind, Kind::Unsupported);
-}

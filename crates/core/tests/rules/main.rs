@@ -5,6 +5,7 @@ mod input;
 mod lease;
 mod lifecycle;
 mod mounts;
+mod network;
 mod reconcile;
 
 use proptest::test_runner::Config;

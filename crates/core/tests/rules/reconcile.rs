@@ -64,6 +64,7 @@ fn record(id: SandboxId, state: State) -> Record {
         placement: None,
         profile: None,
         image: None,
+        narrowed: None,
         secret: Secret([0; 32]),
         boot: BOOT.to_owned(),
         created_at: NOW,

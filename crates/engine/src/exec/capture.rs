@@ -26,6 +26,7 @@ impl Engine {
     pub(crate) fn start_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Started> {
         let command = request.checked(&inside.record, self.policy())?;
         let exec_id = self.exec_id(request)?;
+        self.keep(&inside.record)?;
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let patience = patience(command.deadline_ms, command.grace_ms);
         let started = inside.guest.start(exec_id.as_str(), command);
@@ -43,6 +44,8 @@ impl Engine {
     pub(crate) fn exec_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Captured> {
         let command = request.checked(&inside.record, self.policy())?;
         let exec_id = self.exec_id(request)?;
+        self.keep(&inside.record)?;
+        let denied = self.last_denial(&inside.record);
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let launch = Launch {
             exec: exec_id.as_str(),
@@ -59,7 +62,8 @@ impl Engine {
             ran.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
         self.crash_at(crash::EXEC_END_AFTER);
 
-        Ok(captured(exec_id, capture))
+        let egress_denied = self.denied_since(&inside.record, denied);
+        Ok(Captured { egress_denied, ..captured(exec_id, capture) })
     }
 
     fn exec_id(&self, request: &ExecRequest) -> Result<ExecId> {
@@ -73,7 +77,8 @@ impl Engine {
 /// Sorts what a command left behind.
 pub(super) fn captured(exec_id: ExecId, capture: Capture) -> Captured {
     let (stdout, stderr) = split(capture.chunks);
-    Captured { exec_id, progress: Progress::final_of(&capture.state), stdout, stderr }
+    let progress = Progress::final_of(&capture.state);
+    Captured { exec_id, progress, stdout, stderr, egress_denied: Vec::new() }
 }
 
 /// How long standard input may wait for a command to read it: no longer than the command may live.

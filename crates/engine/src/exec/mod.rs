@@ -7,6 +7,7 @@ mod request;
 mod warm;
 
 use coracle_core::ExecId;
+use coracle_core::network::Denial;
 pub use coracle_wire::Terminal;
 
 pub(crate) use self::request::check_argv;
@@ -28,4 +29,6 @@ pub struct Captured {
     pub progress: Progress,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
+    /// What of the network the sandbox was refused while it ran.
+    pub egress_denied: Vec<Denial>,
 }

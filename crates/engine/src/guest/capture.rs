@@ -52,6 +52,7 @@ impl Default for Capture {
             truncation: None,
             duration_ms: 0,
             last_seq: 0,
+            age_ms: None,
         };
         Self { chunks: Vec::new(), state, bytes: 0 }
     }

@@ -74,6 +74,15 @@ impl Link {
         }
     }
 
+    /// Returns the stream itself, and what has arrived behind the last message.
+    pub(super) fn into_stream(self) -> Result<(UnixStream, Vec<u8>), Failure> {
+        self.stream
+            .set_read_timeout(None)
+            .and_then(|()| self.stream.set_write_timeout(None))
+            .map_err(Failure::Stream)?;
+        Ok((self.stream, self.inbox.into_rest()))
+    }
+
     /// Tells whether every message was answered. If not, the next answer would belong to another question.
     pub(super) fn is_settled(&self) -> bool {
         self.owed == 0

@@ -9,6 +9,7 @@ mod execs;
 mod failure;
 mod files;
 mod link;
+mod tunnel;
 
 use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
@@ -26,6 +27,7 @@ pub use self::failure::Failure;
 pub use self::files::{Listing, Piece, Writing};
 use self::link::Link;
 pub use self::link::PATIENCE;
+pub use self::tunnel::Accepted;
 
 /// An open connection to a guest.
 #[derive(Debug)]

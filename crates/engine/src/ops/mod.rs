@@ -80,6 +80,7 @@ operations! {
     "sandbox_claim" => sandbox::claim, "Takes a sandbox that is nobody's";
     "sandbox_transfer" => sandbox::transfer, "Lends a sandbox to another run";
     "sandbox_release" => sandbox::release, "Gives a sandbox back to the run it came from";
+    "sandbox_network" => sandbox::network, "Narrows what a sandbox may reach";
     "image_pull" => image::pull, "Brings an image from its registry";
     "image_load" => image::load, "Brings the images in an archive on the machine";
     "image_list" => image::list, "Lists the images that are here";

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use coracle_core::testing::backend::{Crash, crashes};
-use coracle_core::{Backend, State};
+use coracle_core::{Backend, SandboxId, State};
 use coracle_engine::{CRASH_POINTS, CrashPoints};
 use serde_json::json;
 
@@ -12,9 +12,13 @@ use crate::world::World;
 
 /// Everything a sandbox can go through, as one story.
 fn live(world: &World) {
-    let id = world.open_key("run_a", Some("k"));
+    let input = json!({"session_key": "k", "network": "allow=ok.test,other.test"});
+    let id: SandboxId =
+        serde_json::from_value(world.ok("run_a", "sandbox_open", input)["sandbox_id"].clone())
+            .expect("an id of ours is valid");
     world.exec("run_a", &id, &["echo", "hi"]);
     world.ok("run_a", "sandbox_exec", json!({"sandbox_id": id, "cmd": ["true"], "stream": true}));
+    world.ok("run_a", "sandbox_network", json!({"sandbox_id": id, "network": "allow=ok.test"}));
     world.ok("run_a", "sandbox_transfer", json!({"sandbox_id": id, "to": "run_b", "running": "kill"}));
     world.ok("run_b", "sandbox_release", json!({"sandbox_id": id}));
     world.ok("run_a", "sandbox_release", json!({"sandbox_id": id}));
@@ -70,4 +74,6 @@ fn settled(world: &World, fatal: &str) {
         world.ok(owner, "sandbox_close", json!({"sandbox_id": id}));
     }
     assert!(world.backend.survey().expect("a survey").is_empty(), "{fatal}");
+    let kept = std::fs::read_dir(world.keepers.path()).expect("it is there").count();
+    assert_eq!(kept, 0, "{fatal}: a keeper is left");
 }

@@ -128,6 +128,7 @@ fn ended(last_seq: u64) -> ExecState {
         truncation: None,
         duration_ms: 1,
         last_seq,
+        age_ms: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod attach;
 mod crash;
+mod egress;
 mod exec;
 mod files;
 mod follow;

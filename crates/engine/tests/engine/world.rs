@@ -5,14 +5,18 @@ use std::sync::Arc;
 use coracle_core::store::Store;
 use coracle_core::testing::{FakeBackend, FakeStore, ManualClock, sample};
 use coracle_core::{Claim, Epoch, Error, ExecId, InstanceId, Policy, Record, SandboxId};
-use coracle_engine::{Caller, CrashPoints, Engine, ExecRequest, Parts};
+use coracle_engine::egress::Threads;
+use coracle_engine::{Caller, CrashPoints, Engine, ExecRequest, Keepers, Parts};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 pub struct World {
     pub store: FakeStore,
     pub backend: FakeBackend,
     pub clock: ManualClock,
     pub engine: Engine,
+    /// Where keepers are.
+    pub keepers: Arc<TempDir>,
 }
 
 impl World {
@@ -38,14 +42,15 @@ impl World {
         let store = FakeStore::new();
         let backend = backend(store.instance().expect("a store has an instance"));
         let clock = ManualClock::default();
-        let engine = Engine::new(Parts { crash, policy, ..parts(&store, &backend, &clock) });
-        Self { store, backend, clock, engine }
+        let keepers = Arc::new(tempfile::tempdir().expect("a directory can be made"));
+        let engine = Engine::new(Parts { crash, policy, ..parts(&store, &backend, &clock, &keepers) });
+        Self { store, backend, clock, engine, keepers }
     }
 
     /// Returns another process on the same home, after the machine was restarted.
     pub fn after_reboot(&self) -> Engine {
         self.backend.reboot();
-        let parts = parts(&self.store, &self.backend, &self.clock);
+        let parts = parts(&self.store, &self.backend, &self.clock, &self.keepers);
         Engine::new(Parts { boot: "another-boot".to_owned(), ..parts })
     }
 
@@ -70,6 +75,12 @@ impl World {
 
     pub fn open_key(&self, run: &str, key: Option<&str>) -> SandboxId {
         let reply = self.ok(run, "sandbox_open", json!({ "session_key": key }));
+        reply["sandbox_id"].as_str().expect("an id is text").parse().expect("an id of ours is valid")
+    }
+
+    /// Opens a sandbox with a network.
+    pub fn open_with_network(&self, run: &str, network: &str) -> SandboxId {
+        let reply = self.ok(run, "sandbox_open", json!({ "network": network }));
         reply["sandbox_id"].as_str().expect("an id is text").parse().expect("an id of ours is valid")
     }
 
@@ -101,7 +112,7 @@ pub fn argv(words: &[&str]) -> Vec<Vec<u8>> {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-fn parts(store: &FakeStore, backend: &FakeBackend, clock: &ManualClock) -> Parts {
+fn parts(store: &FakeStore, backend: &FakeBackend, clock: &ManualClock, keepers: &TempDir) -> Parts {
     Parts {
         store: Arc::new(store.clone()),
         backends: vec![Arc::new(backend.clone())],
@@ -110,5 +121,6 @@ fn parts(store: &FakeStore, backend: &FakeBackend, clock: &ManualClock) -> Parts
         boot: sample::BOOT.to_owned(),
         crash: CrashPoints::default(),
         progress: Arc::new(coracle_core::image::Silent),
+        keepers: Some(Keepers::new(keepers.path().to_owned(), Arc::new(Threads))),
     }
 }

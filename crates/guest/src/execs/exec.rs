@@ -155,6 +155,7 @@ impl Exec {
             truncation: self.spool.truncation(),
             duration_ms: duration.as_millis() as u64,
             last_seq: self.spool.last_seq(),
+            age_ms: Some(self.started.elapsed().as_millis() as u64),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What each request does.
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use coracle_wire::{Body, Fault, Reply, Request, Running, Status};
+use coracle_wire::{Body, Fault, FaultCode, Reply, Request, Running, Status};
 
 use crate::execs::Bounds;
 use crate::files::{self, Upload, Walk};
@@ -41,7 +42,10 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
     let Request { epoch, body } = request;
     let execs = &shared.execs;
     let admitted = shared.fence.admit(epoch)?;
+    shared.tunnels.cut_before(epoch);
     match body {
+        // Taken care of by whoever owns the connection.
+        Body::Accept {} | Body::Connect { .. } => Err(files::out_of_turn("the connection is for requests")),
         Body::Fence { running } => {
             drop(admitted);
             if running == Running::Kill {
@@ -121,6 +125,19 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             files::delete(&path, recursive, || shared.fence.admit(epoch))
         }
     }
+}
+
+/// Connects to a port of the sandbox, for a caller the fence admits.
+pub fn connect(shared: &Shared, epoch: u64, port: u16) -> Result<TcpStream, Fault> {
+    let _admitted = shared.fence.admit(epoch)?;
+    shared.tunnels.cut_before(epoch);
+    let places =
+        [SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))];
+    TcpStream::connect(&places[..]).map_err(|error| Fault {
+        code: FaultCode::NotFound,
+        message: format!("nothing listens on port {port} of the sandbox"),
+        errno: error.raw_os_error(),
+    })
 }
 
 fn status(shared: &Shared) -> Status {

@@ -2,8 +2,9 @@
 
 use coracle_core::backend::Order;
 use coracle_core::mount::{Access, Mount, Source};
+use coracle_core::network::{listener, proxy};
 use coracle_core::spec::{Privileges, Spec};
-use coracle_wire::{Boot, MemoryStorage, MountPoint, ProcessLimit};
+use coracle_wire::{Boot, Egress, MemoryStorage, MountPoint, Place, ProcessLimit};
 
 use crate::native::filter;
 use crate::native::image::Root;
@@ -54,14 +55,31 @@ pub fn plan(order: &Order<'_>, root: &Root, storage: Storage, privilege: Privile
         user: root.config.user.as_deref().map(bytes),
         without_cgroups: (!privilege.is_root()).then_some(ProcessLimit { pids: spec.limits.pids }),
         weakened: weak::weakened(),
+        egress: egress(spec),
     }
 }
 
 /// The image's variables, then the caller's: a later one replaces an earlier.
 fn environment(spec: &Spec, root: &Root) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let of_image = root.env.iter().filter(|(name, _)| !spec.env.contains_key(name));
+    let proxy = proxy::variables(spec);
+    let ours = |name: &str| proxy.iter().any(|(own, _)| own == name);
+    let of_image = root.env.iter().filter(|(name, _)| !spec.env.contains_key(name) && !ours(name));
+    let of_image = of_image.map(|(name, value)| (bytes(name), bytes(value)));
+    let of_network = proxy.iter().map(|(name, value)| (bytes(name), bytes(value)));
     let of_caller = spec.env.iter().map(|(name, value)| (bytes(name), bytes(value)));
-    of_image.map(|(name, value)| (bytes(name), bytes(value))).chain(of_caller).collect()
+    of_image.chain(of_network).chain(of_caller).collect()
+}
+
+/// Returns where commands find the network they were given.
+fn egress(spec: &Spec) -> Option<Egress> {
+    let listeners = listener::listeners(&spec.network);
+    (!listeners.is_empty()).then(|| Egress {
+        hosts: listener::hosts_lines(&listeners),
+        listeners: listeners
+            .iter()
+            .map(|listener| Place { address: listener.address.to_bits(), port: listener.port })
+            .collect(),
+    })
 }
 
 /// Package managers, who make set-user-id files by right, need `install`: who asks for that with a directory of theirs

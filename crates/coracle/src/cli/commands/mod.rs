@@ -57,6 +57,10 @@ verbs! {
     Transfer => transfer,
     /// Give a sandbox back and print the new epoch
     Release => release,
+    /// Narrow what a sandbox may reach
+    Network => network,
+    /// Reach a port of a sandbox from here, until interrupted
+    Forward => forward,
     /// Open a shell in a sandbox
     Shell => shell,
     /// Bring, list and remove images
@@ -78,4 +82,7 @@ verbs! {
     Config => config,
     /// List what can make sandboxes
     Backends => backends,
+    /// Hold the network of a sandbox; started by coracle itself
+    #[command(hide = true)]
+    Keeper => keeper,
 }

@@ -41,6 +41,16 @@ fn print(context: &Context, shown: &get::Output) -> Result<(), Stop> {
         stdout::line("")?;
         walls.print()?;
     }
+    if let Some(egress) = shown.egress.as_ref().filter(|egress| egress.denied > 0) {
+        let mut denials = Columns::new(["DENIED", "REASON", "AGO"]);
+        for entry in &egress.last {
+            let place = format!("{}:{}", entry.denial.host, entry.denial.port);
+            let ago = age(context.now().since(entry.at));
+            denials.row([place, entry.denial.reason.to_string(), ago]);
+        }
+        stdout::line("")?;
+        denials.print()?;
+    }
     if let Some(execs) = &shown.execs {
         let mut table = Columns::new(["EXEC", "STATUS", "COMMAND"]);
         for exec in execs {
@@ -77,6 +87,7 @@ fn facts(context: &Context, shown: &get::Output) -> String {
         ("workdir", shown.workdir.clone()),
         ("storage", storage.to_owned()),
         ("mounts", mounts.collect::<Vec<_>>().join(", ")),
+        ("network", shown.network.to_string()),
         ("labels", labels.collect::<Vec<_>>().join(" ")),
         ("memory (MiB)", limit(limits.memory_mb)),
         ("cpu (thousandths)", limit(limits.cpu_millicores)),

@@ -62,6 +62,7 @@ impl Exec {
             truncation: None,
             duration_ms: 0,
             last_seq: 0,
+            age_ms: None,
         };
         let input_closed = !command.stdin;
         let (started, chunks, input) = (Instant::now(), Vec::new(), Vec::new());

@@ -5,11 +5,13 @@ mod files;
 mod program;
 mod serve;
 
+use std::collections::VecDeque;
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use coracle_wire::{Fault, FaultCode};
+use coracle_wire::{Fault, FaultCode, Reply, encode};
 
 use crate::record::Secret;
 use execs::Execs;
@@ -51,6 +53,8 @@ struct State {
     files: Tree,
     /// The guest's ends, to be closed when it dies.
     connections: Vec<UnixStream>,
+    /// Connections that wait for clients of the network.
+    parked: VecDeque<UnixStream>,
 }
 
 impl Guest {
@@ -61,6 +65,7 @@ impl Guest {
             execs: Execs::default(),
             files: Tree::fresh(),
             connections: Vec::new(),
+            parked: VecDeque::new(),
         };
         let state = Mutex::new(state);
         Self(Arc::new(Shared { secret, boot, env, born: Instant::now(), state, changed: Condvar::new() }))
@@ -78,6 +83,25 @@ impl Guest {
         let serving = self.clone();
         std::thread::spawn(move || serve::serve(&serving, guest));
         Some(host)
+    }
+
+    fn park(&self, connection: UnixStream) {
+        self.state().parked.push_back(connection);
+        self.0.changed.notify_all();
+    }
+
+    /// Connects to a listener, as a command would; waits until somebody outside takes it.
+    pub fn reach_out(&self, listener: u32) -> UnixStream {
+        let frame = encode(&Reply::Accepted { listener }).expect("a small frame is a frame");
+        let mut state = self.state();
+        loop {
+            match state.parked.pop_front() {
+                // Whoever parked it may be gone; then the next is taken.
+                Some(client) if (&client).write_all(&frame).is_ok() => return client,
+                Some(_) => {}
+                None => state = self.wait(state, None),
+            }
+        }
     }
 
     /// Ends it and everything in it at once; connections break.

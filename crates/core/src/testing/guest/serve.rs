@@ -17,10 +17,20 @@ use super::{Answer, Guest, State, fault};
 pub fn serve(guest: &Guest, stream: UnixStream) {
     let mut channel = Channel::new(stream);
     // There is nobody to tell why a connection ended.
-    let _ = greet(guest, &mut channel).and_then(|welcome| match welcome {
+    let ended = greet(guest, &mut channel).and_then(|welcome| match welcome {
         true => answer_requests(guest, &mut channel),
-        false => Ok(()),
+        false => Ok(End::Closed),
     });
+    if let Ok(End::Parked) = ended {
+        guest.park(channel.into_stream());
+    }
+}
+
+/// What becomes of a connection without requests.
+enum End {
+    Closed,
+    /// It waits for a client of the network.
+    Parked,
 }
 
 fn greet(guest: &Guest, channel: &mut Channel) -> io::Result<bool> {
@@ -35,15 +45,18 @@ fn greet(guest: &Guest, channel: &mut Channel) -> io::Result<bool> {
     Ok(answer.is_ok())
 }
 
-fn answer_requests(guest: &Guest, channel: &mut Channel) -> io::Result<()> {
+fn answer_requests(guest: &Guest, channel: &mut Channel) -> io::Result<End> {
     // A file that was begun and not completed goes with the connection.
     let mut upload = None;
     while let Some(payload) = channel.receive()? {
         let request: Request = decode(&payload).map_err(garbled)?;
+        if let Body::Accept {} = request.body {
+            return Ok(End::Parked);
+        }
         let reply = answer(guest, request, &mut upload).unwrap_or_else(Reply::Fault);
         channel.send(encode(&reply))?;
     }
-    Ok(())
+    Ok(End::Closed)
 }
 
 fn answer(guest: &Guest, request: Request, upload: &mut Option<Upload>) -> Answer<Reply> {
@@ -76,6 +89,9 @@ fn answer(guest: &Guest, request: Request, upload: &mut Option<Upload>) -> Answe
         | Body::FileStat { .. }
         | Body::FileMove { .. }
         | Body::FileDelete { .. }) => guest.state().files.answer(body, upload),
+        Body::Accept {} | Body::Connect { .. } => {
+            Err(fault(FaultCode::NotFound, "nothing listens in a guest in memory"))
+        }
     }
 }
 

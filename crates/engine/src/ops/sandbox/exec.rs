@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use coracle_core::network::Denial;
 use coracle_core::{Error, ExecId, Result, SandboxId};
 use coracle_wire::Terminal;
 use schemars::JsonSchema;
@@ -80,6 +81,9 @@ pub struct Output {
     /// Instead of `stderr`, where that is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr_b64: Option<String>,
+    /// What of the network the sandbox was refused while it ran.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub egress_denied: Vec<Denial>,
 }
 
 impl From<Captured> for Output {
@@ -92,6 +96,7 @@ impl From<Captured> for Output {
             stdout_b64: stdout.base64,
             stderr: stderr.text,
             stderr_b64: stderr.base64,
+            egress_denied: captured.egress_denied,
         }
     }
 }
@@ -116,6 +121,7 @@ fn start(engine: &Engine, caller: &Caller, sandbox: &SandboxId, request: &ExecRe
         stdout_b64: None,
         stderr: None,
         stderr_b64: None,
+        egress_denied: Vec::new(),
     })
 }
 

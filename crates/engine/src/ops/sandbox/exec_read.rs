@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use coracle_core::network::Denial;
 use coracle_core::{Error, ExecId, Result, SandboxId};
 use coracle_wire::Stream;
 use schemars::JsonSchema;
@@ -33,6 +34,9 @@ pub struct Output {
     pub done: bool,
     #[serde(flatten)]
     pub progress: Progress,
+    /// What of the network the sandbox was refused while it ran.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub egress_denied: Vec<Denial>,
 }
 
 /// A numbered piece of output.
@@ -68,6 +72,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
         chunks: chunks.into_iter().map(Into::into).collect(),
         done: state.ending.is_some() && all,
         progress: Progress::of(&state),
+        egress_denied: engine.denied_during(&inside.record, &state),
     })
 }
 

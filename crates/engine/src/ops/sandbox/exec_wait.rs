@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use coracle_core::network::Denial;
 use coracle_core::{ExecId, Result, SandboxId};
+use coracle_wire::ExecState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,30 +31,44 @@ pub struct Output {
     pub done: bool,
     #[serde(flatten)]
     pub progress: Progress,
+    /// What of the network the sandbox was refused while it ran.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub egress_denied: Vec<Denial>,
 }
 
 impl From<Progress> for Output {
     fn from(progress: Progress) -> Self {
-        Self { done: progress.is_done(), progress }
+        Self { done: progress.is_done(), progress, egress_denied: Vec::new() }
     }
 }
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let timeout = checked_timeout(input.timeout_seconds, input.timeout_ms, engine.policy())?;
     let mut inside = engine.enter(caller, &input.sandbox_id)?;
-    Ok(wait(&mut inside, &input.exec_id, timeout)?.into())
+    let (progress, state) = wait(&mut inside, &input.exec_id, timeout)?;
+    let egress_denied = state.map_or_else(Vec::new, |state| engine.denied_during(&inside.record, &state));
+    Ok(Output { egress_denied, ..progress.into() })
 }
 
-fn wait(inside: &mut Inside, exec: &ExecId, timeout: Option<Duration>) -> Result<Progress> {
+/// Returns how far it is, and the guest's own words, if there were any.
+fn wait(
+    inside: &mut Inside,
+    exec: &ExecId,
+    timeout: Option<Duration>,
+) -> Result<(Progress, Option<ExecState>)> {
     // A span, not a date: the clock of the records may be set back while somebody waits.
     let began = Instant::now();
     let mut last = None;
     loop {
         let left = timeout.map_or(WAIT_SLICE, |timeout| timeout.saturating_sub(began.elapsed()));
         match inside.guest.wait(exec.as_str(), left) {
-            Ok(state) if state.ending.is_some() || left.is_zero() => return Ok(Progress::of(&state)),
+            Ok(state) if state.ending.is_some() || left.is_zero() => {
+                return Ok((Progress::of(&state), Some(state)));
+            }
             Ok(state) => last = Some(state),
-            Err(Failure::Gone) => return Ok(last.as_ref().map_or_else(Progress::lost, Progress::final_of)),
+            Err(Failure::Gone) => {
+                return Ok((last.as_ref().map_or_else(Progress::lost, Progress::final_of), last));
+            }
             Err(failure) => return Err(failure.into()),
         }
     }

@@ -3,12 +3,13 @@
 use coracle_core::backend::Profile;
 use coracle_core::mount::MountInput;
 use coracle_core::spec::Storage;
-use coracle_core::{Epoch, Limits, Record, Result, RunId, SandboxId, Spec};
+use coracle_core::{Epoch, Limits, Network, Record, Result, RunId, SandboxId, Spec};
 use coracle_wire::ExecSummary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list::Summary;
+use crate::egress::denials::Entry;
 use crate::guest::Guest;
 use crate::progress::Progress;
 use crate::{Caller, Engine};
@@ -28,6 +29,9 @@ pub struct Output {
     pub workdir: String,
     pub storage: Option<Storage>,
     pub mounts: Vec<MountInput>,
+    /// What it may reach now.
+    #[schemars(with = "String")]
+    pub network: Network,
     #[schemars(with = "serde_json::Value")]
     pub spec: Spec,
     pub limits: Limits,
@@ -38,7 +42,21 @@ pub struct Output {
     /// Null unless the caller owns the sandbox and it is ready.
     pub execs: Option<Vec<ExecView>>,
     pub guest: Option<GuestView>,
+    /// What it was refused of the network; null where there is none, or for who does not own the sandbox.
+    pub egress: Option<EgressView>,
 }
+
+/// What a sandbox was refused of the network.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct EgressView {
+    /// How often, all in all.
+    pub denied: u64,
+    /// The latest, oldest first.
+    pub last: Vec<Entry>,
+}
+
+/// The most refusals that are shown.
+const SHOWN_MAX: usize = 20;
 
 /// One exec, in short.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -68,10 +86,22 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
         return Ok(view(record, None));
     }
     match engine.enter(caller, &input.sandbox_id) {
-        Ok(mut inside) => Ok(view(inside.record, Some(look(&mut inside.guest)?))),
+        Ok(mut inside) => {
+            let egress = egress(engine, &inside.record);
+            Ok(Output { egress, ..view(inside.record, Some(look(&mut inside.guest)?)) })
+        }
         // Reaching for a guest that is gone changes the record; what it says now is the answer.
         Err(_) => Ok(view(engine.find(&input.sandbox_id)?, None)),
     }
+}
+
+fn egress(engine: &Engine, record: &Record) -> Option<EgressView> {
+    if record.spec.network.is_none() {
+        return None;
+    }
+    let mut last = engine.denials(record);
+    last.drain(..last.len().saturating_sub(SHOWN_MAX));
+    Some(EgressView { denied: last.last().map_or(0, |entry| entry.seq), last })
 }
 
 fn look(guest: &mut Guest) -> Result<(Vec<ExecView>, GuestView)> {
@@ -91,6 +121,7 @@ fn view(record: Record, inner: Option<(Vec<ExecView>, GuestView)>) -> Output {
     Output {
         summary: (&record).into(),
         workdir: record.workdir().to_owned(),
+        network: record.network().clone(),
         image_digest: record.image.and_then(|image| image.digest),
         storage: record.spec.storage,
         mounts: record.spec.mounts.iter().cloned().map(Into::into).collect(),
@@ -100,6 +131,7 @@ fn view(record: Record, inner: Option<(Vec<ExecView>, GuestView)>) -> Output {
         spec: record.spec,
         execs,
         guest,
+        egress: None,
     }
 }
 

@@ -15,6 +15,7 @@ pub mod fs_stat;
 pub mod fs_write;
 pub mod get;
 pub mod list;
+pub mod network;
 pub mod open;
 pub mod release;
 pub mod run;

@@ -1,0 +1,56 @@
+//! `coracle keeper`: holds the network of one sandbox until that is gone. Nobody types this.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+
+use coracle::{Error, SandboxId};
+use coracle_engine::egress::keeper::Body;
+use coracle_sys::{capability, spawn};
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stop::Stop;
+
+const STDERR: u32 = 2;
+/// Passing by the permissions of files.
+const DAC_OVERRIDE: u64 = 1 << 1;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    leave_home(context)?;
+    let engine = context.untouched_engine()?;
+    engine.keep_here(&args.sandbox, Body::Process, say_ready)?;
+    Ok(Exit::SUCCESS)
+}
+
+/// Lets go of everything that belongs to whoever started it: their descriptors, their terminal, their rights.
+fn leave_home(context: &Context) -> Result<(), Error> {
+    let failed = |error| Error::internal("could not become a keeper", error);
+    spawn::close_from(STDERR + 1).map_err(failed)?;
+    rustix::process::setsid().map_err(|error| failed(error.into()))?;
+    rustix::thread::set_no_new_privs(true).map_err(|error| failed(error.into()))?;
+    if rustix::process::geteuid().is_root() {
+        let owner = std::fs::metadata(&context.config()?.home).map_err(failed)?.uid();
+        // The directories are ours, and for that no capability is needed; root in somebody else's home needs one.
+        let kept = if owner == 0 { 0 } else { DAC_OVERRIDE };
+        // Root of a container may lack what this takes, and has then less to lose.
+        let _ = capability::bound(kept);
+        capability::keep(kept).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Tells whoever waits, and then holds nothing of theirs any more.
+fn say_ready() {
+    let mut stdout = std::io::stdout();
+    let _ = stdout.write_all(&[1]).and_then(|()| stdout.flush());
+    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+        let _ = spawn::place(null.as_fd(), 1);
+    }
+}

@@ -1,0 +1,41 @@
+//! Ports of a sandbox, reached from outside: one connection at a time, each let in by the gate.
+
+use std::net::TcpStream;
+
+use coracle_core::{Error, Result, SandboxId};
+use coracle_wire::FaultCode;
+
+use crate::egress::carry::{Ends, Outward, carry};
+use crate::egress::pace::Pace;
+use crate::guest::Failure;
+use crate::{Caller, Engine};
+
+impl Engine {
+    /// Joins a local connection to a port of the sandbox and carries it to its end. It ends as well when the sandbox
+    /// gets another owner.
+    ///
+    /// Fails with `not_found` if nothing listens there.
+    pub fn forward(&self, caller: &Caller, sandbox: &SandboxId, port: u16, local: &TcpStream) -> Result<()> {
+        let joined = self.enter(caller, sandbox)?.guest.join(port);
+        let (stream, rest) = joined.map_err(|failure| not_listening(failure, port))?;
+        let pace = Pace::new(None);
+        let ends = Ends { client: &stream, server: local, pace: &pace };
+        // A connection that breaks is over; there is nobody to tell but its two ends, and they know.
+        let _ = carry(ends, Vec::new(), Outward::Everything, &rest);
+        Ok(())
+    }
+
+    /// Checks that the caller may use the sandbox now.
+    pub fn check_entry(&self, caller: &Caller, sandbox: &SandboxId) -> Result<()> {
+        self.enter(caller, sandbox).map(drop)
+    }
+}
+
+/// Says which port it was, where it is the port that nobody is at.
+fn not_listening(failure: Failure, port: u16) -> Error {
+    let at_port = matches!(&failure, Failure::Fault(fault) if fault.code == FaultCode::NotFound);
+    match (Error::from(failure), at_port) {
+        (error, true) => error.detail("port", port),
+        (error, false) => error,
+    }
+}

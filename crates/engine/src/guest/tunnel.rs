@@ -1,0 +1,47 @@
+//! Connections that carry something else than requests: a client of the sandbox's network, a port of the sandbox.
+
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use coracle_wire::{Body, Reply};
+
+use super::{Failure, Guest};
+
+/// A guest that has nobody to tell of says nothing for as long as it likes.
+const WAIT: Duration = Duration::from_secs(3600);
+
+/// A client that connected to one of the places in a sandbox that lead outside.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Which of the places it was.
+    pub listener: u32,
+    pub stream: UnixStream,
+    /// What has come from it already.
+    pub rest: Vec<u8>,
+}
+
+impl Guest {
+    /// Waits until a client connects, and becomes its connection.
+    pub fn accept(mut self) -> Result<Accepted, Failure> {
+        self.queue(Body::Accept {})?;
+        self.flush()?;
+        let listener = loop {
+            match self.answer(WAIT) {
+                Ok(Reply::Accepted { listener }) => break listener,
+                Ok(_) => return Err(Failure::Unexpected),
+                Err(Failure::Silent) => {}
+                Err(failure) => return Err(failure),
+            }
+        };
+        let (stream, rest) = self.link.into_stream()?;
+        Ok(Accepted { listener, stream, rest })
+    }
+
+    /// Connects to a port of the sandbox, and becomes that connection; the second is what has come from it already.
+    pub fn join(mut self, port: u16) -> Result<(UnixStream, Vec<u8>), Failure> {
+        match self.ask(Body::Connect { port }, Duration::ZERO)? {
+            Reply::Done {} => self.link.into_stream(),
+            _ => Err(Failure::Unexpected),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `sandbox_network`: narrows what a sandbox may reach. Connections it may not have any more end before this returns.
+
+use coracle_core::store::Durability;
+use coracle_core::{Error, Network, Result, SandboxId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Caller, Engine, crash};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+    /// `none`, or `allow=…` with nothing that is not allowed now.
+    pub network: String,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub sandbox_id: SandboxId,
+    /// What it may reach now.
+    #[schemars(with = "String")]
+    pub network: Network,
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    let network: Network = input.network.parse()?;
+    engine.admit(caller, &input.sandbox_id)?;
+    let record = engine.change(&input.sandbox_id, Durability::Process, &mut |mut row| {
+        // Looked at again: somebody may have taken the sandbox, or narrowed it, since.
+        row.lease.admit(&caller.claim).map_err(|denied| denied.into_error(&row.id))?;
+        if !network.is_within(row.network()) {
+            return Err(wider(row.network()));
+        }
+        row.narrowed = Some(network.clone());
+        Ok(row)
+    })?;
+    engine.crash_at(crash::NETWORK_ROW_AFTER);
+    // The keeper answers when everything that is not admitted any more has been cut.
+    engine.keep(&record)?;
+    Ok(Output { network: record.network().clone(), sandbox_id: record.id })
+}
+
+fn wider(current: &Network) -> Error {
+    Error::invalid("network", format!("admits something that `{current}` does not; it can only be narrowed"))
+        .hint("open a new sandbox for more")
+        .detail("network", current.to_string())
+}

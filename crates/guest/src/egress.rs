@@ -1,0 +1,69 @@
+//! The places on the loopback interface that lead outside, and the names that lead there.
+//!
+//! The guest binds and accepts, nothing more: what may be reached is decided by the host, which does not trust it.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::OwnedFd;
+
+use coracle_sys::rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, unlinkat};
+use coracle_sys::rustix::io::Errno;
+
+use crate::boot::{Failure, Plan};
+
+/// What an image's own `/etc/hosts` may hold; more is nobody's list of hosts.
+const HOSTS_MAX: u64 = 64 << 10;
+const LOCALHOST: &str = "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost sandbox\n";
+
+/// Binds every listener of the plan, in its order. Before privileges are dropped: ports of the web take one.
+pub fn bind(plan: &Plan) -> Result<Vec<TcpListener>, Failure> {
+    let Some(egress) = &plan.boot.egress else { return Ok(Vec::new()) };
+    if !egress.hosts.is_empty() {
+        name_hosts(&egress.hosts).map_err(Failure::at("name the allowed hosts in /etc/hosts"))?;
+    }
+    let bound = egress.listeners.iter().map(|place| {
+        let listener = TcpListener::bind((Ipv4Addr::from_bits(place.address), place.port))?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    bound.collect::<std::io::Result<_>>().map_err(Failure::at("listen for the network"))
+}
+
+/// Adds lines to `/etc/hosts`. The image wrote what is there, so no link is followed: what is not a plain file is
+/// replaced.
+fn name_hosts(lines: &str) -> std::io::Result<()> {
+    match mkdirat(CWD, "/etc", Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let etc = openat2(CWD, "/etc", directory, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    let mut text = own_hosts(&etc);
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(lines);
+    match unlinkat(&etc, "hosts", AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let fresh = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = std::fs::File::from(openat(&etc, "hosts", fresh, Mode::from_raw_mode(0o644))?);
+    file.write_all(text.as_bytes())
+}
+
+/// Returns what the image says, or at least who `localhost` is.
+fn own_hosts(etc: &OwnedFd) -> String {
+    // Without blocking: it may be a pipe.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened =
+        openat2(etc, "hosts", flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS);
+    let file = opened.map(std::fs::File::from).ok().filter(|file| {
+        file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= HOSTS_MAX)
+    });
+    let mut text = String::new();
+    match file.map(|file| file.take(HOSTS_MAX).read_to_string(&mut text)) {
+        Some(Ok(length)) if length > 0 => text,
+        _ => LOCALHOST.to_owned(),
+    }
+}

@@ -1,0 +1,206 @@
+//! Connections that are carried between a command and the host: one thread, and memory only for what is under way.
+//!
+//! Two kinds, alike once they are joined: a command that connected to a listener, with a connection the host had
+//! parked; and a connection of the host's, with a port of the sandbox. Without a network and without forwarding the
+//! thread never starts.
+
+mod joint;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::time::{Duration, Instant};
+
+use coracle_sys::rustix;
+use coracle_sys::rustix::event::{Timespec, epoll};
+use coracle_sys::rustix::io::Errno;
+use coracle_wire::Reply;
+
+use crate::weak::{self, Wall};
+use joint::{Joint, Stride};
+
+/// A little more than the host takes at once, so that it is the host who refuses and says why.
+const TUNNELS_MAX: usize = 272;
+/// Connections the host may park. It keeps a handful.
+const PARKED_MAX: usize = 32;
+/// How long a command waits for the host: it may be just starting, or be busy with those before it.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Commands that wait at once, each with a descriptor of ours.
+const WAITING_MAX: usize = 64;
+const STACK: usize = 128 << 10;
+/// Tokens of joints start here; below are listeners, of which there are two for each of at most 256 rules.
+const FIRST_JOINT: u64 = 1 << 16;
+
+/// Everything that is carried.
+#[derive(Debug)]
+pub struct Tunnels {
+    listeners: Vec<TcpListener>,
+    events: OwnedFd,
+    started: Once,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    parked: VecDeque<UnixStream>,
+    waiting: VecDeque<Waiting>,
+    joints: BTreeMap<u64, Joint>,
+    /// Joints that had more to carry when others had their turn.
+    ready: VecDeque<u64>,
+    last: u64,
+}
+
+/// A command nobody has come for yet.
+#[derive(Debug)]
+struct Waiting {
+    client: TcpStream,
+    listener: u32,
+    until: Instant,
+}
+
+impl Tunnels {
+    /// Begins to accept, if there is anything to accept from.
+    pub fn new(listeners: Vec<TcpListener>) -> std::io::Result<Arc<Self>> {
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for (token, listener) in (0..).zip(&listeners) {
+            epoll::add(&events, listener, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?;
+        }
+        let tunnels = Arc::new(Self { listeners, events, started: Once::new(), table: Mutex::default() });
+        if !tunnels.listeners.is_empty() {
+            tunnels.start();
+        }
+        Ok(tunnels)
+    }
+
+    /// Keeps a connection of the host's for the next command.
+    pub fn park(&self, host: UnixStream) {
+        let mut table = self.lock();
+        if table.parked.len() >= PARKED_MAX {
+            // A host that died has left its connections; the new one's are behind them.
+            table.parked.pop_front();
+        }
+        if !self.listeners.is_empty() {
+            table.parked.push_back(host);
+        }
+        self.pair(&mut table);
+    }
+
+    /// Joins a connection of the host's to a port; `rest` has arrived for that already.
+    pub fn join(self: &Arc<Self>, host: UnixStream, port: TcpStream, epoch: u64, rest: Vec<u8>) {
+        self.start();
+        let joint = Joint::new(port.into(), host.into(), Some(epoch), rest);
+        self.add(&mut self.lock(), joint);
+    }
+
+    /// Ends what was joined under an earlier epoch.
+    pub fn cut_before(&self, epoch: u64) {
+        self.lock().joints.retain(|_, joint| joint.epoch.is_none_or(|own| own >= epoch));
+    }
+
+    fn start(self: &Arc<Self>) {
+        self.started.call_once(|| {
+            let tunnels = self.clone();
+            // Without the thread nothing is carried: that fails closed.
+            let _ = std::thread::Builder::new().stack_size(STACK).spawn(move || tunnels.carry());
+        });
+    }
+
+    /// Carries until the sandbox ends.
+    fn carry(&self) {
+        let mut scratch = vec![0; joint::PIECE];
+        let mut events = Vec::with_capacity(64);
+        loop {
+            let left = self.lock().time_left();
+            events.clear();
+            match epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut events), left.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+            let mut table = self.lock();
+            let again = std::mem::take(&mut table.ready);
+            for token in events.iter().map(|event| event.data.u64()).chain(again) {
+                match usize::try_from(token).ok().and_then(|index| Some((index, self.listeners.get(index)?)))
+                {
+                    Some((index, listener)) => self.accept(&mut table, listener, index as u32),
+                    None => table.carry(token, &mut scratch),
+                }
+            }
+            let now = Instant::now();
+            table.waiting.retain(|waiting| waiting.until > now);
+        }
+    }
+
+    /// Takes everyone in: who cannot be kept is hung up on, and knows.
+    fn accept(&self, table: &mut Table, listener: &TcpListener, number: u32) {
+        while let Ok((client, _)) = listener.accept() {
+            if table.waiting.len() < WAITING_MAX {
+                let until = Instant::now() + PATIENCE;
+                table.waiting.push_back(Waiting { client, listener: number, until });
+            }
+            self.pair(table);
+        }
+    }
+
+    /// Joins those who wait with those who are parked.
+    fn pair(&self, table: &mut Table) {
+        while !table.waiting.is_empty()
+            && let Some(host) = table.parked.pop_front()
+        {
+            let Some(Waiting { listener, .. }) = table.waiting.front() else { return };
+            // One whose other end is gone refuses it, and the next is tried.
+            let reply = Reply::Accepted { listener: *listener };
+            let told = coracle_wire::encode(&reply).is_ok_and(|frame| {
+                rustix::io::write(&host, &frame).is_ok_and(|written| written == frame.len())
+            });
+            if told && let Some(waiting) = table.waiting.pop_front() {
+                let joint = Joint::new(waiting.client.into(), host.into(), None, Vec::new());
+                self.add(table, joint);
+            }
+        }
+    }
+
+    fn add(&self, table: &mut Table, joint: std::io::Result<Joint>) {
+        let Ok(joint) = joint else { return };
+        if table.joints.len() >= TUNNELS_MAX && !weak::off(Wall::EgressCaps) {
+            return;
+        }
+        table.last += 1;
+        let token = FIRST_JOINT + table.last;
+        // Told once of each change: a joint is carried until there is nothing more to carry.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        for end in joint.ends() {
+            if epoll::add(&self.events, end, epoll::EventData::new_u64(token), flags).is_err() {
+                return;
+            }
+        }
+        table.joints.insert(token, joint);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn carry(&mut self, token: u64, scratch: &mut [u8]) {
+        match self.joints.get_mut(&token).map(|joint| joint.carry(scratch)) {
+            None | Some(Stride::Waits) => {}
+            Some(Stride::More) => self.ready.push_back(token),
+            Some(Stride::Over) => drop(self.joints.remove(&token)),
+        }
+    }
+
+    /// Returns how long nothing has to be done unless something happens.
+    fn time_left(&self) -> Option<Timespec> {
+        let left = match (self.ready.is_empty(), self.waiting.front()) {
+            (false, _) => Duration::ZERO,
+            (true, Some(first)) => {
+                first.until.saturating_duration_since(Instant::now()) + Duration::from_millis(1)
+            }
+            (true, None) => return None,
+        };
+        Some(Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) })
+    }
+}
