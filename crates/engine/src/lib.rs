@@ -19,6 +19,7 @@ pub mod progress;
 mod provision;
 mod random;
 mod sessions;
+mod standstill;
 mod teardown;
 pub mod text;
 

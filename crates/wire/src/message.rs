@@ -165,6 +165,50 @@ pub enum Body {
         #[n(1)]
         recursive: bool,
     },
+    /// Freezes the commands and stops their clocks and the guest's own. What changes anything is refused from then on;
+    /// what only looks is not. Asking twice is fine. Answered by [`Reply::Done`] once every process stands still.
+    #[n(30)]
+    Pause {},
+    /// Undoes [`Body::Pause`]. Asking for it when nothing is paused is fine.
+    #[n(31)]
+    Resume {},
+    /// Keeps everything as it is until [`Body::LetGo`] on the same connection, or the connection's end: commands stand
+    /// still, and whoever wants a change waits. Answered by [`Reply::Held`].
+    #[n(32)]
+    Hold {},
+    #[n(33)]
+    LetGo {},
+}
+
+impl Body {
+    /// Tells whether it changes anything in the sandbox, and so has no place while that stands still.
+    pub fn is_change(&self) -> bool {
+        match self {
+            Self::Start { .. }
+            | Self::Input { .. }
+            | Self::Signal { .. }
+            | Self::Stop { .. }
+            | Self::FileWrite { .. }
+            | Self::FileMore { .. }
+            | Self::FileMove { .. }
+            | Self::FileDelete { .. } => true,
+            Self::Fence { .. }
+            | Self::Status {}
+            | Self::Read { .. }
+            | Self::Wait { .. }
+            | Self::Resize { .. }
+            | Self::Execs {}
+            | Self::Attend { .. }
+            | Self::FileRead { .. }
+            | Self::FileList { .. }
+            | Self::FileListMore {}
+            | Self::FileStat { .. }
+            | Self::Pause {}
+            | Self::Resume {}
+            | Self::Hold {}
+            | Self::LetGo {} => false,
+        }
+    }
 }
 
 /// What the guest answers.
@@ -212,6 +256,12 @@ pub enum Reply {
         entries: Vec<Entry>,
         #[n(1)]
         more: bool,
+    },
+    /// `idle` if there is no process of a command and no file half written.
+    #[n(30)]
+    Held {
+        #[n(0)]
+        idle: bool,
     },
 }
 
@@ -262,6 +312,9 @@ pub enum FaultCode {
     Unknown,
     #[n(8)]
     Internal,
+    /// The sandbox has not what this takes.
+    #[n(30)]
+    Unsupported,
 }
 
 /// How far starting a command came.

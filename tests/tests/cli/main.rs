@@ -11,5 +11,6 @@ mod mounts;
 mod open;
 mod ordinary;
 mod ownership;
+mod pause;
 mod persistence;
 mod secrets;

@@ -27,6 +27,16 @@ pub use self::files::{Listing, Piece, Writing};
 use self::link::Link;
 pub use self::link::PATIENCE;
 
+/// A command that is being started, or waits for its disk, is waited for before all stand still.
+const FREEZE_TIME: Duration = Duration::from_secs(30);
+
+/// Whether commands run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    Still,
+    Going,
+}
+
 /// An open connection to a guest.
 #[derive(Debug)]
 pub struct Guest {
@@ -87,6 +97,18 @@ impl Guest {
     pub fn status(&mut self) -> Result<Status, Failure> {
         match self.ask(Body::Status {}, Duration::ZERO)? {
             Reply::Status(status) => Ok(status),
+            _ => Err(Failure::Unexpected),
+        }
+    }
+
+    /// Has the commands stand still, or go on.
+    pub fn set_pace(&mut self, pace: Pace) -> Result<(), Failure> {
+        let body = match pace {
+            Pace::Still => Body::Pause {},
+            Pace::Going => Body::Resume {},
+        };
+        match self.ask(body, FREEZE_TIME)? {
+            Reply::Done {} => Ok(()),
             _ => Err(Failure::Unexpected),
         }
     }

@@ -12,5 +12,6 @@ mod janitor;
 mod open;
 mod ownership;
 mod run;
+mod standstill;
 mod volumes;
 mod world;

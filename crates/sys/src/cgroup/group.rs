@@ -39,7 +39,7 @@ impl<'a> Group<'a> {
     }
 
     /// Makes the group in every tree and sets its limits. The group of commands in the v2 tree belongs to `owner`
-    /// then, who may make leaves in it and move its own processes there.
+    /// then, who may make leaves in it, move its own processes there and freeze it.
     pub fn create(&self, values: &Values, owner: u32) -> io::Result<()> {
         for (controller, _) in self.layout.legacies() {
             make_directories(&self.legacy(*controller))?;
@@ -52,7 +52,8 @@ impl<'a> Group<'a> {
         fs::create_dir_all(&commands)?;
         self.limit(values)?;
 
-        for path in [unified.join("cgroup.procs"), commands.clone(), commands.join("cgroup.procs")] {
+        let (procs, freeze) = (commands.join("cgroup.procs"), commands.join("cgroup.freeze"));
+        for path in [unified.join("cgroup.procs"), commands, procs, freeze] {
             std::os::unix::fs::chown(path, Some(owner), Some(owner))?;
         }
         Ok(())

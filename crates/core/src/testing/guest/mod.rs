@@ -46,6 +46,9 @@ struct Shared {
 struct State {
     /// The highest epoch seen.
     epoch: u64,
+    paused: bool,
+    /// A connection holds it as it is.
+    held: bool,
     dead: bool,
     execs: Execs,
     files: Tree,
@@ -57,6 +60,8 @@ impl Guest {
     pub fn boot(secret: Secret, epoch: u64, boot: u64, env: Vec<(Vec<u8>, Vec<u8>)>) -> Self {
         let state = State {
             epoch,
+            paused: false,
+            held: false,
             dead: false,
             execs: Execs::default(),
             files: Tree::fresh(),

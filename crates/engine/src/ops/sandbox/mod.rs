@@ -16,6 +16,8 @@ pub mod fs_write;
 pub mod get;
 pub mod list;
 pub mod open;
+pub mod pause;
 pub mod release;
+pub mod resume;
 pub mod run;
 pub mod transfer;
