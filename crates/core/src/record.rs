@@ -26,6 +26,9 @@ pub struct Record {
     /// What the image it was made from says of itself.
     #[serde(default)]
     pub image: Option<image::Config>,
+    /// The sandbox whose files it started with.
+    #[serde(default)]
+    pub forked_from: Option<SandboxId>,
     pub secret: Secret,
     /// The boot of the machine it was made under; processes do not outlive that.
     pub boot: String,

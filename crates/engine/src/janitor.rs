@@ -217,6 +217,7 @@ impl Engine {
             placement: None,
             profile: None,
             image: None,
+            forked_from: None,
             secret: Secret([0; 32]),
             boot: self.parts.boot.clone(),
             created_at: now,

@@ -10,6 +10,7 @@ pub mod crash;
 pub mod exec;
 pub mod files;
 pub mod follow;
+mod fork;
 mod gate;
 pub mod guest;
 mod handover;

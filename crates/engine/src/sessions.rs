@@ -58,7 +58,7 @@ impl Engine {
         }
     }
 
-    fn draft(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Record> {
+    pub(crate) fn draft(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Record> {
         let now = self.parts.clock.now();
         Ok(Record {
             id: SandboxId::generate(now, random()?),
@@ -70,6 +70,7 @@ impl Engine {
             placement: None,
             profile: None,
             image: None,
+            forked_from: None,
             secret: Secret(random()?),
             boot: self.parts.boot.clone(),
             created_at: now,

@@ -36,7 +36,7 @@ impl Engine {
     }
 
     /// Returns the record of a sandbox that is the caller's and runs or stands still.
-    fn standing(&self, caller: &Caller, id: &SandboxId, verb: &str) -> Result<Record> {
+    pub(crate) fn standing(&self, caller: &Caller, id: &SandboxId, verb: &str) -> Result<Record> {
         let record = self.find(id)?;
         if record.state.is_ended() {
             return Err(record.state.refuse(id, verb));

@@ -64,6 +64,7 @@ fn record(id: SandboxId, state: State) -> Record {
         placement: None,
         profile: None,
         image: None,
+        forked_from: None,
         secret: Secret([0; 32]),
         boot: BOOT.to_owned(),
         created_at: NOW,

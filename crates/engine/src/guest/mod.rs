@@ -11,6 +11,7 @@ mod files;
 mod link;
 
 use std::ops::RangeInclusive;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -111,6 +112,27 @@ impl Guest {
             Reply::Done {} => Ok(()),
             _ => Err(Failure::Unexpected),
         }
+    }
+
+    /// Holds the sandbox as it is until it is let go or this connection ends. Tells whether it is idle.
+    pub fn hold(&mut self) -> Result<bool, Failure> {
+        match self.ask(Body::Hold {}, FREEZE_TIME)? {
+            Reply::Held { idle } => Ok(idle),
+            _ => Err(Failure::Unexpected),
+        }
+    }
+
+    /// Ends a hold.
+    pub fn let_go(&mut self) -> Result<(), Failure> {
+        match self.ask(Body::LetGo {}, FREEZE_TIME)? {
+            Reply::Done {} => Ok(()),
+            _ => Err(Failure::Unexpected),
+        }
+    }
+
+    /// Returns the stream itself.
+    pub fn stream(&self) -> BorrowedFd<'_> {
+        self.link.stream()
     }
 
     /// Sends one request and returns its answer, which may take `wait` longer than others.

@@ -17,6 +17,10 @@ fn live(world: &World) {
     world.ok("run_a", "sandbox_exec", json!({"sandbox_id": id, "cmd": ["true"], "stream": true}));
     world.ok("run_a", "sandbox_pause", json!({"sandbox_id": id}));
     world.ok("run_a", "sandbox_resume", json!({"sandbox_id": id}));
+    let forked = world.ok("run_a", "sandbox_fork", json!({"sandbox_id": id, "count": 2}));
+    for child in forked["sandbox_ids"].as_array().expect("a list") {
+        world.ok("run_a", "sandbox_close", json!({"sandbox_id": child}));
+    }
     world.ok("run_a", "sandbox_transfer", json!({"sandbox_id": id, "to": "run_b", "running": "kill"}));
     world.ok("run_b", "sandbox_release", json!({"sandbox_id": id}));
     world.ok("run_a", "sandbox_release", json!({"sandbox_id": id}));

@@ -5,6 +5,7 @@ mod crash;
 mod exec;
 mod files;
 mod follow;
+mod fork;
 mod guest;
 mod images;
 mod input;

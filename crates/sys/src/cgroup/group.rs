@@ -174,6 +174,12 @@ impl<'a> Group<'a> {
         File::open(path).ok().map(OwnedFd::from)
     }
 
+    /// Tells whether this is the guest's process, or one beside it.
+    pub fn has_guest(&self, pid: i32) -> io::Result<bool> {
+        let processes = fs::read_to_string(self.unified().join(GUEST).join("cgroup.procs"))?;
+        Ok(processes.lines().any(|line| line.parse() == Ok(pid)))
+    }
+
     /// Tells whether a process is left in it.
     pub fn is_populated(&self) -> io::Result<bool> {
         match fs::read_to_string(self.unified().join("cgroup.events")) {

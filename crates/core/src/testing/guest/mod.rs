@@ -13,7 +13,7 @@ use coracle_wire::{Fault, FaultCode};
 
 use crate::record::Secret;
 use execs::Execs;
-use files::Tree;
+pub use files::Tree;
 
 /// The kernel's numbers the fake answers with.
 mod errno {
@@ -57,14 +57,14 @@ struct State {
 }
 
 impl Guest {
-    pub fn boot(secret: Secret, epoch: u64, boot: u64, env: Vec<(Vec<u8>, Vec<u8>)>) -> Self {
+    pub fn boot(secret: Secret, epoch: u64, boot: u64, env: Vec<(Vec<u8>, Vec<u8>)>, files: Tree) -> Self {
         let state = State {
             epoch,
             paused: false,
             held: false,
             dead: false,
             execs: Execs::default(),
-            files: Tree::fresh(),
+            files,
             connections: Vec::new(),
         };
         let state = Mutex::new(state);
@@ -95,6 +95,15 @@ impl Guest {
         }
         drop(state);
         self.0.changed.notify_all();
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.state().held
+    }
+
+    /// Returns all its files as they are now.
+    pub fn files(&self) -> Tree {
+        self.state().files.clone()
     }
 
     pub fn is_alive(&self) -> bool {

@@ -7,6 +7,7 @@ pub mod exec_read;
 pub mod exec_stop;
 pub mod exec_wait;
 pub mod exec_write;
+pub mod fork;
 pub mod fs_delete;
 pub mod fs_list;
 pub mod fs_move;
