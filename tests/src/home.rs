@@ -76,6 +76,11 @@ impl Home {
         home
     }
 
+    /// Tells whether everything in it is done by an ordinary user.
+    pub fn is_ordinary(&self) -> bool {
+        self.ordinary.is_some()
+    }
+
     /// Has every call started by another program, which finds the call in its last arguments.
     pub fn through(mut self, words: &[String]) -> Self {
         self.through = words.to_vec();

@@ -91,6 +91,11 @@ impl State {
         self == Self::Ready
     }
 
+    /// Tells whether its guest is there to be asked what changes nothing.
+    pub fn accepts_looks(self) -> bool {
+        matches!(self, Self::Ready | Self::Paused)
+    }
+
     /// Returns the name users see.
     pub fn as_str(self) -> &'static str {
         match self {

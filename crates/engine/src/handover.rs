@@ -101,7 +101,7 @@ impl Engine {
     }
 
     fn refuse_while_running(&self, record: &Record, epoch: Epoch) -> Result<()> {
-        if record.state != State::Ready {
+        if !record.state.accepts_looks() {
             return Ok(());
         }
         let running = match self.reach(record, epoch) {
@@ -124,7 +124,7 @@ impl Engine {
 
     fn fence(&self, record: &Record, running: Running) -> Option<Error> {
         match record.state {
-            State::Ready => {}
+            State::Ready | State::Paused => {}
             State::Lost => return Some(lost(&record.id, record.reason.as_deref())),
             _ => return None,
         }

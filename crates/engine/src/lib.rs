@@ -11,6 +11,7 @@ pub mod egress;
 pub mod exec;
 pub mod files;
 pub mod follow;
+mod fork;
 mod forward;
 mod gate;
 pub mod guest;
@@ -22,6 +23,7 @@ mod provision;
 mod random;
 mod sessions;
 mod spares;
+mod standstill;
 mod teardown;
 pub mod text;
 

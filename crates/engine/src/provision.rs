@@ -2,6 +2,7 @@
 //! is returned.
 
 use coracle_core::backend::{Created, Order};
+use coracle_core::branch::Branch;
 use coracle_core::store::Durability;
 use coracle_core::{Error, Kind, Record, Result, Spec, lifecycle};
 
@@ -16,8 +17,22 @@ impl Engine {
 
     /// Takes a sandbox from `creating` to what `made` leads to, or to `failed`. The caller holds the right to work on it.
     pub(crate) fn provision(&self, record: &Record, made: lifecycle::Event) -> Result<Record> {
+        self.bring_up(record, made, None)
+    }
+
+    /// Makes one that starts with the files of another.
+    pub(crate) fn provision_from(&self, record: &Record, branch: &dyn Branch) -> Result<Record> {
+        self.bring_up(record, lifecycle::Event::Started, Some(branch))
+    }
+
+    fn bring_up(
+        &self,
+        record: &Record,
+        made: lifecycle::Event,
+        branch: Option<&dyn Branch>,
+    ) -> Result<Record> {
         self.crash_at(crash::CREATE_ROW_AFTER);
-        match self.start(record, made) {
+        match self.start(record, made, branch) {
             Ok(ready) => {
                 self.crash_at(crash::CREATE_READY_AFTER);
                 Ok(ready)
@@ -26,9 +41,11 @@ impl Engine {
         }
     }
 
-    fn start(&self, record: &Record, made: lifecycle::Event) -> Result<Record> {
+    fn start(&self, record: &Record, made: lifecycle::Event, branch: Option<&dyn Branch>) -> Result<Record> {
         let backend = self.backend_of(record)?;
-        backend.prepare(&record.spec, self.progress())?;
+        if branch.is_none() {
+            backend.prepare(&record.spec, self.progress())?;
+        }
         self.crash_at(crash::CREATE_PREPARE_AFTER);
 
         let order = Order {
@@ -38,7 +55,10 @@ impl Engine {
             secret: &record.secret,
             epoch: record.lease.epoch(),
         };
-        let created = backend.create(&order)?;
+        let created = match branch {
+            None => backend.create(&order)?,
+            Some(branch) => branch.create(&order)?,
+        };
         self.crash_at(crash::CREATE_BACKEND_AFTER);
         if !record.spec.network.is_none() {
             self.give_network(record, &created)?;

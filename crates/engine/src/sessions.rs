@@ -107,6 +107,7 @@ impl Engine {
             profile: None,
             image: None,
             narrowed: None,
+            forked_from: None,
             secret: Secret(random()?),
             boot: self.parts.boot.clone(),
             created_at: now,

@@ -4,6 +4,7 @@ mod cgroup;
 mod counters;
 mod exec;
 mod family;
+mod freezer;
 mod input;
 mod pipes;
 mod spool;

@@ -166,7 +166,7 @@ impl Reactor {
 
     /// Returns the time left before the dead-man's switch, `None` when it is over.
     fn idle_left(&self) -> Option<Duration> {
-        if self.shared.execs.load().0 > 0 {
+        if self.shared.execs.load().0 > 0 || self.shared.execs.is_stopped() {
             self.shared.touch();
             return Some(self.shared.ttl());
         }

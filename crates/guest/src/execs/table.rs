@@ -35,6 +35,8 @@ pub struct Table {
     pub(super) pipes: HashMap<u64, Pipe>,
     pub(super) serial: u64,
     pub(super) starting: usize,
+    /// Since when no time counts, while the commands stand still.
+    pub(super) stopped: Option<Instant>,
     /// Pipes nobody looks at until there is room again.
     pub(super) paused: Vec<u64>,
     /// What was left running in the background, and under which epoch it was started.
@@ -255,6 +257,11 @@ impl Execs {
         self.settle(&mut table);
         // Those expected to attend an exec may not come; their time is looked at rather than waited for.
         let paused = (!table.paused.is_empty()).then(|| now + LOOK_AGAIN);
+        if table.stopped.is_some() {
+            // What is being killed dies frozen, too, and is looked after.
+            let clearing = table.execs.values().any(|exec| matches!(exec.phase, Phase::Clearing { .. }));
+            return paused.or(clearing.then(|| now + LOOK_AGAIN));
+        }
         table.execs.values_mut().filter_map(|exec| exec.tick(now)).chain(paused).min()
     }
 }

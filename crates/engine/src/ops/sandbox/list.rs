@@ -38,6 +38,9 @@ pub struct Summary {
     pub labels: BTreeMap<String, String>,
     /// Why it is in the state it is in.
     pub reason: Option<String>,
+    /// The sandbox whose files it started with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<SandboxId>,
 }
 
 impl From<&Record> for Summary {
@@ -54,6 +57,7 @@ impl From<&Record> for Summary {
             updated_at: record.updated_at,
             labels: record.spec.labels.clone(),
             reason: record.reason.clone(),
+            forked_from: record.forked_from.clone(),
         }
     }
 }
