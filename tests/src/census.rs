@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
 /// How deep below a well-known directory something of ours may lie.
 const DEPTH_MAX: usize = 6;
 const INSTANCE_PREFIX: &[u8] = b"ins_";
@@ -33,6 +35,13 @@ pub struct Process {
 }
 
 impl Process {
+    /// Ends it at once, if it is still there.
+    pub fn kill(&self) {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        let handle = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let _ = handle.map(|handle| pidfd_send_signal(handle, Signal::KILL));
+    }
+
     /// Tells whether it is PID 1 of a sandbox.
     pub fn is_guest(&self) -> bool {
         self.inner_pid == 1 && !self.namespaces.is_empty()

@@ -7,11 +7,10 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::census::{instance, still_held};
+use crate::census::{Process, instance, still_held};
 use crate::{Call, Census, binary, eventually};
 
 /// How long the kernel may take to do away with what was killed, network namespaces included.
@@ -75,6 +74,11 @@ impl Home {
         std::os::unix::fs::chown(home.path(), Some(ORDINARY), Some(ORDINARY))
             .expect("root gives its directory away");
         home
+    }
+
+    /// Tells whether everything in it is done by an ordinary user.
+    pub fn is_ordinary(&self) -> bool {
+        self.ordinary.is_some()
     }
 
     /// Has every call started by another program, which finds the call in its last arguments.
@@ -173,11 +177,7 @@ impl Home {
 
     /// Ends what a failed test has left running, so that it cannot disturb the others.
     fn kill_all(&self) {
-        for process in self.census().processes {
-            let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
-            let handle = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-            let _ = handle.map(|handle| pidfd_send_signal(handle, Signal::KILL));
-        }
+        self.census().processes.iter().for_each(Process::kill);
     }
 }
 

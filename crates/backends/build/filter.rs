@@ -8,57 +8,40 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use libc::c_long;
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Compare,
-    SeccompCondition as Condition, SeccompFilter, SeccompRule, TargetArch, sock_filter,
-};
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+use crate::program::{Action, Alternative, Compare, Condition, Rules, compile};
 
 pub fn build() {
     println!("cargo::rerun-if-changed=build");
-    let arch: TargetArch = std::env::var("CARGO_CFG_TARGET_ARCH")
-        .expect("cargo sets the architecture")
-        .as_str()
-        .try_into()
-        .expect("a known architecture");
-    let refused = SeccompAction::Errno(libc::EPERM as u32);
-    // A call by another architecture's table would be read with the wrong numbers; the compiled program kills for that.
-    let commands =
-        SeccompFilter::new(rules(), refused, SeccompAction::Allow, arch).expect("the rules are well formed");
-    write("filter", commands);
-    let marking = rule(vec![equal(0, libc::CLONE_NEWUTS as u64)]);
-    let forkers = BTreeMap::from([(libc::SYS_clone3, Vec::new()), (libc::SYS_unshare, vec![marking])]);
-    let last =
-        SeccompFilter::new(forkers, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32), arch)
-            .expect("the rule is well formed");
-    write("last-filter", last);
-    build_for_shared(arch);
+    let refused = Action::Errno(libc::EPERM as u16);
+    write("filter", &rules(), Action::Allow, refused);
+    let marking = vec![equal(0, libc::CLONE_NEWUTS as u32)];
+    let forkers = numbered([(libc::SYS_clone3, Vec::new()), (libc::SYS_unshare, vec![marking])]);
+    write("last-filter", &forkers, Action::Errno(libc::ENOSYS as u16), Action::Allow);
+    build_for_shared();
 }
 
 /// Compiles what is added where commands work in a directory of the caller's: a set-user-id file there would lend the
 /// caller's rights to anybody on the machine.
-fn build_for_shared(arch: TargetArch) {
-    let refuse = |rules: Rules, errno: i32| {
-        SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32), arch)
-            .expect("the rules are well formed")
-    };
-    write("modes-filter", refuse(lending_modes(), libc::EPERM));
+fn build_for_shared() {
+    write("modes-filter", &lending_modes(), Action::Errno(libc::EPERM as u16), Action::Allow);
     // Its mode is behind a pointer no filter can follow; with ENOSYS programs fall back to `openat`.
-    write("openat2-filter", refuse(BTreeMap::from([(libc::SYS_openat2, Vec::new())]), libc::ENOSYS));
+    let openat2 = numbered([(libc::SYS_openat2, Vec::new())]);
+    write("openat2-filter", &openat2, Action::Errno(libc::ENOSYS as u16), Action::Allow);
 }
 
 /// Every call that gives a file the bits by which it lends its owner's or its group's rights.
 fn lending_modes() -> Rules {
-    let masked = |argument: u8, bits: u64| condition(argument, Compare::MaskedEq(bits), bits);
-    let lends = |argument: u8| [0o4000, 0o2000].map(|bit| rule(vec![masked(argument, bit)])).to_vec();
+    let masked =
+        |argument: u8, bits: u32| Condition { argument, compare: Compare::Masked(bits), value: bits };
+    let lends = |argument: u8| [0o4000, 0o2000].map(|bit| vec![masked(argument, bit)]).to_vec();
     // A mode counts only where a file is made.
     let makes = |flags: u8, mode: u8| {
-        let making = [libc::O_CREAT as u64, 0o20_000_000];
+        let making = [libc::O_CREAT as u32, 0o20_000_000];
         let pairs = making.into_iter().flat_map(|flag| [0o4000, 0o2000].map(|bit| (flag, bit)));
-        pairs.map(|(flag, bit)| rule(vec![masked(flags, flag), masked(mode, bit)])).collect::<Vec<_>>()
+        pairs.map(|(flag, bit)| vec![masked(flags, flag), masked(mode, bit)]).collect::<Vec<_>>()
     };
-    let mut rules = BTreeMap::from([
+    let mut rules = numbered([
         (libc::SYS_fchmod, lends(1)),
         (libc::SYS_fchmodat, lends(2)),
         (SYS_FCHMODAT2, lends(2)),
@@ -66,69 +49,85 @@ fn lending_modes() -> Rules {
         (libc::SYS_openat, makes(2, 3)),
     ]);
     #[cfg(target_arch = "x86_64")]
-    rules.extend([
+    rules.extend(numbered([
         (libc::SYS_chmod, lends(1)),
         (libc::SYS_creat, lends(1)),
         (libc::SYS_mknod, lends(1)),
         (libc::SYS_open, makes(1, 2)),
-    ]);
+    ]));
     rules
 }
 
-fn write(name: &str, filter: SeccompFilter) {
-    let program: BpfProgram = filter.try_into().expect("the filter compiles");
-    let bytes: Vec<u8> = program.iter().flat_map(instruction).collect();
+fn write(name: &str, rules: &Rules, matched: Action, otherwise: Action) {
+    let program = compile(rules, architecture(), matched, otherwise);
+    let bytes: Vec<u8> = program
+        .iter()
+        .flat_map(|instruction| {
+            let mut bytes = instruction.code.to_ne_bytes().to_vec();
+            bytes.extend([instruction.matched, instruction.otherwise]);
+            bytes.extend(instruction.value.to_ne_bytes());
+            bytes
+        })
+        .collect();
     let out = PathBuf::from(std::env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
     std::fs::write(out.join(name), bytes).expect("the output directory is writable");
 }
 
-fn instruction(filter: &sock_filter) -> Vec<u8> {
-    let mut bytes = filter.code.to_ne_bytes().to_vec();
-    bytes.extend([filter.jt, filter.jf]);
-    bytes.extend(filter.k.to_ne_bytes());
-    bytes
+/// Returns the kernel's number of the architecture the sandboxes are for.
+fn architecture() -> u32 {
+    match std::env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets the architecture").as_str() {
+        "x86_64" => 0xc000_003e,
+        "aarch64" => 0xc000_00b7,
+        "riscv64" => 0xc000_00f3,
+        other => panic!("there are no filters for {other} yet"),
+    }
+}
+
+fn numbered(rules: impl IntoIterator<Item = (c_long, Vec<Alternative>)>) -> Rules {
+    let number = |call: c_long| u32::try_from(call).expect("calls have small numbers");
+    rules.into_iter().map(|(call, alternatives)| (number(call), alternatives)).collect()
 }
 
 fn rules() -> Rules {
-    let mut rules: Rules = ALLOWED.iter().chain(ARCHITECTURE).map(|number| (*number, Vec::new())).collect();
+    let mut rules: BTreeMap<c_long, Vec<Alternative>> =
+        ALLOWED.iter().chain(ARCHITECTURE).map(|number| (*number, Vec::new())).collect();
     rules.insert(libc::SYS_socket, sockets());
-    rules.insert(libc::SYS_socketpair, vec![rule(vec![equal(0, libc::AF_UNIX as u64)])]);
+    rules.insert(libc::SYS_socketpair, vec![vec![equal(0, libc::AF_UNIX as u32)]]);
     for (number, arguments) in
         [(libc::SYS_setuid, 1), (libc::SYS_setfsuid, 1), (libc::SYS_setreuid, 2), (libc::SYS_setresuid, 3)]
     {
-        rules
-            .insert(number, vec![rule((0..arguments).map(|argument| differs(argument, GUEST_ID)).collect())]);
+        rules.insert(number, vec![(0..arguments).map(|argument| differs(argument, GUEST_ID)).collect()]);
     }
+    // Another's limits: without root the guest has the same user, and would lose its descriptors to it.
+    rules.insert(libc::SYS_prlimit64, vec![vec![equal(0, 0)]]);
     // The forker marks commands by it where there are no cgroups; a command has neither the right nor, by the last
     // filter, the call.
-    // Another's limits: without root the guest has the same user, and would lose its descriptors to it.
-    rules.insert(libc::SYS_prlimit64, vec![rule(vec![equal(0, 0)])]);
-    rules.insert(libc::SYS_unshare, vec![rule(vec![equal(0, libc::CLONE_NEWUTS as u64)])]);
-    rules.insert(libc::SYS_clone, vec![rule(vec![no_namespaces()])]);
-    rules.insert(libc::SYS_ioctl, vec![rule(vec![differs(1, libc::TIOCSTI), differs(1, TIOCLINUX)])]);
+    rules.insert(libc::SYS_unshare, vec![vec![equal(0, libc::CLONE_NEWUTS as u32)]]);
+    rules.insert(libc::SYS_clone, vec![vec![no_namespaces()]]);
+    rules.insert(libc::SYS_ioctl, vec![vec![differs(1, libc::TIOCSTI as u32), differs(1, TIOCLINUX)]]);
     rules.insert(
         libc::SYS_personality,
-        [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff].map(|flags| rule(vec![equal(0, flags)])).into(),
+        [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff].map(|flags| vec![equal(0, flags)]).into(),
     );
-    rules
+    numbered(rules)
 }
 
 /// The guest's own user, which no command may become.
-const GUEST_ID: u64 = 65_535;
+const GUEST_ID: u32 = 65_535;
 
 /// Types text at another's terminal, and controls the console: both reach outside.
-const TIOCLINUX: u64 = 0x541C;
+const TIOCLINUX: u32 = 0x541C;
 
 /// Unix and internet sockets, and of netlink only what lists interfaces.
-fn sockets() -> Vec<SeccompRule> {
+fn sockets() -> Vec<Alternative> {
     // Other protocols of the internet families are modules a kernel would load because a command asked for them.
     let protocols = [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMP, libc::IPPROTO_ICMPV6];
-    let mut rules = vec![rule(vec![equal(0, libc::AF_UNIX as u64)])];
+    let mut rules = vec![vec![equal(0, libc::AF_UNIX as u32)]];
     for family in [libc::AF_INET, libc::AF_INET6] {
-        let internet = |protocol: i32| rule(vec![equal(0, family as u64), equal(2, protocol as u64)]);
+        let internet = |protocol: i32| vec![equal(0, family as u32), equal(2, protocol as u32)];
         rules.extend(protocols.map(internet));
     }
-    rules.push(rule(vec![equal(0, libc::AF_NETLINK as u64), equal(2, libc::NETLINK_ROUTE as u64)]));
+    rules.push(vec![equal(0, libc::AF_NETLINK as u32), equal(2, libc::NETLINK_ROUTE as u32)]);
     rules
 }
 
@@ -140,23 +139,15 @@ fn no_namespaces() -> Condition {
         | libc::CLONE_NEWIPC
         | libc::CLONE_NEWUTS
         | libc::CLONE_NEWCGROUP;
-    condition(0, Compare::MaskedEq(namespaces as u64), 0)
+    Condition { argument: 0, compare: Compare::Masked(namespaces as u32), value: 0 }
 }
 
-fn rule(conditions: Vec<Condition>) -> SeccompRule {
-    SeccompRule::new(conditions).expect("the conditions are well formed")
+fn equal(argument: u8, value: u32) -> Condition {
+    Condition { argument, compare: Compare::Equal, value }
 }
 
-fn equal(argument: u8, value: u64) -> Condition {
-    condition(argument, Compare::Eq, value)
-}
-
-fn differs(argument: u8, value: u64) -> Condition {
-    condition(argument, Compare::Ne, value)
-}
-
-fn condition(argument: u8, compare: Compare, value: u64) -> Condition {
-    Condition::new(argument, Length::Dword, compare, value).expect("the argument exists")
+fn differs(argument: u8, value: u32) -> Condition {
+    Condition { argument, compare: Compare::Differs, value }
 }
 
 /// What ordinary programs use: files, memory, processes, signals, time, sockets, and nothing that administers.

@@ -4,6 +4,7 @@
 
 mod filter;
 mod guest;
+mod program;
 
 fn main() {
     guest::build();

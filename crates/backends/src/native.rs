@@ -3,6 +3,7 @@
 //! A sandbox is a process tree whose PID 1 is the guest, a directory in the home, and a cgroup. There is no mount, no
 //! network device and no other process outside it: when the last process ends, the kernel removes the rest.
 
+mod branch;
 mod cage;
 mod create;
 mod destroy;
@@ -28,6 +29,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use coracle_core::backend::{Created, Found, Order, Placement, Probe};
+use coracle_core::branch::{Branch, Held};
 use coracle_core::image::{Images, Progress};
 use coracle_core::volume::Volumes;
 use coracle_core::{Backend, Error, Kind, Result, SandboxId, Spec};
@@ -46,6 +48,9 @@ pub const CRASH_POINTS: &[&str] = &[
     "native.create.launched",
     "native.create.mapped",
     "native.create.ready",
+    "native.fork.layered",
+    "native.fork.copied",
+    "native.fork.linked",
     "native.destroy.killed",
     "native.destroy.cgroup",
     "native.destroy.directories",
@@ -116,7 +121,11 @@ impl Backend for Native {
     }
 
     fn create(&self, order: &Order<'_>) -> Result<Created> {
-        create::create(self, order)
+        create::create(self, order, None)
+    }
+
+    fn branch<'a>(&'a self, held: &Held<'_>) -> Result<Box<dyn Branch + 'a>> {
+        branch::branch(self, held)
     }
 
     fn connect(&self, sandbox: &SandboxId, _placement: &Placement) -> Result<UnixStream> {

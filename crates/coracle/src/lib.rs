@@ -43,28 +43,39 @@ pub use self::command::Command;
 pub use self::config::Config;
 pub use self::sandbox::{Lent, Sandbox, StillLent};
 
+use std::sync::Arc;
+
 use coracle_core::Claim;
-use coracle_engine::Caller;
 use coracle_engine::ops::image;
 use coracle_engine::ops::sandbox::{claim, list, open};
+use coracle_engine::{Caller, Stocker};
 
 /// One home of coracle, seen by one run. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Coracle {
     engine: Engine,
     caller: Caller,
+    /// Makes sandboxes ahead for as long as anyone has this home open.
+    stocker: Option<Arc<Stocker>>,
 }
+
+/// Enough for one after the other, and few enough to be made anew when something else is asked for.
+const SPARES: usize = 2;
 
 impl Coracle {
     /// Opens a home, making it if it is not there.
     pub fn open(config: Config) -> Result<Self> {
         let caller = assemble::caller(&config);
-        Ok(Self { engine: assemble::engine(&config)?, caller })
+        let engine = assemble::engine(&config)?;
+        let spares = config.spares.unwrap_or(SPARES);
+        let stocker = (spares > 0).then(|| Arc::new(engine.stock(spares)));
+        Ok(Self { engine, caller, stocker })
     }
 
     /// Returns the same home, seen by another run.
     pub fn acting_as(&self, run: RunId) -> Self {
-        Self { engine: self.engine.clone(), caller: Caller { claim: Claim { run, epoch: None } } }
+        let caller = Caller { claim: Claim { run, epoch: None } };
+        Self { engine: self.engine.clone(), caller, stocker: self.stocker.clone() }
     }
 
     /// Tells whether sandboxes can be made on this machine.
@@ -93,6 +104,11 @@ impl Coracle {
     /// Runs one command in a sandbox of its own, which is gone afterwards.
     pub fn run(&self, input: run::Input) -> Result<run::Output> {
         run::call(&self.engine, &self.caller, input)
+    }
+
+    /// Returns how many sandboxes made ahead wait to be taken.
+    pub fn spares(&self) -> usize {
+        self.stocker.as_ref().map_or(0, |stocker| stocker.ready())
     }
 
     /// Lists the sandboxes that have not ended, whoever owns them.

@@ -252,7 +252,7 @@ mod tests {
             progress: Arc::new(coracle_core::image::Silent),
             keepers: None,
         });
-        Coracle { engine, caller: Caller { claim: Claim { run: run("run_a"), epoch: None } } }
+        Coracle { engine, caller: Caller { claim: Claim { run: run("run_a"), epoch: None } }, stocker: None }
     }
 
     #[test]

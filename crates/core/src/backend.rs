@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::branch::{Branch, Held};
 use crate::error::Result;
 use crate::ids::{InstanceId, SandboxId};
 use crate::image::{self, Images, Progress};
@@ -92,6 +93,13 @@ pub trait Backend: Send + Sync {
     /// `destroy` finishes what could not. A limit in `spec.limits.required` that cannot be enforced and is not in
     /// `allow_missing` is refused before anything is made, and so is a wall in `spec.require` that would not stand.
     fn create(&self, order: &Order<'_>) -> Result<Created>;
+
+    /// Takes the files of a sandbox, to make others from. Afterwards it can be let go and goes on as it was: the same
+    /// guest, the same files.
+    ///
+    /// `unsupported` where it cannot be done, `limit_exceeded` where it was done too often. On error the sandbox is as
+    /// it was. What was taken and never used goes with the result, or with the process that has it.
+    fn branch<'a>(&'a self, held: &Held<'_>) -> Result<Box<dyn Branch + 'a>>;
 
     /// Opens a new stream to the guest. Fails with `not_found` if the guest is gone.
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream>;

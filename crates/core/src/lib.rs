@@ -4,6 +4,7 @@
 //! functions from what is known to what shall be done, so the shipping code is what the property tests run.
 
 pub mod backend;
+pub mod branch;
 pub mod bytes;
 pub mod clock;
 pub mod duration;

@@ -13,6 +13,8 @@ use crate::ids::SandboxId;
 #[serde(rename_all = "snake_case")]
 pub enum State {
     Creating,
+    /// Made ahead, for whoever next wants one like it. Nobody's, and shown to nobody.
+    Spare,
     Ready,
     Paused,
     Hibernating,
@@ -32,8 +34,9 @@ pub enum State {
 
 impl State {
     /// Every state, in the order of a life.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Creating,
+        Self::Spare,
         Self::Ready,
         Self::Paused,
         Self::Hibernating,
@@ -53,6 +56,8 @@ impl State {
     pub fn step(self, event: Event) -> Result<Self, Refused> {
         match (self, event) {
             (Self::Creating | Self::Resuming, Event::Started) => Ok(Self::Ready),
+            (Self::Creating, Event::Stocked) => Ok(Self::Spare),
+            (Self::Spare, Event::Taken) => Ok(Self::Ready),
             (Self::Creating, Event::NotStarted) => Ok(Self::Failed),
             // What it would have resumed from is still in git, so a failed attempt costs nothing.
             (Self::Resuming, Event::NotStarted) => Ok(Self::Hibernated),
@@ -86,10 +91,16 @@ impl State {
         self == Self::Ready
     }
 
+    /// Tells whether its guest is there to be asked what changes nothing.
+    pub fn accepts_looks(self) -> bool {
+        matches!(self, Self::Ready | Self::Paused)
+    }
+
     /// Returns the name users see.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Creating => "creating",
+            Self::Spare => "spare",
             Self::Ready => "ready",
             Self::Paused => "paused",
             Self::Hibernating => "hibernating",
@@ -115,7 +126,7 @@ impl State {
 
     fn advice(self, sandbox: &SandboxId) -> (Kind, String) {
         match self {
-            Self::Destroyed | Self::Failed => (
+            Self::Destroyed | Self::Failed | Self::Spare => (
                 Kind::NotFound,
                 "open a new one with `coracle open`, or see `coracle ps` for those there are".into(),
             ),
@@ -150,6 +161,10 @@ impl fmt::Display for State {
 pub enum Event {
     /// Its guest answers.
     Started,
+    /// Its guest answers, and nobody has asked for it yet.
+    Stocked,
+    /// Somebody wants one like this spare.
+    Taken,
     /// Making it failed and nothing of it is left.
     NotStarted,
     Pause,
@@ -170,8 +185,10 @@ pub enum Event {
 
 impl Event {
     /// Every event.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Started,
+        Self::Stocked,
+        Self::Taken,
         Self::NotStarted,
         Self::Pause,
         Self::Unpause,
@@ -187,7 +204,8 @@ impl Event {
 
     fn verb(self) -> &'static str {
         match self {
-            Self::Started | Self::NotStarted => "start",
+            Self::Started | Self::NotStarted | Self::Stocked => "start",
+            Self::Taken => "take",
             Self::Pause => "pause",
             Self::Unpause | Self::Resume => "resume",
             Self::Hibernate | Self::Saved | Self::NotSaved => "hibernate",

@@ -136,7 +136,8 @@ fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<
         }
         State::Ready | State::Paused => None,
         State::Hibernating => Some(Action::Revive { id }),
-        State::Destroying | State::DestroyFailed => Some(Action::Finish { id }),
+        // Whoever tends a spare works on it all the time, and is left alone; a spare nobody works on is a leftover.
+        State::Spare | State::Destroying | State::DestroyFailed => Some(Action::Finish { id }),
         State::Quarantined => {
             (facts.now.since(record.created_at) > facts.quarantine).then_some(Action::Expire { id })
         }

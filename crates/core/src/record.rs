@@ -30,6 +30,9 @@ pub struct Record {
     /// What is left of the network it was made with, where that was narrowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrowed: Option<Network>,
+    /// The sandbox whose files it started with.
+    #[serde(default)]
+    pub forked_from: Option<SandboxId>,
     pub secret: Secret,
     /// The boot of the machine it was made under; processes do not outlive that.
     pub boot: String,

@@ -199,6 +199,22 @@ impl Spec {
         self.workdir.as_deref().or(of_image.filter(|_| !brought)).unwrap_or(WORKSPACE)
     }
 
+    /// Returns what of it a sandbox is built by: two of the same shape differ only in what a guest can be told later.
+    ///
+    /// Nothing where a sandbox is not made before it is asked for: what it brings in may change, so may what a name of
+    /// an image means, and one that has a disk or a network is worth waiting for.
+    pub fn shape(&self) -> Option<Self> {
+        let settled = self.image == image::HOST || self.image.contains('@');
+        let light = self.storage == Some(Storage::Memory) && self.mounts.is_empty() && self.network.is_none();
+        (settled && light).then(|| Self {
+            env: BTreeMap::new(),
+            workdir: None,
+            limits: Limits { timeout_seconds: 0, output_bytes: 0, ..self.limits.clone() },
+            labels: BTreeMap::new(),
+            ..self.clone()
+        })
+    }
+
     /// Checks what a caller wrote against the policy and fills in the rest.
     pub fn resolve(input: SpecInput, policy: &Policy) -> Result<Self> {
         check_env("env", &input.env)?;

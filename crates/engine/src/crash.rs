@@ -28,6 +28,14 @@ pub const CRASH_POINTS: &[&str] = &[
     CLAIM_ROW_AFTER,
     CLAIM_FENCE_AFTER,
     NETWORK_ROW_AFTER,
+    PAUSE_ROW_AFTER,
+    PAUSE_FREEZE_AFTER,
+    RESUME_THAW_AFTER,
+    RESUME_ROW_AFTER,
+    FORK_ROWS_AFTER,
+    FORK_HOLD_AFTER,
+    FORK_BRANCH_AFTER,
+    FORK_CHILDREN_AFTER,
     DESTROY_ROW_BEFORE,
     DESTROY_ROW_AFTER,
     DESTROY_BACKEND_AFTER,
@@ -55,6 +63,14 @@ pub(crate) const CLAIM_CHECK_AFTER: &str = "claim.check.after";
 pub(crate) const CLAIM_ROW_AFTER: &str = "claim.row.after";
 pub(crate) const CLAIM_FENCE_AFTER: &str = "claim.fence.after";
 pub(crate) const NETWORK_ROW_AFTER: &str = "network.row.after";
+pub(crate) const PAUSE_ROW_AFTER: &str = "pause.row.after";
+pub(crate) const PAUSE_FREEZE_AFTER: &str = "pause.freeze.after";
+pub(crate) const RESUME_THAW_AFTER: &str = "resume.thaw.after";
+pub(crate) const RESUME_ROW_AFTER: &str = "resume.row.after";
+pub(crate) const FORK_ROWS_AFTER: &str = "fork.rows.after";
+pub(crate) const FORK_HOLD_AFTER: &str = "fork.hold.after";
+pub(crate) const FORK_BRANCH_AFTER: &str = "fork.branch.after";
+pub(crate) const FORK_CHILDREN_AFTER: &str = "fork.children.after";
 pub(crate) const DESTROY_ROW_BEFORE: &str = "destroy.row.before";
 pub(crate) const DESTROY_ROW_AFTER: &str = "destroy.row.after";
 pub(crate) const DESTROY_BACKEND_AFTER: &str = "destroy.backend.after";

@@ -40,7 +40,7 @@ impl Engine {
         exec: &ExecId,
         since_seq: u64,
     ) -> Result<Follow> {
-        let inside = self.enter(caller, sandbox)?;
+        let inside = self.enter_to_look(caller, sandbox)?;
         Ok(Follow { inside, exec: exec.clone(), since: since_seq, until: None, last: None, done: false })
     }
 

@@ -23,17 +23,33 @@ impl Engine {
         Ok(Inside { record, guest })
     }
 
+    /// Lets the caller in to look: what is paused can be looked at.
+    pub(crate) fn enter_to_look(&self, caller: &Caller, id: &SandboxId) -> Result<Inside> {
+        let (record, epoch) = self.admit_if(caller, id, State::accepts_looks)?;
+        let guest = self.reach(&record, epoch)?;
+        Ok(Inside { record, guest })
+    }
+
     /// Returns the record and the epoch to act under.
     pub(crate) fn admit(&self, caller: &Caller, id: &SandboxId) -> Result<(Record, Epoch)> {
+        self.admit_if(caller, id, State::accepts_work)
+    }
+
+    fn admit_if(
+        &self,
+        caller: &Caller,
+        id: &SandboxId,
+        accepts: fn(State) -> bool,
+    ) -> Result<(Record, Epoch)> {
         let record = self.find(id)?;
-        // Who owned a sandbox that has ended matters to nobody.
-        if record.state.is_ended() {
+        // Who owned a sandbox that has ended matters to nobody, and a spare is nobody's to ask for.
+        if record.state.is_ended() || record.state == State::Spare {
             return Err(record.state.refuse(id, "use"));
         }
         let epoch = record.lease.admit(&caller.claim).map_err(|denied| denied.into_error(id))?;
         match record.state {
             State::Lost => Err(lost(id, record.reason.as_deref())),
-            state if state.accepts_work() => Ok((record, epoch)),
+            state if accepts(state) => Ok((record, epoch)),
             state => Err(state.refuse(id, "use")),
         }
     }

@@ -74,9 +74,12 @@ impl Engine {
     fn lasting(&self, id: &SandboxId) -> Result<Record> {
         let record = self.find(id)?;
         match record.state {
-            State::Creating | State::Destroying | State::DestroyFailed | State::Destroyed | State::Failed => {
-                Err(record.state.refuse(id, "hand over"))
-            }
+            State::Creating
+            | State::Spare
+            | State::Destroying
+            | State::DestroyFailed
+            | State::Destroyed
+            | State::Failed => Err(record.state.refuse(id, "hand over")),
             State::Ready
             | State::Paused
             | State::Hibernating
@@ -98,7 +101,7 @@ impl Engine {
     }
 
     fn refuse_while_running(&self, record: &Record, epoch: Epoch) -> Result<()> {
-        if record.state != State::Ready {
+        if !record.state.accepts_looks() {
             return Ok(());
         }
         let running = match self.reach(record, epoch) {
@@ -121,7 +124,7 @@ impl Engine {
 
     fn fence(&self, record: &Record, running: Running) -> Option<Error> {
         match record.state {
-            State::Ready => {}
+            State::Ready | State::Paused => {}
             State::Lost => return Some(lost(&record.id, record.reason.as_deref())),
             _ => return None,
         }

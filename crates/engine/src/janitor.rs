@@ -255,6 +255,7 @@ impl Engine {
             profile: None,
             image: None,
             narrowed: None,
+            forked_from: None,
             secret: Secret([0; 32]),
             boot: self.parts.boot.clone(),
             created_at: now,

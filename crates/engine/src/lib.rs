@@ -11,6 +11,7 @@ pub mod egress;
 pub mod exec;
 pub mod files;
 pub mod follow;
+mod fork;
 mod forward;
 mod gate;
 pub mod guest;
@@ -21,6 +22,8 @@ pub mod progress;
 mod provision;
 mod random;
 mod sessions;
+mod spares;
+mod standstill;
 mod teardown;
 pub mod text;
 
@@ -38,6 +41,7 @@ pub use self::egress::Keepers;
 pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin};
 pub use self::files::{Depth, Entries, FileEntry, NewFile};
 pub use self::follow::{Batch, Follow};
+pub use self::spares::Stocker;
 
 /// What an engine is made of.
 pub struct Parts {
@@ -72,11 +76,12 @@ pub struct Caller {
 #[derive(Debug, Clone)]
 pub struct Engine {
     parts: Arc<Parts>,
+    spares: Arc<spares::Spares>,
 }
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
-        Self { parts: Arc::new(parts) }
+        Self { parts: Arc::new(parts), spares: Arc::default() }
     }
 
     /// Returns the operator's rules.

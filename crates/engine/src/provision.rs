@@ -2,6 +2,7 @@
 //! is returned.
 
 use coracle_core::backend::{Created, Order};
+use coracle_core::branch::Branch;
 use coracle_core::store::Durability;
 use coracle_core::{Error, Kind, Record, Result, Spec, lifecycle};
 
@@ -14,10 +15,24 @@ impl Engine {
         self.choose_backend(spec.backend.as_deref())?.prepare(spec, self.progress())
     }
 
-    /// Takes a sandbox from `creating` to `ready`, or to `failed`. The caller holds the right to work on it.
-    pub(crate) fn provision(&self, record: &Record) -> Result<Record> {
+    /// Takes a sandbox from `creating` to what `made` leads to, or to `failed`. The caller holds the right to work on it.
+    pub(crate) fn provision(&self, record: &Record, made: lifecycle::Event) -> Result<Record> {
+        self.bring_up(record, made, None)
+    }
+
+    /// Makes one that starts with the files of another.
+    pub(crate) fn provision_from(&self, record: &Record, branch: &dyn Branch) -> Result<Record> {
+        self.bring_up(record, lifecycle::Event::Started, Some(branch))
+    }
+
+    fn bring_up(
+        &self,
+        record: &Record,
+        made: lifecycle::Event,
+        branch: Option<&dyn Branch>,
+    ) -> Result<Record> {
         self.crash_at(crash::CREATE_ROW_AFTER);
-        match self.start(record) {
+        match self.start(record, made, branch) {
             Ok(ready) => {
                 self.crash_at(crash::CREATE_READY_AFTER);
                 Ok(ready)
@@ -26,9 +41,11 @@ impl Engine {
         }
     }
 
-    fn start(&self, record: &Record) -> Result<Record> {
+    fn start(&self, record: &Record, made: lifecycle::Event, branch: Option<&dyn Branch>) -> Result<Record> {
         let backend = self.backend_of(record)?;
-        backend.prepare(&record.spec, self.progress())?;
+        if branch.is_none() {
+            backend.prepare(&record.spec, self.progress())?;
+        }
         self.crash_at(crash::CREATE_PREPARE_AFTER);
 
         let order = Order {
@@ -38,12 +55,15 @@ impl Engine {
             secret: &record.secret,
             epoch: record.lease.epoch(),
         };
-        let created = backend.create(&order)?;
+        let created = match branch {
+            None => backend.create(&order)?,
+            Some(branch) => branch.create(&order)?,
+        };
         self.crash_at(crash::CREATE_BACKEND_AFTER);
         if !record.spec.network.is_none() {
             self.give_network(record, &created)?;
         }
-        self.mark_ready(record, &created)
+        self.mark_made(record, made, &created)
     }
 
     /// Starts a keeper before anybody can use the sandbox. It finds the guest by the record.
@@ -58,10 +78,9 @@ impl Engine {
         Ok(())
     }
 
-    fn mark_ready(&self, record: &Record, created: &Created) -> Result<Record> {
+    fn mark_made(&self, record: &Record, made: lifecycle::Event, created: &Created) -> Result<Record> {
         self.change(&record.id, Durability::Process, &mut |mut row| {
-            row.state =
-                row.state.step(lifecycle::Event::Started).map_err(|refused| refused.into_error(&row.id))?;
+            row.state = row.state.step(made).map_err(|refused| refused.into_error(&row.id))?;
             row.placement = Some(created.placement.clone());
             row.profile = Some(created.profile.clone());
             row.image = Some(created.image.clone());

@@ -3,11 +3,18 @@
 //! Whoever inserts the record holds the right to work on it until the sandbox is ready or failed. Others wait for
 //! that right, and so learn that the maker is done, or dead.
 
+use std::time::Duration;
+
 use coracle_core::record::Secret;
 use coracle_core::store::{Durability, Opened};
-use coracle_core::{Error, Kind, Lease, Record, Result, SandboxId, SessionKey, Spec, State, lease};
+use coracle_core::{
+    Error, ExecId, Kind, Lease, Record, Result, SandboxId, SessionKey, Spec, State, lease, lifecycle,
+};
 
+use crate::gate::Inside;
+use crate::guest::Guest;
 use crate::random::random;
+use crate::spares::Taken;
 use crate::{Caller, Engine, crash};
 
 /// How often a key is looked up again after what it named went away. Each round means that somebody else made and
@@ -19,6 +26,24 @@ const ROUNDS: usize = 16;
 pub(crate) struct Session {
     pub record: Record,
     pub created: bool,
+    /// The line that was opened to its guest, if one was.
+    pub guest: Option<Guest>,
+    /// An interpreter that waits in it for a program.
+    pub warm: Option<ExecId>,
+}
+
+impl Session {
+    fn new(record: Record, created: bool, guest: Option<Guest>) -> Self {
+        Self { record, created, guest, warm: None }
+    }
+
+    /// Ends the interpreter that waits: whoever opens a sandbox finds nothing running in it.
+    pub(crate) fn cool_down(&mut self) -> Result<()> {
+        if let (Some(exec), Some(guest)) = (self.warm.take(), &mut self.guest) {
+            guest.stop(exec.as_str(), Some(Duration::ZERO))?;
+        }
+        Ok(())
+    }
 }
 
 impl Engine {
@@ -29,7 +54,7 @@ impl Engine {
         key: Option<&SessionKey>,
         spec: &Spec,
     ) -> Result<Session> {
-        let Some(key) = key else { return self.open_new(caller, None, spec)?.ok_or_else(contended) };
+        let Some(key) = key else { return self.open_another(caller, spec) };
         for _ in 0..ROUNDS {
             let settled = match self.store().find_key(key)? {
                 Some(record) => self.settle(caller, record)?,
@@ -42,35 +67,47 @@ impl Engine {
         Err(contended().detail("session_key", key.as_str()))
     }
 
+    /// Returns a sandbox nobody had before, made ahead or made now.
+    fn open_another(&self, caller: &Caller, spec: &Spec) -> Result<Session> {
+        match self.take_spare(caller, spec)? {
+            Some(Taken { inside: Inside { record, guest }, warm }) => {
+                Ok(Session { warm, ..Session::new(record, true, Some(guest)) })
+            }
+            None => self.open_new(caller, None, spec)?.ok_or_else(contended),
+        }
+    }
+
     /// Makes a sandbox; `None` if somebody else took the key first.
     fn open_new(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Option<Session>> {
-        let draft = self.draft(caller, key, spec)?;
+        let draft = self.draft(Lease::new(caller.claim.run.clone()), key, spec)?;
         // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.
         let work = self.store().work_on(&draft.id)?;
         self.crash_at(crash::CREATE_ROW_BEFORE);
         match self.store().open(draft)? {
             Opened::Created(record) => {
-                let made = self.provision(&record);
+                let made = self.provision(&record, lifecycle::Event::Started);
                 drop(work);
-                Ok(Some(Session { record: made?, created: true }))
+                Ok(Some(Session::new(made?, true, None)))
             }
             Opened::Existing(_) => Ok(None),
         }
     }
 
-    fn draft(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Record> {
+    /// Returns the first record of a sandbox that is about to be made.
+    pub(crate) fn draft(&self, lease: Lease, key: Option<&SessionKey>, spec: &Spec) -> Result<Record> {
         let now = self.parts.clock.now();
         Ok(Record {
             id: SandboxId::generate(now, random()?),
             state: State::Creating,
             key: key.cloned(),
-            lease: Lease::new(caller.claim.run.clone()),
+            lease,
             spec: spec.clone(),
             backend: self.choose_backend(spec.backend.as_deref())?.name().to_owned(),
             placement: None,
             profile: None,
             image: None,
             narrowed: None,
+            forked_from: None,
             secret: Secret(random()?),
             boot: self.parts.boot.clone(),
             created_at: now,
@@ -87,9 +124,12 @@ impl Engine {
             State::Ready => self.revisit(caller, record),
             State::Lost | State::DestroyFailed => self.clear(caller, &record).map(|()| None),
             State::Destroyed | State::Failed => Ok(None),
-            State::Paused | State::Hibernating | State::Hibernated | State::Resuming | State::Quarantined => {
-                Err(record.state.refuse(&record.id, "open"))
-            }
+            State::Spare
+            | State::Paused
+            | State::Hibernating
+            | State::Hibernated
+            | State::Resuming
+            | State::Quarantined => Err(record.state.refuse(&record.id, "open")),
         }
     }
 
@@ -119,7 +159,7 @@ impl Engine {
     /// Returns a sandbox that says it is ready, if its guest still answers.
     fn revisit(&self, caller: &Caller, record: Record) -> Result<Option<Session>> {
         match self.enter(caller, &record.id) {
-            Ok(inside) => Ok(Some(Session { record: inside.record, created: false })),
+            Ok(Inside { record, guest }) => Ok(Some(Session::new(record, false, Some(guest)))),
             Err(error) => match self.find(&record.id)?.state {
                 State::Lost => self.clear(caller, &record).map(|()| None),
                 State::Ready => Err(error),

@@ -3,14 +3,14 @@
 mod devices;
 mod mask;
 mod plan;
+mod restack;
 mod root;
 mod storage;
 
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use coracle_sys::rustix::fs::{Mode, OFlags};
 use coracle_sys::rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use coracle_sys::{capability, identity, landlock, loopback, rustix, signal, spawn};
 
@@ -19,6 +19,8 @@ use crate::forker::{self, Confinement, Fenced, Forker};
 use crate::weak::{self, Wall};
 
 pub use plan::{Plan, receive};
+pub use restack::restack;
+pub use root::Built;
 
 /// What the guest itself may still do: act for other users, kill them, and get at their files.
 const GUEST_CAPABILITIES: u64 =
@@ -59,16 +61,16 @@ pub fn socket() -> UnixStream {
     coracle_sys::launch::boot_socket()
 }
 
-/// Makes this process's view of the world the sandbox's. Returns the directory terminals are opened from.
-pub fn build(plan: &Plan) -> Result<OwnedFd, Failure> {
-    let devpts = root::build(plan)?;
+/// Makes this process's view of the world the sandbox's.
+pub fn build(plan: &Plan) -> Result<Built, Failure> {
+    let built = root::build(plan)?;
     rustix::system::sethostname(plan.boot.hostname.as_bytes()).map_err(Failure::at("set the host name"))?;
     loopback::up().map_err(Failure::at("bring up the loopback interface"))?;
-    Ok(devpts)
+    Ok(built)
 }
 
 /// Starts the process that commands are started from, in the commands' cgroups and under their filter.
-pub fn start_forker(plan: &Plan) -> Result<Forker, Failure> {
+pub fn start_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> Result<Forker, Failure> {
     let (ours, theirs) = UnixStream::pair().map_err(Failure::at("make the forker's socket"))?;
     let confinement = Confinement {
         last_filter: &plan.boot.last_filter,
@@ -76,7 +78,7 @@ pub fn start_forker(plan: &Plan) -> Result<Forker, Failure> {
         single_user: plan.is_single_user(),
     };
     let pid = spawn::fork_into(plan.commands.as_ref().map(AsFd::as_fd), || {
-        let confined = confine_forker(plan);
+        let confined = confine_forker(plan, bottom);
         // Whatever became of that, it is told to the guest and never on the host's socket.
         if keep_only(&theirs).is_ok() {
             forker::run(&coracle_sys::launch::boot_socket(), confined, confinement);
@@ -97,7 +99,7 @@ fn keep_only(socket: &UnixStream) -> io::Result<()> {
 }
 
 /// Everything commands inherit instead of being given it one by one. Tells whether Landlock is among it.
-fn confine_forker(plan: &Plan) -> io::Result<Fenced> {
+fn confine_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> io::Result<Fenced> {
     let capabilities = plan.boot.capabilities;
     for join in &plan.joins {
         rustix::io::write(join, b"0")?;
@@ -123,8 +125,7 @@ fn confine_forker(plan: &Plan) -> io::Result<Fenced> {
     if !weak::off(Wall::NoNewPrivileges) {
         rustix::thread::set_no_new_privs(true)?;
     }
-    let root = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let restricted = !weak::off(Wall::Landlock) && landlock::restrict(root.as_fd())?;
+    let restricted = !weak::off(Wall::Landlock) && landlock::restrict(bottom)?;
     let fenced = if restricted { Fenced::Yes } else { Fenced::No };
     if !weak::off(Wall::Seccomp) {
         coracle_sys::seccomp::install(&plan.boot.filter)?;

@@ -15,7 +15,7 @@ mod tunnels;
 mod users;
 mod weak;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 
 /// The user the guest and its forker run as. No command can be this user, so none can signal them.
 const GUEST_ID: u32 = 65_535;
@@ -25,17 +25,21 @@ fn main() {
     // Whoever made the sandbox may have had another one.
     coracle_sys::rustix::process::umask(coracle_sys::rustix::fs::Mode::from_raw_mode(0o022));
     let socket = boot::socket();
-    match start(&socket) {
-        Ok(reactor) => reactor.run(),
-        Err(error) => boot::report_failure(&socket, &error),
+    let failed = match std::env::args_os().next().is_some_and(|name| name == coracle_sys::enter::NAME) {
+        true => boot::restack(&socket).err(),
+        false => start(&socket).map(|reactor| reactor.run()).err(),
+    };
+    if let Some(failure) = failed {
+        boot::report_failure(&socket, &failure);
     }
 }
 
 fn start(socket: &std::os::unix::net::UnixStream) -> Result<reactor::Reactor, boot::Failure> {
     let plan = boot::receive(socket)?;
-    let devpts: OwnedFd = boot::build(&plan)?;
+    let boot::Built { devpts, bottom } = boot::build(&plan)?;
     let listeners = egress::bind(&plan)?;
-    let forker = boot::start_forker(&plan)?;
+    let forker = boot::start_forker(&plan, bottom.as_fd())?;
+    drop(bottom);
     boot::drop_privileges(&plan)?;
     let fenced = forker.fenced;
     let reactor =

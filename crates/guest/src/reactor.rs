@@ -2,8 +2,8 @@
 
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use coracle_sys::rustix::event::epoll;
@@ -11,7 +11,7 @@ use coracle_sys::rustix::event::{EventfdFlags, Timespec, eventfd};
 use coracle_sys::{rustix, signal, spawn};
 
 use crate::boot::Plan;
-use crate::execs::{Execs, Setting};
+use crate::execs::{Execs, Setting, Surroundings};
 use crate::forker::Forker;
 use crate::serve::{self, Fence};
 use crate::tunnels::Tunnels;
@@ -32,7 +32,8 @@ pub struct Shared {
     /// Drawn at boot, to tell one guest from another.
     pub boot: u64,
     started: Instant,
-    ttl: Duration,
+    /// How long it may be idle, in milliseconds.
+    ttl: AtomicU64,
     /// When something was last asked for or ran, in milliseconds since the start.
     last_used: AtomicU64,
     events: OwnedFd,
@@ -52,6 +53,19 @@ impl Shared {
     /// Returns how long nothing was asked and nothing ran.
     pub fn idle(&self) -> Duration {
         self.uptime().saturating_sub(Duration::from_millis(self.last_used.load(Ordering::Relaxed)))
+    }
+
+    fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl.load(Ordering::Relaxed))
+    }
+
+    /// Becomes somebody's, who made nothing of it: `env` and `workdir` are for all their commands.
+    pub fn adopt(&self, env: &[(Vec<u8>, Vec<u8>)], workdir: Vec<u8>, ttl_ms: u64) {
+        crate::files::make_directory(&workdir);
+        self.execs.adopt(env, workdir);
+        self.ttl.store(ttl_ms, Ordering::Relaxed);
+        // The time left is another one now.
+        self.wake();
     }
 
     /// Has a pipe drained from now on.
@@ -107,8 +121,7 @@ impl Reactor {
                 rustix::fs::Mode::empty(),
             )?,
             counters: crate::execs::Counters { memory: plan.memory_counter, pids: plan.pids_counter },
-            env: plan.boot.env,
-            workdir: plan.boot.workdir,
+            surroundings: RwLock::new(Surroundings { env: plan.boot.env, workdir: plan.boot.workdir }),
             hasher,
         };
         let shared = Shared {
@@ -118,7 +131,7 @@ impl Reactor {
             secret: plan.boot.secret,
             boot,
             started: Instant::now(),
-            ttl: Duration::from_millis(plan.boot.ttl_ms),
+            ttl: AtomicU64::new(plan.boot.ttl_ms),
             last_used: AtomicU64::new(0),
             events,
             wake,
@@ -153,11 +166,11 @@ impl Reactor {
 
     /// Returns the time left before the dead-man's switch, `None` when it is over.
     fn idle_left(&self) -> Option<Duration> {
-        if self.shared.execs.load().0 > 0 {
+        if self.shared.execs.load().0 > 0 || self.shared.execs.is_stopped() {
             self.shared.touch();
-            return Some(self.shared.ttl);
+            return Some(self.shared.ttl());
         }
-        self.shared.ttl.checked_sub(self.shared.idle()).filter(|left| !left.is_zero())
+        self.shared.ttl().checked_sub(self.shared.idle()).filter(|left| !left.is_zero())
     }
 
     fn handle(&self, token: u64) {

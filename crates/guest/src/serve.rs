@@ -2,6 +2,7 @@
 
 mod fence;
 mod request;
+mod standstill;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

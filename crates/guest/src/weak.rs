@@ -28,9 +28,9 @@ pub const fn off(_: Wall) -> bool {
 }
 
 /// Takes the host's word for what is to be left out.
-pub fn heed(_boot: &coracle_wire::Boot) {
+pub fn heed(_weakened: Option<u64>) {
     #[cfg(feature = "weaken")]
-    SET.store(_boot.weakened.unwrap_or(0), std::sync::atomic::Ordering::Relaxed);
+    SET.store(_weakened.unwrap_or(0), std::sync::atomic::Ordering::Relaxed);
 }
 
 /// Lets a process be traced and read before it is a command.

@@ -122,6 +122,13 @@ impl Store {
         Ok(record.and_then(|record| record.image(&self.layout)))
     }
 
+    /// Returns the image with this digest, whatever names lead to it.
+    pub fn find_digest(&self, digest: &str) -> Result<Option<Image>> {
+        let Some(digest) = Digest::parse(digest) else { return Ok(None) };
+        let record: Option<Record> = read(&self.layout.record(&digest))?;
+        Ok(record.and_then(|record| record.image(&self.layout)))
+    }
+
     /// Brings what `reference` names now, for this machine's platform.
     pub fn pull(&self, reference: &Reference, progress: &dyn Progress) -> Result<Stored> {
         pull::pull(self, reference, progress)

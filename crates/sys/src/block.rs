@@ -106,17 +106,21 @@ pub fn find(file: &File) -> io::Result<Option<Attached>> {
         if !entry.path().join("loop/backing_file").exists() {
             continue;
         }
-        let path = Path::new("/dev").join(entry.file_name());
-        // Held open, it cannot go away or become another's after the look.
-        let device = match File::options().read(true).write(true).open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            device => device?,
-        };
-        if is_made_of(&device, file)? {
-            return Ok(Some(Attached { _device: device, path }));
+        if let Some(found) = open(&Path::new("/dev").join(entry.file_name()), file)? {
+            return Ok(Some(found));
         }
     }
     Ok(None)
+}
+
+/// Returns the device of this name, kept from going away, if it is made of `file`.
+pub fn open(path: &Path, file: &File) -> io::Result<Option<Attached>> {
+    // Held open, it cannot go away or become another's after the look.
+    let device = match File::options().read(true).write(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        device => device?,
+    };
+    Ok(is_made_of(&device, file)?.then(|| Attached { _device: device, path: path.to_owned() }))
 }
 
 fn control() -> io::Result<File> {

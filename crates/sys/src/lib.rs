@@ -6,6 +6,7 @@ pub mod capability;
 pub mod cgroup;
 pub mod confine;
 pub mod descriptors;
+pub mod enter;
 pub mod heap;
 pub mod identity;
 pub mod idmap;

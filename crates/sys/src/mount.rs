@@ -39,6 +39,20 @@ pub fn copy_from(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(open_tree(descriptor, "", flags)?)
 }
 
+/// Returns a detached copy of the mount a descriptor points at, with all that is mounted below it.
+pub fn copy_tree(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    Ok(open_tree(descriptor, "", flags)?)
+}
+
+/// Takes off what is mounted at `path`, with all that is mounted below it.
+pub fn detach(path: &str) -> io::Result<()> {
+    Ok(unmount(path, UnmountFlags::DETACH)?)
+}
+
 /// Sets attributes of a mount, keeps what is mounted on it from showing elsewhere, and, with a user namespace, shows its files with that namespace's ids.
 pub fn set(mount: BorrowedFd<'_>, attributes: Attributes, ids: Option<BorrowedFd<'_>>) -> io::Result<()> {
     // `struct mount_attr`: set, clear, propagation, userns_fd.
@@ -63,7 +77,7 @@ pub fn set(mount: BorrowedFd<'_>, attributes: Attributes, ids: Option<BorrowedFd
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Attaches a detached mount at `path`.
+/// Attaches a mount at `path`, wherever it is attached now.
 pub fn attach(mount: BorrowedFd<'_>, path: &str) -> io::Result<()> {
     Ok(move_mount(mount, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }

@@ -64,6 +64,10 @@ pub struct Boot {
     /// Commands have no cgroup: they are told apart by a namespace, and this many processes bounds them.
     #[n(19)]
     pub without_cgroups: Option<ProcessLimit>,
+    /// Disks with files this sandbox starts from, the topmost first, in the order of their descriptors: the last
+    /// generation of each that is meant.
+    #[n(40)]
+    pub bases: Vec<u32>,
     /// Walls a test build leaves out, as bits of [`Wall`](crate::Wall). Other builds of the guest ignore it.
     #[n(20)]
     pub weakened: Option<u64>,
@@ -92,6 +96,21 @@ pub struct Place {
     pub address: u32,
     #[n(1)]
     pub port: u16,
+}
+
+/// What the guest's program is told where it is to put a new generation of files on top of a sandbox's, from inside. The
+/// descriptors travel beside it: the image's layers, the storage, the lower layers of `overlays`, the bases.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Restack {
+    #[n(0)]
+    pub layers: u32,
+    #[n(1)]
+    pub overlays: Vec<String>,
+    #[n(2)]
+    pub bases: Vec<u32>,
+    #[n(3)]
+    pub weakened: Option<u64>,
 }
 
 /// Files kept in memory, and how many of what size.

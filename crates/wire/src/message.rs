@@ -100,6 +100,31 @@ pub enum Body {
         #[n(1)]
         since: u64,
     },
+    /// Makes a sandbox that was made ahead somebody's: what of their spec it was not built by. Answered by
+    /// [`Reply::Done`].
+    #[n(11)]
+    Adopt {
+        /// Joins the environment of all commands, and wins over what is there.
+        #[cbor(n(0), with = "crate::bytes::pairs")]
+        env: Vec<(Vec<u8>, Vec<u8>)>,
+        #[cbor(n(1), with = "minicbor::bytes")]
+        workdir: Vec<u8>,
+        #[n(2)]
+        ttl_ms: u64,
+    },
+    /// Makes an exec that was started ahead the asking epoch's, with its time counted from now and these bounds. Answered
+    /// by [`Reply::Done`].
+    #[n(12)]
+    Renew {
+        #[n(0)]
+        exec: String,
+        #[n(1)]
+        deadline_ms: u64,
+        #[n(2)]
+        grace_ms: u64,
+        #[n(3)]
+        output_bytes: u64,
+    },
     /// Answered by [`Reply::File`].
     #[n(20)]
     FileRead {
@@ -176,6 +201,54 @@ pub enum Body {
         #[n(0)]
         port: u16,
     },
+    /// Freezes the commands and stops their clocks and the guest's own. What changes anything is refused from then on;
+    /// what only looks is not. Asking twice is fine. Answered by [`Reply::Done`] once every process stands still.
+    #[n(30)]
+    Pause {},
+    /// Undoes [`Body::Pause`]. Asking for it when nothing is paused is fine.
+    #[n(31)]
+    Resume {},
+    /// Keeps everything as it is until [`Body::LetGo`] on the same connection, or the connection's end: commands stand
+    /// still, and whoever wants a change waits. Answered by [`Reply::Held`].
+    #[n(32)]
+    Hold {},
+    #[n(33)]
+    LetGo {},
+}
+
+impl Body {
+    /// Tells whether it changes anything in the sandbox, and so has no place while that stands still.
+    pub fn is_change(&self) -> bool {
+        match self {
+            Self::Start { .. }
+            | Self::Input { .. }
+            | Self::Signal { .. }
+            | Self::Stop { .. }
+            | Self::FileWrite { .. }
+            | Self::FileMore { .. }
+            | Self::FileMove { .. }
+            | Self::FileDelete { .. }
+            | Self::Adopt { .. }
+            | Self::Renew { .. } => true,
+            Self::Fence { .. }
+            | Self::Status {}
+            | Self::Read { .. }
+            | Self::Wait { .. }
+            | Self::Resize { .. }
+            | Self::Execs {}
+            | Self::Attend { .. }
+            | Self::FileRead { .. }
+            | Self::FileList { .. }
+            | Self::FileListMore {}
+            | Self::FileStat { .. }
+            | Self::Pause {}
+            | Self::Resume {}
+            | Self::Hold {}
+            | Self::LetGo {}
+            | Self::Accept {}
+            | Self::Connect { .. } => false,
+        }
+    }
 }
 
 /// What the guest answers.
@@ -230,6 +303,12 @@ pub enum Reply {
         #[n(0)]
         listener: u32,
     },
+    /// `idle` if there is no process of a command and no file half written.
+    #[n(30)]
+    Held {
+        #[n(0)]
+        idle: bool,
+    },
 }
 
 /// Why the guest did not do what was asked.
@@ -279,6 +358,9 @@ pub enum FaultCode {
     Unknown,
     #[n(8)]
     Internal,
+    /// The sandbox has not what this takes.
+    #[n(30)]
+    Unsupported,
 }
 
 /// How far starting a command came.

@@ -181,6 +181,9 @@ pub struct Status {
     /// Bytes of output kept.
     #[n(4)]
     pub spool_bytes: u64,
+    /// Its commands stand still. Guests of an older coracle do not say so, and cannot be paused.
+    #[cbor(n(5), default)]
+    pub paused: bool,
 }
 
 /// What a name in a directory is.

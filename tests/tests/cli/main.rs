@@ -12,5 +12,6 @@ mod network;
 mod open;
 mod ordinary;
 mod ownership;
+mod pause;
 mod persistence;
 mod secrets;

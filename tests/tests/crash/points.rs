@@ -12,7 +12,8 @@ struct Step {
     rest: &'static [&'static str],
 }
 
-/// Opened by A with a network, used, narrowed, lent to B, given back, let go, taken by C, closed. `SBX` stands for the sandbox.
+/// Opened by A with a network, used, narrowed, paused and resumed, lent to B, given back, let go, taken by C, closed.
+/// `SBX` stands for the sandbox.
 const STORY: &[Step] = &[
     Step { run: "run_a", verb: "open", rest: &["--key", "story", "--network", "allow=ok.test,b.test"] },
     Step {
@@ -21,12 +22,23 @@ const STORY: &[Step] = &[
         rest: &["SBX", "--id", "once", "--", "sh", "-c", "echo line >> note"],
     },
     Step { run: "run_a", verb: "network", rest: &["SBX", "allow=ok.test"] },
+    Step { run: "run_a", verb: "pause", rest: &["SBX"] },
+    Step { run: "run_a", verb: "resume", rest: &["SBX"] },
     Step { run: "run_a", verb: "transfer", rest: &["SBX", "--to", "run_b"] },
     Step { run: "run_b", verb: "release", rest: &["SBX"] },
     Step { run: "run_a", verb: "release", rest: &["SBX"] },
     Step { run: "run_c", verb: "claim", rest: &["SBX"] },
     Step { run: "run_c", verb: "close", rest: &["SBX"] },
 ];
+
+/// What only root's sandboxes can do.
+const ROOT_VERBS: [&str; 2] = ["pause", "resume"];
+
+/// Returns the steps that can be taken in a home.
+fn story(home: &Home) -> impl Iterator<Item = &'static Step> {
+    let ordinary = home.is_ordinary();
+    STORY.iter().filter(move |step| !ordinary || !ROOT_VERBS.contains(&step.verb))
+}
 
 const RUNS: [&str; 3] = ["run_a", "run_b", "run_c"];
 
@@ -55,7 +67,7 @@ fn sandbox_id(record: &Value) -> String {
 
 /// Goes through the story until a step is killed, and returns that step.
 fn crash(home: &Home, point: &str) -> &'static Step {
-    for step in STORY {
+    for step in story(home) {
         let finished = take(home, step, Some(point));
         if finished.was_killed() {
             return step;
@@ -67,6 +79,7 @@ fn crash(home: &Home, point: &str) -> &'static Step {
 
 /// Everything there is belongs to a sandbox that is ready, and its owner alone may use it.
 fn expect_order(home: &Home, point: &str) {
+    resume_what_is_paused(home);
     let records = home.live();
     assert!(records.len() <= 1, "{point}: {records:?}");
     for record in &records {
@@ -97,6 +110,14 @@ fn expect_order(home: &Home, point: &str) {
         let owners: Vec<&str> = RUNS.into_iter().filter(may).collect();
         let recorded: Vec<&str> = record["owner"].as_str().into_iter().collect();
         assert_eq!(owners, recorded, "{point}: who may use it and who is said to own it");
+    }
+}
+
+/// A pause that was cut short is a pause: its owner resumes.
+fn resume_what_is_paused(home: &Home) {
+    for record in home.live().iter().filter(|record| record["state"] == "paused") {
+        let owner = record["owner"].as_str().expect("nobody lets go of what is paused in the story");
+        home.call(["resume", &sandbox_id(record), "--run", owner]).succeed();
     }
 }
 
@@ -146,7 +167,7 @@ fn the_story_ends_well_when_nobody_is_killed() {
     requires!(native);
     let home = Home::new();
 
-    for step in STORY {
+    for step in story(&home) {
         take(&home, step, None).expect_code(0);
     }
 

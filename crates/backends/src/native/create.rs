@@ -3,12 +3,13 @@
 mod boot;
 mod bring;
 mod fit;
-mod trees;
+pub(super) mod trees;
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use coracle_core::backend::{Created, Order, Placement};
@@ -18,6 +19,7 @@ use coracle_sys::descriptors;
 use coracle_sys::launch::{Launch, Launched, launch};
 use coracle_wire::Boot;
 
+use super::branch::{Base, Taken};
 use super::cage::Cage;
 use super::disk::{self, Purpose};
 use super::home::{Room, Uses};
@@ -32,15 +34,16 @@ use trees::{Site, Trees};
 const BOOT_TIME: Duration = Duration::from_secs(20);
 
 /// Makes the sandbox. On error nothing of it is left.
-pub fn create(native: &Native, order: &Order<'_>) -> Result<Created> {
+pub fn create(native: &Native, order: &Order<'_>, taken: Option<&Taken>) -> Result<Created> {
     let expected = probe::expect(native, order.spec)?;
     fit::check(&expected, order.spec)?;
     let parts = Parts {
-        root: native.root(order.spec)?,
+        root: native.root(order.spec, taken.and_then(|taken| taken.digest.as_deref()))?,
         brought: bring::all(native, order.spec)?,
         storage: Storage::choose(order.spec, native.privilege),
         cage: native.cage(order.sandbox)?,
         base: ids::base(order.sandbox),
+        taken,
     };
     let made = make(native, order, &parts);
     made.map_err(|failure| {
@@ -65,16 +68,24 @@ struct Parts<'a> {
     cage: Cage<'a>,
     /// The machine's id that is root in the sandbox, where it has ids of its own.
     base: u32,
+    /// Files of another sandbox that it starts with.
+    taken: Option<&'a Taken>,
+}
+
+impl Parts<'_> {
+    fn bases(&self) -> &[Base] {
+        self.taken.map_or(&[], |taken| &taken.bases)
+    }
 }
 
 /// A step that failed.
 #[derive(Debug)]
-struct Failure {
-    attempted: &'static str,
-    cause: io::Error,
+pub(super) struct Failure {
+    pub attempted: &'static str,
+    pub cause: io::Error,
 }
 
-fn at(attempted: &'static str) -> impl FnOnce(io::Error) -> Failure {
+pub(super) fn at(attempted: &'static str) -> impl FnOnce(io::Error) -> Failure {
     move |cause| Failure { attempted, cause }
 }
 
@@ -93,16 +104,21 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created
     let namespace = native.privilege.map_ids(launched.pid, parts.base).map_err(at("map users"))?;
     (&ours).write_all(&[1]).map_err(at("start the guest"))?;
     crash("native.create.mapped");
+    let known: Vec<_> =
+        std::iter::once(PathBuf::new()).chain(parts.bases().iter().map(|base| base.device.clone())).collect();
     let site = Site {
         root: &parts.root,
         room: &room,
         storage: parts.storage,
         brought: &parts.brought,
+        bases: parts.bases().len(),
+        known: &known,
         base: parts.base,
         namespace: namespace.as_fd(),
     };
     let trees = Trees::open(&site, native.privilege)?;
-    let plan = boot::plan(order, &parts.root, parts.storage, native.privilege);
+    let mut plan = boot::plan(order, &parts.root, parts.storage, native.privilege);
+    plan.bases = parts.bases().iter().map(|base| base.generation).collect();
     let capabilities = plan.capabilities;
     send_plan(plan, trees, parts.cage.group(), &ours, &listener)?;
     let landlock = wait_until_ready(&ours).map_err(at("boot the guest"))?;
@@ -119,9 +135,17 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created
 /// Makes the sandbox's directory, with a note of what it uses before it uses it, and its disk.
 fn make_room(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Room, Failure> {
     let room = native.home.make_room(order.sandbox).map_err(at("make a directory"))?;
-    let uses = Uses { image: parts.root.config.digest.clone(), volumes: bring::volumes(order.spec) };
-    if uses.image.is_some() || !uses.volumes.is_empty() {
+    let uses = Uses {
+        image: parts.root.config.digest.clone(),
+        volumes: bring::volumes(order.spec),
+        bases: parts.bases().iter().map(|base| base.generation).collect(),
+    };
+    if uses.image.is_some() || !uses.volumes.is_empty() || !uses.bases.is_empty() {
         room.note(&uses).map_err(at("note what it uses"))?;
+    }
+    for (index, base) in parts.bases().iter().enumerate() {
+        room.link_base(index, &base.file).map_err(at("keep what it starts from"))?;
+        (native.setting.crash)("native.fork.linked");
     }
     if let Storage::Disk(size) = parts.storage {
         disk::make(&native.home.disks, &room.disk(), size, Purpose::Scratch).map_err(at("make a disk"))?;

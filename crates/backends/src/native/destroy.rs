@@ -18,9 +18,12 @@ pub fn destroy(native: &Native, sandbox: &SandboxId) -> Result<()> {
         move |error: std::io::Error| Error::internal(message, error)
     };
     let cage = native.cage(sandbox)?;
-    if let Some((disk, device)) = native.home.disk(sandbox) {
-        // Where this fails, the end of the last process takes a little longer.
-        let _ = disk::abandon(&disk, &device);
+    for (disk, device) in native.home.disks(sandbox) {
+        // What others started from, or still start from, is not ours to end.
+        if !disk::is_shared(&disk).unwrap_or(true) {
+            // Where this fails, the end of the last process takes a little longer.
+            let _ = disk::abandon(&disk, &device);
+        }
     }
     cage.kill(PATIENCE).map_err(failed("end the processes"))?;
     if let Some(guest) = native.children().remove(sandbox) {

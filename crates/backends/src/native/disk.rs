@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use coracle_sys::mount;
+use coracle_sys::mount::{self, Attributes};
 use coracle_sys::{block, rustix};
 
 use super::weak;
@@ -101,6 +101,51 @@ pub fn mount(path: &Path, purpose: Purpose, namespace: Option<BorrowedFd<'_>>) -
     let mounted = mount::make("ext4", &options, weak::plain())?;
     mount::set(mounted.as_fd(), weak::plain(), weak::mapped(namespace))?;
     Ok(Mounted { tree: mounted, device: device.path.clone() })
+}
+
+/// Mounts a filesystem that others have mounted or will mount, to be read: from the same device as they, or it would be
+/// torn apart. `known` is the device it was last seen on.
+pub fn mount_again(
+    path: &Path,
+    known: Option<&Path>,
+    namespace: Option<BorrowedFd<'_>>,
+    attributes: Attributes,
+) -> io::Result<Mounted> {
+    let file = File::options().read(true).write(true).open(path)?;
+    // Of two who find no device, one would make a second.
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
+    let remembered = known.map(|known| block::open(known, &file)).transpose()?.flatten();
+    let device = match remembered.map_or_else(|| block::find(&file), |device| Ok(Some(device)))? {
+        Some(device) => device,
+        None => block::attach(file.as_fd())?,
+    };
+    let source = device.path.to_string_lossy();
+    let options =
+        [("source", Some(&*source)), ("discard", None), ("noinit_itable", None), ("nobarrier", None)];
+    let mounted = mount::make("ext4", &options, weak::plain())?;
+    mount::set(mounted.as_fd(), weak::plain() | attributes, weak::mapped(namespace))?;
+    Ok(Mounted { tree: mounted, device: device.path.clone() })
+}
+
+/// Copies a filesystem that nobody writes to into a file that has no name yet, in `directory`.
+pub fn copy(path: &Path, directory: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let from = File::open(path)?;
+    let to = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(rustix::fs::OFlags::TMPFILE.bits() as i32)
+        .mode(0o600)
+        .open(directory)?;
+    to.set_len(from.metadata()?.len())?;
+    copy_data(&from, &to)?;
+    Ok(to)
+}
+
+/// Tells whether others have the file under another name, and may use the filesystem in it.
+pub fn is_shared(path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(fs::metadata(path)?.nlink() > 1)
 }
 
 /// Ends the filesystem in the file, if it is mounted, without writing what it still holds in memory: half a gigabyte of

@@ -18,7 +18,8 @@ const USES: &str = "uses";
 const STORAGE: &str = "storage";
 const DISK: &str = "disk";
 const FIRST: &str = "first";
-const DEVICE: &str = "device";
+/// Disks one sandbox starts from, one below the other: each is a device and a filesystem of the machine's.
+pub const BASES_MAX: usize = 16;
 
 /// The part of the home this backend uses.
 #[derive(Debug)]
@@ -42,6 +43,9 @@ pub struct Room {
 pub struct Uses {
     pub image: Option<String>,
     pub volumes: Vec<VolumeName>,
+    /// Of each disk it starts from, the topmost first, the last generation that is meant.
+    #[serde(default)]
+    pub bases: Vec<u32>,
 }
 
 impl Home {
@@ -60,6 +64,12 @@ impl Home {
         private(&self.sandboxes)?;
         let path = self.sandboxes.join(sandbox.as_str());
         private(&path)?;
+        Ok(Room { directory: File::open(&path)?, path })
+    }
+
+    /// Opens the directory of a sandbox that is there.
+    pub fn room(&self, sandbox: &SandboxId) -> io::Result<Room> {
+        let path = self.sandboxes.join(sandbox.as_str());
         Ok(Room { directory: File::open(&path)?, path })
     }
 
@@ -92,27 +102,38 @@ impl Home {
     pub fn uses(&self) -> io::Result<BTreeMap<SandboxId, Uses>> {
         let mut all = BTreeMap::new();
         for sandbox in self.list()? {
-            match fs::read(self.sandboxes.join(sandbox.as_str()).join(USES)) {
-                // Written before anything is used: without it, nothing is.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                text => {
-                    let uses = serde_json::from_slice(&text?).map_err(|error| {
-                        let text =
-                            format!("what sandbox `{sandbox}` uses cannot be read ({error}): close it");
-                        io::Error::other(text)
-                    })?;
-                    all.insert(sandbox, uses);
-                }
+            if let Some(uses) = self.uses_of(&sandbox)? {
+                all.insert(sandbox, uses);
             }
         }
         Ok(all)
     }
 
-    /// Returns a sandbox's disk and the device it was mounted from, if it has one.
-    pub fn disk(&self, sandbox: &SandboxId) -> Option<(PathBuf, PathBuf)> {
-        let room = self.sandboxes.join(sandbox.as_str());
-        let device = fs::read_to_string(room.join(DEVICE)).ok()?;
-        Some((room.join(DISK), PathBuf::from(device)))
+    /// Returns what one sandbox uses.
+    pub fn uses_of(&self, sandbox: &SandboxId) -> io::Result<Option<Uses>> {
+        match fs::read(self.sandboxes.join(sandbox.as_str()).join(USES)) {
+            // Written before anything is used: without it, nothing is.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            text => serde_json::from_slice(&text?).map(Some).map_err(|error| {
+                io::Error::other(format!("what sandbox `{sandbox}` uses cannot be read ({error}): close it"))
+            }),
+        }
+    }
+
+    /// Returns the disks of a sandbox, its own first, and the device each was mounted from.
+    pub fn disks(&self, sandbox: &SandboxId) -> Vec<(PathBuf, PathBuf)> {
+        let path = self.sandboxes.join(sandbox.as_str());
+        let names = std::iter::once(DISK.to_owned()).chain((0..BASES_MAX).map(base));
+        let known = |name: String| {
+            let device = fs::read_to_string(path.join(device_of(&name))).ok()?;
+            Some((path.join(name), PathBuf::from(device)))
+        };
+        names.map_while(known).collect()
+    }
+
+    /// Returns where files go that have no name yet and will get one in a sandbox's directory.
+    pub fn nameless(&self) -> &Path {
+        &self.sandboxes
     }
 
     /// Removes the sandbox's directory, whatever was written to it. Succeeds if it is not there.
@@ -144,9 +165,22 @@ impl Room {
         self.path.join(DISK)
     }
 
-    /// Writes down the device the disk is mounted from.
-    pub fn note_device(&self, device: &Path) -> io::Result<()> {
-        fs::write(self.path.join(DEVICE), device.as_os_str().as_encoded_bytes())
+    /// Returns the file of a disk the sandbox starts from.
+    pub fn base(&self, index: usize) -> PathBuf {
+        self.path.join(base(index))
+    }
+
+    /// Gives a disk that the sandbox starts from a name here: while one has it, it stays.
+    pub fn link_base(&self, index: usize, disk: &File) -> io::Result<()> {
+        use coracle_sys::rustix::fs::{AtFlags, CWD, linkat};
+        let source = format!("/proc/self/fd/{}", disk.as_raw_fd());
+        Ok(linkat(CWD, source, &self.directory, base(index), AtFlags::SYMLINK_FOLLOW)?)
+    }
+
+    /// Writes down the device a disk is mounted from.
+    pub fn note_device(&self, disk: &Path, device: &Path) -> io::Result<()> {
+        let name = disk.file_name().unwrap_or_default().to_string_lossy();
+        fs::write(self.path.join(device_of(&name)), device.as_os_str().as_encoded_bytes())
     }
 
     /// Makes the directory that is the storage where there is no disk. What is inside belongs to `owner`, or to us.
@@ -160,6 +194,14 @@ impl Room {
         }
         Ok(directory)
     }
+}
+
+fn base(index: usize) -> String {
+    format!("base.{index}")
+}
+
+fn device_of(disk: &str) -> String {
+    format!("{disk}.device")
 }
 
 /// A socket's path has at most 107 bytes, and the home's may be longer: it is named through a descriptor.

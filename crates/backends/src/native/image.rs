@@ -37,11 +37,16 @@ impl Native {
         }
     }
 
-    /// Returns the root the spec asks for.
-    pub(super) fn root(&self, spec: &Spec) -> Result<Root> {
+    /// Returns the root the spec asks for; with a digest, that of a sandbox made earlier, whatever the image's name leads
+    /// to by now.
+    pub(super) fn root(&self, spec: &Spec, digest: Option<&str>) -> Result<Root> {
         let Some(reference) = reference(spec)? else { return self.host() };
         let hold = self.images.hold()?;
-        let found = self.images.find(&reference)?.ok_or_else(|| {
+        let found = match digest {
+            Some(digest) => self.images.find_digest(digest)?,
+            None => self.images.find(&reference)?,
+        };
+        let found = found.ok_or_else(|| {
             Error::new(Kind::ImageNotFound, format!("image `{reference}` is not here"))
                 .hint(format!("bring it with `coracle image pull {reference}`"))
         })?;

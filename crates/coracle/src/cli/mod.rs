@@ -19,6 +19,7 @@ mod session;
 mod signals;
 mod stderr;
 mod stdout;
+mod stock;
 mod stop;
 mod sweep;
 mod table;

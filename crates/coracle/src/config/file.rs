@@ -21,6 +21,7 @@ pub struct File {
     pub exec_timeout_max: Option<Duration>,
     #[serde(deserialize_with = "span")]
     pub grace: Option<Duration>,
+    pub spares: Option<usize>,
     pub limits: Limits,
     /// The images of languages.
     pub runtimes: BTreeMap<Runtime, String>,

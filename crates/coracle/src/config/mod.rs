@@ -40,6 +40,8 @@ pub struct Config {
     pub run: RunId,
     /// The epoch the caller believes in; without it the run's current lease counts.
     pub epoch: Option<Epoch>,
+    /// How many sandboxes to keep made ahead, if anyone said so.
+    pub spares: Option<usize>,
     /// The named point at which the process kills itself, for crash tests.
     pub crash_at: Option<String>,
 }
@@ -77,6 +79,7 @@ impl Config {
             registries: Registries::default(),
             run: home::person(user()),
             epoch: None,
+            spares: None,
             crash_at: None,
         }
     }
@@ -96,6 +99,7 @@ impl From<Resolved> for Config {
             home: resolved.home.value,
             run: resolved.run.value,
             epoch: resolved.epoch.value,
+            spares: resolved.spares.value,
             crash_at: resolved.crash_at,
         }
     }

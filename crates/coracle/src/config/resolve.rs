@@ -22,6 +22,7 @@ pub struct Resolved {
     pub exec_timeout: Found<Duration>,
     pub exec_timeout_max: Found<Duration>,
     pub grace: Found<Duration>,
+    pub spares: Found<Option<usize>>,
     pub limits: [(&'static str, Found<Range>); 7],
     pub images: ImageSettings,
     pub network: NetworkSettings,
@@ -55,6 +56,14 @@ impl Resolved {
                 policy.exec_timeout_max,
             )?,
             grace: layers.pick("CORACLE_GRACE", span, |file| file.grace, policy.grace)?,
+            spares: layers
+                .pick(
+                    "CORACLE_SPARES",
+                    |name, text| count(name, text).map(Some),
+                    |file| file.spares.map(Some),
+                    None,
+                )?
+                .checked(|spares| check_spares(*spares))?,
             limits: layers.limits(&policy.limits),
             images: ImageSettings::from(&layers)?,
             network: NetworkSettings::from(&layers)?,
@@ -104,6 +113,13 @@ impl Resolved {
                 &self.exec_timeout_max.source,
             ),
             setting("grace", format!("{:?}", self.grace.value), &self.grace.source),
+            setting(
+                "spares",
+                self.spares.value.map_or("none on the command line, 2 in the library".to_owned(), |count| {
+                    count.to_string()
+                }),
+                &self.spares.source,
+            ),
         ];
         all.extend(self.limits.iter().map(|(name, found)| {
             let Range { default, max } = found.value;
@@ -166,6 +182,23 @@ fn text(_: &str, text: &str) -> Result<String> {
 fn span(variable: &str, text: &str) -> Result<Duration> {
     duration::parse(text)
         .map_err(|_| Error::invalid(variable, format!("is `{}`, not a duration", text.escape_debug())))
+}
+
+fn count(variable: &str, text: &str) -> Result<usize> {
+    let refuse = || Error::invalid(variable, format!("is `{}`, not a number", text.escape_debug()));
+    text.parse().map_err(|_| refuse())
+}
+
+/// Each is a sandbox at rest; more than a few would only be of use to somebody who starts as many at once.
+const SPARES_MAX: usize = 64;
+
+fn check_spares(spares: Option<usize>) -> Result<()> {
+    match spares {
+        Some(count) if count > SPARES_MAX => {
+            Err(Error::invalid("spares", format!("is {count}, more than {SPARES_MAX}")))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn epoch(variable: &str, text: &str) -> Result<Epoch> {

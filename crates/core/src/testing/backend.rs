@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use coracle_wire::Command;
 use serde_json::json;
 
-use super::guest::Guest;
+use super::guest::{Guest, Tree};
 use super::images::FakeImages;
 use super::sample;
 use super::volumes::FakeVolumes;
 use crate::backend::{Backend, Created, Found, Order, Placement, Probe, Profile, Wall};
+use crate::branch::{Branch, Held, Method};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{InstanceId, SandboxId};
 use crate::image::{self, Images, Progress};
@@ -29,6 +30,8 @@ pub enum Step {
     DirectoryMade,
     /// The guest answers, the caller has not heard of it.
     GuestStarted,
+    /// Before the files of a sandbox were taken.
+    Branch,
     Connect,
     /// Before anything was removed.
     Destroy,
@@ -131,7 +134,7 @@ impl FakeBackend {
 
     /// Puts a sandbox there that nobody has a record of.
     pub fn plant(&self, sandbox: &SandboxId) {
-        let guest = Guest::boot(sample::record().secret, 1, self.next_boot(), Vec::new());
+        let guest = Guest::boot(sample::record().secret, 1, self.next_boot(), Vec::new(), Tree::fresh());
         let resident = Resident { instance: self.instance.clone(), guest: Some(guest) };
         lock(&self.machine.sandboxes).insert(sandbox.clone(), resident);
     }
@@ -173,6 +176,27 @@ impl FakeBackend {
         }
     }
 
+    fn make(&self, order: &Order<'_>, files: Tree) -> Result<Created> {
+        assert_eq!(*order.instance, self.instance, "a sandbox was ordered for another instance");
+        self.reach(Step::Create)?;
+        self.machine.creates.fetch_add(1, Ordering::SeqCst);
+        let image = match order.spec.image == image::HOST {
+            true => image::Config::default(),
+            false => self.images.take(order.sandbox, &order.spec.image),
+        };
+        self.insert_directory(order);
+        self.volumes.mount(order.sandbox, &order.spec.mounts);
+        self.reach(Step::DirectoryMade)?;
+        let env =
+            order.spec.env.iter().map(|(name, value)| (name.clone().into(), value.clone().into())).collect();
+        let guest = Guest::boot(order.secret.clone(), order.epoch.0, self.next_boot(), env, files);
+        if let Some(resident) = lock(&self.machine.sandboxes).get_mut(order.sandbox) {
+            resident.guest = Some(guest);
+        }
+        self.reach(Step::GuestStarted)?;
+        Ok(Created { placement: Placement(json!({ "fake": order.sandbox })), profile: profile(), image })
+    }
+
     fn insert_directory(&self, order: &Order<'_>) {
         let resident = Resident { instance: self.instance.clone(), guest: None };
         let before = lock(&self.machine.sandboxes).insert(order.sandbox.clone(), resident);
@@ -198,24 +222,17 @@ impl Backend for FakeBackend {
     }
 
     fn create(&self, order: &Order<'_>) -> Result<Created> {
-        assert_eq!(*order.instance, self.instance, "a sandbox was ordered for another instance");
-        self.reach(Step::Create)?;
-        self.machine.creates.fetch_add(1, Ordering::SeqCst);
-        let image = match order.spec.image == image::HOST {
-            true => image::Config::default(),
-            false => self.images.take(order.sandbox, &order.spec.image),
-        };
-        self.insert_directory(order);
-        self.volumes.mount(order.sandbox, &order.spec.mounts);
-        self.reach(Step::DirectoryMade)?;
-        let env =
-            order.spec.env.iter().map(|(name, value)| (name.clone().into(), value.clone().into())).collect();
-        let guest = Guest::boot(order.secret.clone(), order.epoch.0, self.next_boot(), env);
-        if let Some(resident) = lock(&self.machine.sandboxes).get_mut(order.sandbox) {
-            resident.guest = Some(guest);
-        }
-        self.reach(Step::GuestStarted)?;
-        Ok(Created { placement: Placement(json!({ "fake": order.sandbox })), profile: profile(), image })
+        self.make(order, Tree::fresh())
+    }
+
+    fn branch<'a>(&'a self, held: &Held<'_>) -> Result<Box<dyn Branch + 'a>> {
+        self.reach(Step::Branch)?;
+        let sandboxes = lock(&self.machine.sandboxes);
+        let guest = sandboxes.get(held.sandbox).and_then(|resident| resident.guest.clone());
+        let guest = guest.expect("who takes the files of a sandbox has found it there");
+        assert!(guest.is_held(), "the files of `{}` were taken while it was not held", held.sandbox);
+        let method = if held.idle { Method::Layered } else { Method::Copied };
+        Ok(Box::new(FakeBranch { backend: self, files: guest.files(), method }))
     }
 
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream> {
@@ -260,6 +277,23 @@ impl Backend for FakeBackend {
         let sandboxes = lock(&self.machine.sandboxes);
         let ours = sandboxes.iter().filter(|(_, resident)| resident.instance == self.instance);
         Ok(ours.map(|(id, resident)| found(id, resident)).collect())
+    }
+}
+
+/// The files of a sandbox at one moment.
+struct FakeBranch<'a> {
+    backend: &'a FakeBackend,
+    files: Tree,
+    method: Method,
+}
+
+impl Branch for FakeBranch<'_> {
+    fn method(&self) -> Method {
+        self.method
+    }
+
+    fn create(&self, order: &Order<'_>) -> Result<Created> {
+        self.backend.make(order, self.files.clone())
     }
 }
 

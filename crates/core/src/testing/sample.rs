@@ -31,6 +31,7 @@ pub fn record() -> Record {
         profile: None,
         image: None,
         narrowed: None,
+        forked_from: None,
         secret: Secret([7; 32]),
         boot: BOOT.to_owned(),
         created_at: Timestamp::from_millis(1_700_000_000_000),

@@ -107,7 +107,9 @@ fn a_refusal_names_the_state_and_what_to_do() {
             let Err(refused) = state.step(event) else { continue };
             let error = refused.into_error(&sandbox());
 
-            let kind = if state.is_ended() { Kind::NotFound } else { Kind::Conflict };
+            // A spare is nobody's: to whoever asks it is not there.
+            let absent = state.is_ended() || state == State::Spare;
+            let kind = if absent { Kind::NotFound } else { Kind::Conflict };
             assert_eq!(error.kind, kind);
             assert_eq!(error.details["state"], state.to_string());
             assert!(error.hint.is_some());

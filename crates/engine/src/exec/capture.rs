@@ -7,7 +7,7 @@ use coracle_wire::{Chunk, Stream};
 
 use super::{Captured, ExecRequest, Started, Stdin, image};
 use crate::gate::Inside;
-use crate::guest::{Launch, WAIT_SLICE};
+use crate::guest::{Capture, Launch, WAIT_SLICE};
 use crate::progress::Progress;
 use crate::random::random;
 use crate::{Caller, Engine, crash};
@@ -57,14 +57,13 @@ impl Engine {
             repeatable: request.exec_id.is_some(),
             started: &|| self.crash_at(crash::EXEC_START_AFTER),
         };
-        let captured = inside.guest.capture(command, launch);
+        let ran = inside.guest.capture(command, launch);
         let capture =
-            captured.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
+            ran.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
         self.crash_at(crash::EXEC_END_AFTER);
 
-        let (stdout, stderr) = split(capture.chunks);
         let egress_denied = self.denied_since(&inside.record, denied);
-        Ok(Captured { exec_id, progress: Progress::final_of(&capture.state), stdout, stderr, egress_denied })
+        Ok(Captured { egress_denied, ..captured(exec_id, capture) })
     }
 
     fn exec_id(&self, request: &ExecRequest) -> Result<ExecId> {
@@ -75,8 +74,15 @@ impl Engine {
     }
 }
 
+/// Sorts what a command left behind.
+pub(super) fn captured(exec_id: ExecId, capture: Capture) -> Captured {
+    let (stdout, stderr) = split(capture.chunks);
+    let progress = Progress::final_of(&capture.state);
+    Captured { exec_id, progress, stdout, stderr, egress_denied: Vec::new() }
+}
+
 /// How long standard input may wait for a command to read it: no longer than the command may live.
-fn patience(deadline_ms: Option<u64>, grace_ms: u64) -> Duration {
+pub(super) fn patience(deadline_ms: Option<u64>, grace_ms: u64) -> Duration {
     deadline_ms.map_or(WAIT_SLICE, |deadline| Duration::from_millis(deadline.saturating_add(grace_ms)))
 }
 

@@ -4,6 +4,7 @@ mod capture;
 pub(crate) mod image;
 mod program;
 mod request;
+mod warm;
 
 use coracle_core::ExecId;
 use coracle_core::network::Denial;

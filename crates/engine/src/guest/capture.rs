@@ -108,6 +108,24 @@ impl Guest {
         }
     }
 
+    /// Gives an exec that waits for its input what it waits for, and returns all its output when it has ended. `bound`
+    /// is how much of that is kept.
+    pub fn capture_begun(
+        &mut self,
+        exec: &str,
+        renewed: Body,
+        input: &[u8],
+        patience: Duration,
+        bound: u64,
+    ) -> Result<Capture, Failure> {
+        self.queue(renewed)?;
+        self.queue_rest(exec, Some(input))?;
+        self.flush()?;
+        self.answer(patience.max(WAIT_SLICE))?;
+        tolerate_closed(self.answer(patience.max(WAIT_SLICE)))?;
+        self.collect(exec, bound)
+    }
+
     fn queue_rest(&mut self, exec: &str, input: Option<&[u8]>) -> Result<(), Failure> {
         if let Some(data) = input {
             self.queue(Body::Input { exec: exec.to_owned(), data: data.to_vec(), eof: true })?;

@@ -77,6 +77,7 @@ fn faulted(fault: &Fault) -> Error {
         | FaultCode::Conflict
         | FaultCode::Invalid
         | FaultCode::Limit
+        | FaultCode::Unsupported
         | FaultCode::Internal => error,
     }
 }
@@ -90,7 +91,7 @@ fn kind(fault: &Fault) -> Kind {
         FaultCode::NotStarted { stage } => kind_not_started(stage, fault.errno),
         FaultCode::File => fault.errno.map_or(Kind::Internal, kind_of_file),
         FaultCode::Limit => Kind::LimitExceeded,
-        FaultCode::Unknown => Kind::Unsupported,
+        FaultCode::Unknown | FaultCode::Unsupported => Kind::Unsupported,
         FaultCode::Internal => Kind::Internal,
     }
 }

@@ -1,6 +1,7 @@
 //! Frames over one stream: what is queued goes out in one write, answers come back one by one.
 
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -39,6 +40,10 @@ impl Link {
             owed: 0,
             read_timeout: None,
         })
+    }
+
+    pub(super) fn stream(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 
     /// Puts a message behind those that wait to be sent.

@@ -12,11 +12,12 @@ mod link;
 mod tunnel;
 
 use std::ops::RangeInclusive;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use coracle_core::Epoch;
-use coracle_core::record::Secret;
+use coracle_core::record::{Record, Secret};
 use coracle_wire::{
     Body, Hello, Refusal, Reply, Request, Running, Status, VERSION_MAX, VERSION_MIN, Welcome,
 };
@@ -28,6 +29,16 @@ pub use self::files::{Listing, Piece, Writing};
 use self::link::Link;
 pub use self::link::PATIENCE;
 pub use self::tunnel::Accepted;
+
+/// A command that is being started, or waits for its disk, is waited for before all stand still.
+const FREEZE_TIME: Duration = Duration::from_secs(30);
+
+/// Whether commands run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    Still,
+    Going,
+}
 
 /// An open connection to a guest.
 #[derive(Debug)]
@@ -85,12 +96,59 @@ impl Guest {
         }
     }
 
+    /// Tells a guest that was started ahead whose sandbox it is now.
+    pub fn adopt(&mut self, record: &Record) -> Result<(), Failure> {
+        let env = record.spec.env.iter();
+        let body = Body::Adopt {
+            env: env.map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect(),
+            workdir: record.workdir().as_bytes().to_vec(),
+            ttl_ms: u64::try_from(record.spec.limits.idle().as_millis()).unwrap_or(u64::MAX),
+        };
+        match self.ask(body, Duration::ZERO)? {
+            Reply::Done {} => Ok(()),
+            _ => Err(Failure::Unexpected),
+        }
+    }
+
     /// Returns what the guest says of itself.
     pub fn status(&mut self) -> Result<Status, Failure> {
         match self.ask(Body::Status {}, Duration::ZERO)? {
             Reply::Status(status) => Ok(status),
             _ => Err(Failure::Unexpected),
         }
+    }
+
+    /// Has the commands stand still, or go on.
+    pub fn set_pace(&mut self, pace: Pace) -> Result<(), Failure> {
+        let body = match pace {
+            Pace::Still => Body::Pause {},
+            Pace::Going => Body::Resume {},
+        };
+        match self.ask(body, FREEZE_TIME)? {
+            Reply::Done {} => Ok(()),
+            _ => Err(Failure::Unexpected),
+        }
+    }
+
+    /// Holds the sandbox as it is until it is let go or this connection ends. Tells whether it is idle.
+    pub fn hold(&mut self) -> Result<bool, Failure> {
+        match self.ask(Body::Hold {}, FREEZE_TIME)? {
+            Reply::Held { idle } => Ok(idle),
+            _ => Err(Failure::Unexpected),
+        }
+    }
+
+    /// Ends a hold.
+    pub fn let_go(&mut self) -> Result<(), Failure> {
+        match self.ask(Body::LetGo {}, FREEZE_TIME)? {
+            Reply::Done {} => Ok(()),
+            _ => Err(Failure::Unexpected),
+        }
+    }
+
+    /// Returns the stream itself.
+    pub fn stream(&self) -> BorrowedFd<'_> {
+        self.link.stream()
     }
 
     /// Sends one request and returns its answer, which may take `wait` longer than others.

@@ -77,6 +77,9 @@ operations! {
     "sandbox_close" => sandbox::close, "Destroys a sandbox";
     "sandbox_list" => sandbox::list, "Lists sandboxes";
     "sandbox_get" => sandbox::get, "Shows a sandbox: its record, and to its owner what goes on in it";
+    "sandbox_pause" => sandbox::pause, "Has everything in a sandbox stand still; its time does not count";
+    "sandbox_resume" => sandbox::resume, "Has everything in a paused sandbox go on";
+    "sandbox_fork" => sandbox::fork, "Makes sandboxes that start with the files of another";
     "sandbox_claim" => sandbox::claim, "Takes a sandbox that is nobody's";
     "sandbox_transfer" => sandbox::transfer, "Lends a sandbox to another run";
     "sandbox_release" => sandbox::release, "Gives a sandbox back to the run it came from";

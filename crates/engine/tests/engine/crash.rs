@@ -19,6 +19,12 @@ fn live(world: &World) {
     world.exec("run_a", &id, &["echo", "hi"]);
     world.ok("run_a", "sandbox_exec", json!({"sandbox_id": id, "cmd": ["true"], "stream": true}));
     world.ok("run_a", "sandbox_network", json!({"sandbox_id": id, "network": "allow=ok.test"}));
+    world.ok("run_a", "sandbox_pause", json!({"sandbox_id": id}));
+    world.ok("run_a", "sandbox_resume", json!({"sandbox_id": id}));
+    let forked = world.ok("run_a", "sandbox_fork", json!({"sandbox_id": id, "count": 2}));
+    for child in forked["sandbox_ids"].as_array().expect("a list") {
+        world.ok("run_a", "sandbox_close", json!({"sandbox_id": child}));
+    }
     world.ok("run_a", "sandbox_transfer", json!({"sandbox_id": id, "to": "run_b", "running": "kill"}));
     world.ok("run_b", "sandbox_release", json!({"sandbox_id": id}));
     world.ok("run_a", "sandbox_release", json!({"sandbox_id": id}));
@@ -65,10 +71,14 @@ fn dying_at_any_point_leaves_nothing_that_cannot_be_swept() {
 /// Whoever still owns a sandbox can use and close it; then nothing is left at all.
 fn settled(world: &World, fatal: &str) {
     for sandbox in world.ok("run_a", "sandbox_list", json!({}))["sandboxes"].as_array().expect("a list") {
-        assert_eq!(sandbox["state"], json!(State::Ready), "{fatal}");
         let id = &sandbox["sandbox_id"];
         let owner = sandbox["owner"].as_str().unwrap_or("run_z");
         world.ok(owner, "sandbox_claim", json!({"sandbox_id": id}));
+        if sandbox["state"] == json!(State::Paused) {
+            world.ok(owner, "sandbox_resume", json!({"sandbox_id": id}));
+        } else {
+            assert_eq!(sandbox["state"], json!(State::Ready), "{fatal}");
+        }
         let reply = world.ok(owner, "sandbox_exec", json!({"sandbox_id": id, "cmd": ["echo", "alive"]}));
         assert_eq!(reply["stdout"], "alive\n", "{fatal}");
         world.ok(owner, "sandbox_close", json!({"sandbox_id": id}));

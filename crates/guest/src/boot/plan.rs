@@ -31,6 +31,8 @@ pub struct Plan {
     pub overlays: Vec<OwnedFd>,
     /// Directories brought in.
     pub mounts: Vec<OwnedFd>,
+    /// Disks with the files it starts from.
+    pub bases: Vec<OwnedFd>,
     /// The v2 cgroup of commands, if there is one.
     pub commands: Option<OwnedFd>,
     /// `tasks` files of the commands' v1 cgroups.
@@ -53,7 +55,7 @@ pub fn receive(socket: &UnixStream) -> Result<Plan, Failure> {
     let boot: Boot = coracle_wire::decode(&payload)
         .map_err(io::Error::other)
         .map_err(Failure::at("read the boot plan"))?;
-    weak::heed(&boot);
+    weak::heed(boot.weakened);
     let opened = boot.sources.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     sort(boot, opened, descriptors).ok_or_else(|| {
         Failure::at("sort the boot descriptors")(io::Error::from(io::ErrorKind::UnexpectedEof))
@@ -86,6 +88,7 @@ fn sort(boot: Boot, opened: Vec<OwnedFd>, descriptors: Vec<OwnedFd>) -> Option<P
         devices: take(DEVICES.len())?,
         overlays: take(boot.overlays.len())?,
         mounts: take(boot.mounts.len())?,
+        bases: take(boot.bases.len())?,
         commands: if boot.without_cgroups.is_none() { take(1)?.pop() } else { None },
         joins: take(boot.joins as usize)?,
         memory_counter: if boot.memory_counter { take(1)?.pop() } else { None },

@@ -6,36 +6,44 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use coracle_sys::mount::{self, Attributes};
 use coracle_sys::rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2, stat};
 use coracle_sys::rustix::io::Errno;
-use coracle_sys::rustix::process::fchdir;
+use coracle_sys::rustix::process::{chdir, chroot, fchdir};
 use coracle_wire::MountPoint;
 
 use super::plan::Plan;
-use super::{Failure, devices, mask, storage};
+use super::storage::Storage;
+use super::{Failure, devices, mask};
 use crate::weak::{self, Wall};
 
 /// The kernel takes no longer value for an option.
 const OPTION_MAX: usize = 255;
+const WORKSPACE: &str = "workspace";
 
-/// Builds the tree and makes it the root. Returns the directory of the terminals.
-pub fn build(plan: &Plan) -> Result<OwnedFd, Failure> {
+/// The directory at the bottom that the root is mounted on, and the one beside it to build another root in.
+pub const ROOT: &str = "root";
+pub const BENCH: &str = "bench";
+
+/// A root that stands.
+#[derive(Debug)]
+pub struct Built {
+    /// The directory of the terminals.
+    pub devpts: OwnedFd,
+    /// Everything of the sandbox is below it, whichever root it has.
+    pub bottom: OwnedFd,
+}
+
+/// Builds the tree and makes it the root.
+pub fn build(plan: &Plan) -> Result<Built, Failure> {
     mount::make_private().map_err(Failure::at("make mounts private"))?;
     let machine_devices = match weak::off(Wall::Devices) {
         false => None,
         true => Some(mount::copy("/dev".as_ref()).map_err(Failure::at("open the machine's devices"))?),
     };
     enter_scratch()?;
-    storage::bring(plan)?;
-    let root = overlay(&plan.layers, "root")?;
-    make_directory("root")?;
-    mount::attach(root.as_fd(), "root").map_err(Failure::at("attach the root"))?;
-    for (name, lower) in plan.boot.overlays.iter().zip(&plan.overlays) {
-        if weak::off(Wall::Layers) {
-            attach(lower.as_fd(), root.as_fd(), name)?;
-            continue;
-        }
-        let layer = overlay(std::slice::from_ref(lower), name)?;
-        attach(layer.as_fd(), root.as_fd(), name)?;
-    }
+    let storage = Storage::bring(plan)?;
+    let bottom = make_bottom()?;
+    let root = overlay(&storage, &plan.layers, "root")?;
+    attach_root(root.as_fd(), bottom.as_fd())?;
+    attach_overlays(&storage, &plan.boot.overlays, &plan.overlays, root.as_fd())?;
     if weak::off(Wall::Procfs) {
         let _ = std::fs::write("root/proc/sys/user/max_user_namespaces", "0");
     }
@@ -48,21 +56,84 @@ pub fn build(plan: &Plan) -> Result<OwnedFd, Failure> {
     if let Some(devices) = machine_devices {
         attach(devices.as_fd(), root.as_fd(), "dev")?;
     }
-    attach(storage::workspace()?.as_fd(), root.as_fd(), "workspace")?;
+    attach(workspace(&storage)?.as_fd(), root.as_fd(), "workspace")?;
     for (index, (point, source)) in plan.boot.mounts.iter().zip(&plan.mounts).enumerate() {
-        bring_in(point, source, index, root.as_fd())?;
+        bring_in(&storage, point, source, index, root.as_fd())?;
     }
 
-    fchdir(&root).map_err(Failure::at("enter the root"))?;
-    match weak::off(Wall::Pivot) {
-        false => mount::pivot(),
-        true => coracle_sys::rustix::process::chroot(".").map_err(Into::into),
-    }
-    .map_err(Failure::at("make the root the root"))?;
-    check_nothing_is_behind()?;
+    let bottom = settle(bottom, root)?;
     name_localhost();
     mask::apply(plan.boot.shm_bytes)?;
-    Ok(devpts)
+    Ok(Built { devpts, bottom })
+}
+
+/// Makes the bottom of the sandbox's tree: two empty directories nobody can write to. What Landlock lets commands at is
+/// tied to it, not to the root mounted on it, so that the root can be replaced by a later one.
+fn make_bottom() -> Result<OwnedFd, Failure> {
+    const BOTTOM: &str = "bottom";
+    make_directory(BOTTOM)?;
+    make_directory(&format!("{BOTTOM}/{ROOT}"))?;
+    make_directory(&format!("{BOTTOM}/{BENCH}"))?;
+    let bottom = mount::copy(BOTTOM.as_ref()).map_err(Failure::at("copy the bottom"))?;
+    mount::set(bottom.as_fd(), mount::plain() | Attributes::MOUNT_ATTR_RDONLY, None)
+        .map_err(Failure::at("make the bottom read-only"))?;
+    mount::attach(bottom.as_fd(), BOTTOM).map_err(Failure::at("attach the bottom"))?;
+    Ok(bottom)
+}
+
+fn attach_root(root: BorrowedFd<'_>, bottom: BorrowedFd<'_>) -> Result<(), Failure> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let place = openat2(bottom, ROOT, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+        .map_err(Failure::at("open the root's place"))?;
+    mount::attach_onto(root, place.as_fd()).map_err(Failure::at("attach the root"))
+}
+
+/// Mounts the directories that are an overlay of their own.
+pub fn attach_overlays(
+    storage: &Storage,
+    names: &[String],
+    lowers: &[OwnedFd],
+    root: BorrowedFd<'_>,
+) -> Result<(), Failure> {
+    for (name, lower) in names.iter().zip(lowers) {
+        if weak::off(Wall::Layers) {
+            attach(lower.as_fd(), root, name)?;
+            continue;
+        }
+        let layer = overlay(storage, std::slice::from_ref(lower), name)?;
+        attach(layer.as_fd(), root, name)?;
+    }
+    Ok(())
+}
+
+/// Returns the workspace, to be mounted: a plain directory, or what was there before with a layer on top.
+pub fn workspace(storage: &Storage) -> Result<OwnedFd, Failure> {
+    match storage.is_fresh() {
+        true => storage.make_plain(WORKSPACE),
+        false => overlay(storage, &[], WORKSPACE),
+    }
+}
+
+/// Lets go of the machine's root and makes ours the root. Returns the directory everything is below from now on.
+fn settle(bottom: OwnedFd, root: OwnedFd) -> Result<OwnedFd, Failure> {
+    let enter = |place: &OwnedFd| fchdir(place).map_err(Failure::at("enter the root"));
+    let change = |path: &str| chroot(path).map_err(Failure::at("make the root the root"));
+    if weak::off(Wall::Pivot) {
+        enter(&root)?;
+        change(".")?;
+        check_nothing_is_behind()?;
+        return Ok(root);
+    }
+    // Where the root is not the namespace's own, the kernel lets nobody make user namespaces: a wall more.
+    let lowest = if weak::off(Wall::Nesting) { root } else { bottom };
+    enter(&lowest)?;
+    mount::pivot().map_err(Failure::at("make the root the root"))?;
+    check_nothing_is_behind()?;
+    if !weak::off(Wall::Nesting) {
+        change(ROOT)?;
+        chdir("/").map_err(Failure::at("enter the root"))?;
+    }
+    Ok(lowest)
 }
 
 /// Refuses to go on if the machine's root can still be reached from ours.
@@ -77,13 +148,19 @@ fn check_nothing_is_behind() -> Result<(), Failure> {
 }
 
 /// Puts a directory of the caller's where they want it.
-fn bring_in(point: &MountPoint, source: &OwnedFd, index: usize, root: BorrowedFd<'_>) -> Result<(), Failure> {
+fn bring_in(
+    storage: &Storage,
+    point: &MountPoint,
+    source: &OwnedFd,
+    index: usize,
+    root: BorrowedFd<'_>,
+) -> Result<(), Failure> {
     let target = String::from_utf8_lossy(&point.target);
     let name = target.trim_start_matches('/');
     if !point.overlay {
         return attach(source.as_fd(), root, name);
     }
-    let layer = overlay(std::slice::from_ref(source), &format!("mount-{index}"))?;
+    let layer = overlay(storage, std::slice::from_ref(source), &format!("mount-{index}"))?;
     attach(layer.as_fd(), root, name)
 }
 
@@ -148,17 +225,18 @@ pub fn make_directory(name: &str) -> Result<(), Failure> {
     mkdirat(CWD, name, Mode::RWXU).map_err(Failure::at("make a scratch directory"))
 }
 
-/// Makes an overlay of layers, the topmost first, with an upper layer called `name` in the storage. All names are
-/// ours, so that no option can hide in them.
-fn overlay(layers: &[OwnedFd], name: &str) -> Result<OwnedFd, Failure> {
-    let mut lowers = Vec::with_capacity(layers.len());
-    for (index, layer) in layers.iter().enumerate() {
+/// Makes an overlay of layers, the topmost first, below those of that name the storage starts from and an upper one
+/// called `name` in it. All names are ours, so that no option can hide in them.
+pub fn overlay(storage: &Storage, layers: &[OwnedFd], name: &str) -> Result<OwnedFd, Failure> {
+    let frozen = storage.layers(name)?;
+    let mut lowers = Vec::with_capacity(frozen.len() + layers.len());
+    for (index, layer) in frozen.iter().chain(layers).enumerate() {
         let lower = format!("{name}.{index}");
         make_directory(&lower)?;
         mount::attach(layer.as_fd(), &lower).map_err(Failure::at(&format!("attach {lower}")))?;
         lowers.push(lower);
     }
-    let (upper, work) = storage::make_upper(name)?;
+    let (upper, work) = storage.make_upper(name, frozen.first())?;
     let whole = lowers.join(":");
     // One by one is how newer kernels take any number; older ones take as many as fit into one value.
     let mut options: Vec<(&str, Option<&str>)> = match whole.len() <= OPTION_MAX {

@@ -1,50 +1,166 @@
 //! The sandbox's own files: what it writes over its image, and its workspace. One filesystem, so that one bound holds
 //! for all of it.
+//!
+//! They are kept in generations, directories numbered from 0. Only the last is written to; those before it are what
+//! forks were made from, and stay as they are. In each, the layer called `name` is `upper-name`.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use coracle_sys::mount;
-use coracle_sys::rustix::fs::{CWD, Mode, mkdirat};
+use coracle_sys::mount::{self, Attributes};
+use coracle_sys::rustix::fs::{
+    CWD, Gid, Mode, OFlags, ResolveFlags, Uid, fchmod, fchown, fstat, mkdirat, open, openat2,
+};
+use coracle_sys::rustix::io::Errno;
 
 use super::plan::Plan;
 use super::{Failure, root};
 
 const PLACE: &str = "storage";
+/// Generations of one disk: each is a layer more to look a name up in.
+const GENERATIONS_MAX: u32 = 32;
 
-/// Attaches the storage in the scratch directory.
-pub fn bring(plan: &Plan) -> Result<(), Failure> {
-    let made = match (&plan.boot.memory, &plan.storage) {
-        (Some(memory), _) => {
-            let (size, inodes) = (memory.bytes.to_string(), memory.inodes.to_string());
-            let options = [("mode", Some("0755")), ("size", Some(&*size)), ("nr_inodes", Some(&*inodes))];
-            Some(
-                mount::make("tmpfs", &options, mount::plain())
-                    .map_err(Failure::at("make storage in memory"))?,
-            )
+/// Where a sandbox's files are: the layers it starts from, and the generation it writes to.
+#[derive(Debug)]
+pub struct Storage {
+    /// Disks with the last generation of each that is meant, the topmost first.
+    frozen: Vec<(OwnedFd, u32)>,
+    generation: u32,
+}
+
+impl Storage {
+    /// Attaches the storage of a new sandbox in the scratch directory.
+    pub fn bring(plan: &Plan) -> Result<Self, Failure> {
+        let made = match (&plan.boot.memory, &plan.storage) {
+            (Some(memory), _) => {
+                let (size, inodes) = (memory.bytes.to_string(), memory.inodes.to_string());
+                let options = [("mode", Some("0755")), ("size", Some(&*size)), ("nr_inodes", Some(&*inodes))];
+                Some(
+                    mount::make("tmpfs", &options, mount::plain())
+                        .map_err(Failure::at("make storage in memory"))?,
+                )
+            }
+            (None, _) => None,
+        };
+        let storage = made.as_ref().or(plan.storage.as_ref()).map(AsFd::as_fd);
+        let storage = storage.ok_or_else(|| Failure::at("find the storage")(std::io::ErrorKind::NotFound))?;
+        attach(storage, PLACE)?;
+        let storage = Self { frozen: bases(&plan.bases, &plan.boot.bases)?, generation: 0 };
+        storage.make_generation()?;
+        Ok(storage)
+    }
+
+    /// Attaches the storage of a sandbox that runs, to begin its next generation.
+    pub fn advance(storage: BorrowedFd<'_>, disks: &[OwnedFd], tops: &[u32]) -> Result<Self, Failure> {
+        let own = attach(storage, PLACE)?;
+        let top = last_generation(own.as_fd())?;
+        if top + 1 >= GENERATIONS_MAX {
+            return Err(Failure::at("begin another generation of files")(Errno::MLINK));
         }
-        (None, _) => None,
-    };
-    let storage = made.as_ref().or(plan.storage.as_ref()).map(AsFd::as_fd);
-    let storage = storage.ok_or_else(|| Failure::at("find the storage")(std::io::ErrorKind::NotFound))?;
-    root::make_directory(PLACE)?;
-    mount::attach(storage, PLACE).map_err(Failure::at("attach the storage"))?;
-    make("workspace").map(drop)
+        let mut frozen = vec![(own, top)];
+        frozen.extend(bases(disks, tops)?);
+        let storage = Self { frozen, generation: top + 1 };
+        storage.make_generation()?;
+        Ok(storage)
+    }
+
+    /// Tells whether it starts from nothing but the image.
+    pub fn is_fresh(&self) -> bool {
+        self.frozen.is_empty()
+    }
+
+    /// Returns the last generation that is not written to any more.
+    pub fn frozen_generation(&self) -> u32 {
+        self.generation.saturating_sub(1)
+    }
+
+    /// Returns the layers of that name it starts from, the topmost first, to be mounted.
+    pub fn layers(&self, name: &str) -> Result<Vec<OwnedFd>, Failure> {
+        let mut layers = Vec::new();
+        for (disk, top) in &self.frozen {
+            for generation in (0..=*top).rev() {
+                let found = beneath(disk.as_fd(), &format!("{generation}/upper-{name}"))
+                    .map_err(Failure::at("open a frozen layer"))?;
+                let Some(found) = found else { continue };
+                layers.push(frozen(&found).map_err(Failure::at("mount a frozen layer"))?);
+            }
+        }
+        Ok(layers)
+    }
+
+    /// Makes the upper and the working directory of an overlay, the former like the layer it goes on top of.
+    pub fn make_upper(&self, name: &str, like: Option<&OwnedFd>) -> Result<(String, String), Failure> {
+        let (upper, work) = (self.make(&format!("upper-{name}"))?, self.make(&format!("work-{name}"))?);
+        if let Some(like) = like {
+            imitate(&upper, like).map_err(Failure::at("make a layer like the one below"))?;
+        }
+        Ok((upper, work))
+    }
+
+    /// Makes a directory of that name that no layer is below, to be mounted.
+    pub fn make_plain(&self, name: &str) -> Result<OwnedFd, Failure> {
+        let path = self.make(&format!("upper-{name}"))?;
+        mount::copy(Path::new(&path)).map_err(Failure::at("open a directory of the storage"))
+    }
+
+    fn make_generation(&self) -> Result<(), Failure> {
+        make(&format!("{PLACE}/{}", self.generation))
+    }
+
+    fn make(&self, name: &str) -> Result<String, Failure> {
+        let path = format!("{PLACE}/{}/{name}", self.generation);
+        make(&path)?;
+        Ok(path)
+    }
 }
 
-/// Returns the workspace, to be mounted.
-pub fn workspace() -> Result<OwnedFd, Failure> {
-    mount::copy(Path::new(&format!("{PLACE}/workspace"))).map_err(Failure::at("open the workspace"))
+/// Attaches the disks a sandbox starts from.
+fn bases(disks: &[OwnedFd], tops: &[u32]) -> Result<Vec<(OwnedFd, u32)>, Failure> {
+    let numbered = disks.iter().zip(tops).enumerate();
+    numbered.map(|(index, (disk, top))| Ok((attach(disk.as_fd(), &format!("base.{index}"))?, *top))).collect()
 }
 
-/// Makes the upper and the working directory of an overlay.
-pub fn make_upper(name: &str) -> Result<(String, String), Failure> {
-    Ok((make(&format!("upper-{name}"))?, make(&format!("work-{name}"))?))
+fn attach(disk: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Failure> {
+    root::make_directory(name)?;
+    mount::attach(disk, name).map_err(Failure::at(&format!("attach {name}")))?;
+    open(name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(Failure::at(&format!("open {name}")))
 }
 
-fn make(name: &str) -> Result<String, Failure> {
-    let path = format!("{PLACE}/{name}");
-    mkdirat(CWD, &path, Mode::from_raw_mode(0o755))
-        .map_err(Failure::at("make a directory in the storage"))?;
-    Ok(path)
+/// Returns the highest generation there is. One that was begun and never used is empty, and does no harm.
+fn last_generation(storage: BorrowedFd<'_>) -> Result<u32, Failure> {
+    for generation in 0..GENERATIONS_MAX {
+        let next = beneath(storage, &(generation + 1).to_string());
+        if next.map_err(Failure::at("look for generations"))?.is_none() {
+            return Ok(generation);
+        }
+    }
+    Ok(GENERATIONS_MAX)
+}
+
+/// Opens a directory of a disk. Another guest made it, and might have been made to put a link there.
+fn beneath(disk: BorrowedFd<'_>, name: &str) -> Result<Option<OwnedFd>, Errno> {
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    match openat2(disk, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), within) {
+        Err(Errno::NOENT) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn frozen(directory: &OwnedFd) -> std::io::Result<OwnedFd> {
+    let layer = mount::copy_from(directory.as_fd())?;
+    mount::set(layer.as_fd(), mount::plain() | Attributes::MOUNT_ATTR_RDONLY, None)?;
+    Ok(layer)
+}
+
+/// Gives a directory the owner and the mode of another.
+fn imitate(path: &str, like: &OwnedFd) -> std::io::Result<()> {
+    let found = fstat(like)?;
+    let directory = open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    fchown(&directory, Some(Uid::from_raw(found.st_uid)), Some(Gid::from_raw(found.st_gid)))?;
+    Ok(fchmod(&directory, Mode::from_raw_mode(found.st_mode & 0o7777))?)
+}
+
+fn make(path: &str) -> Result<(), Failure> {
+    mkdirat(CWD, path, Mode::from_raw_mode(0o755)).map_err(Failure::at("make a directory in the storage"))
 }

@@ -79,6 +79,14 @@ impl Exec {
         }
     }
 
+    /// Gives it back time that did not count.
+    pub fn postpone(&mut self, by: Duration) {
+        self.started += by;
+        for moment in [&mut self.deadline, &mut self.kill_at, &mut self.expected] {
+            *moment = moment.and_then(|at| at.checked_add(by));
+        }
+    }
+
     /// Returns the last chunk everyone who attends it has; `None` if nobody does.
     pub fn held(&self, now: Instant) -> Option<u64> {
         let expected = self.expected.filter(|until| *until > now).map(|_| 0);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use coracle_sys::rustix::io::Errno;
@@ -38,9 +38,16 @@ pub struct Setting {
     /// `/dev/null`, for those without input.
     pub null: OwnedFd,
     pub counters: Counters,
+    pub surroundings: RwLock<Surroundings>,
+    pub hasher: RandomState,
+}
+
+/// What commands find where they say nothing else. Changes once at most: when a sandbox that was made ahead becomes
+/// somebody's.
+#[derive(Debug)]
+pub struct Surroundings {
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     pub workdir: Vec<u8>,
-    pub hasher: RandomState,
 }
 
 /// The ends of a command's streams that stay here, and those that go to it.
@@ -272,9 +279,9 @@ impl Execs {
     /// Returns where a command starts; a relative path starts at the sandbox's own directory.
     fn directory(&self, cwd: Option<&[u8]>) -> Vec<u8> {
         match cwd {
-            None => self.setting.workdir.clone(),
+            None => self.surroundings().workdir.clone(),
             Some(cwd) if cwd.starts_with(b"/") => cwd.to_vec(),
-            Some(cwd) => [&self.setting.workdir, b"/".as_slice(), cwd].concat(),
+            Some(cwd) => [&self.surroundings().workdir, b"/".as_slice(), cwd].concat(),
         }
     }
 
@@ -290,13 +297,31 @@ impl Execs {
         if command.terminal.is_some() {
             env.push((text("TERM"), text("xterm-256color")));
         }
-        for (name, value) in self.setting.env.iter().chain(&command.env).chain(&command.secrets) {
-            match env.iter_mut().find(|(known, _)| known == name) {
-                Some((_, known)) => known.clone_from(value),
-                None => env.push((name.clone(), value.clone())),
-            }
-        }
+        merge(&mut env, &self.surroundings().env);
+        merge(&mut env, &command.env);
+        merge(&mut env, &command.secrets);
         env
+    }
+
+    fn surroundings(&self) -> RwLockReadGuard<'_, Surroundings> {
+        self.setting.surroundings.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has commands start elsewhere and with more in their environment from now on.
+    pub fn adopt(&self, env: &[(Vec<u8>, Vec<u8>)], workdir: Vec<u8>) {
+        let mut surroundings = self.setting.surroundings.write().unwrap_or_else(PoisonError::into_inner);
+        merge(&mut surroundings.env, env);
+        surroundings.workdir = workdir;
+    }
+}
+
+/// Adds variables; one that is there already gets the later value.
+fn merge(env: &mut Vec<(Vec<u8>, Vec<u8>)>, more: &[(Vec<u8>, Vec<u8>)]) {
+    for (name, value) in more {
+        match env.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => known.clone_from(value),
+            None => env.push((name.clone(), value.clone())),
+        }
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Table {
     pub(super) pipes: HashMap<u64, Pipe>,
     pub(super) serial: u64,
     pub(super) starting: usize,
+    /// Since when no time counts, while the commands stand still.
+    pub(super) stopped: Option<Instant>,
     /// Pipes nobody looks at until there is room again.
     pub(super) paused: Vec<u64>,
     /// What was left running in the background, and under which epoch it was started.
@@ -52,6 +54,14 @@ pub struct Execs {
     changed: Condvar,
     pub(super) forker: Forker,
     pub(super) setting: Setting,
+}
+
+/// What an exec may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    pub deadline_ms: u64,
+    pub grace_ms: u64,
+    pub output_bytes: u64,
 }
 
 impl Execs {
@@ -120,6 +130,19 @@ impl Execs {
             Some(found) => (late || found.is_ended()).then(|| Ok(found.state())),
         });
         state.unwrap_or_else(|| Err(unknown(exec)))
+    }
+
+    /// Makes an exec that was started ahead somebody's: what it may take counts from now.
+    pub fn renew(&self, exec: &str, epoch: u64, bounds: Bounds) -> Result<(), Fault> {
+        let now = Instant::now();
+        let mut table = self.lock();
+        let found = table.execs.get_mut(exec).ok_or_else(|| unknown(exec))?;
+        found.epoch = epoch;
+        found.started = now;
+        found.deadline = now.checked_add(Duration::from_millis(bounds.deadline_ms));
+        found.grace = Duration::from_millis(bounds.grace_ms);
+        found.output_bytes = usize::try_from(bounds.output_bytes).unwrap_or(usize::MAX);
+        Ok(())
     }
 
     /// Ends an exec and returns how it ended.
@@ -234,6 +257,11 @@ impl Execs {
         self.settle(&mut table);
         // Those expected to attend an exec may not come; their time is looked at rather than waited for.
         let paused = (!table.paused.is_empty()).then(|| now + LOOK_AGAIN);
+        if table.stopped.is_some() {
+            // What is being killed dies frozen, too, and is looked after.
+            let clearing = table.execs.values().any(|exec| matches!(exec.phase, Phase::Clearing { .. }));
+            return paused.or(clearing.then(|| now + LOOK_AGAIN));
+        }
         table.execs.values_mut().filter_map(|exec| exec.tick(now)).chain(paused).min()
     }
 }

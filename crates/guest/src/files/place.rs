@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use coracle_sys::path::{self, Within};
 use coracle_sys::rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs, mkdirat, open};
@@ -25,16 +25,21 @@ struct Roots {
     workspace: OwnedFd,
 }
 
-static ROOTS: OnceLock<Roots> = OnceLock::new();
+static ROOTS: RwLock<Option<Arc<Roots>>> = RwLock::new(None);
 
 /// Opens the places paths start from, once the sandbox's root is the root.
 pub fn open_roots() -> io::Result<()> {
     let directory =
         |path: &str| open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let roots = Roots { root: directory("/")?, workspace: directory(WORKSPACE)? };
-    // Boot comes this way only once.
-    let _ = ROOTS.set(roots);
+    *ROOTS.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(roots));
     Ok(())
+}
+
+/// Opens them anew: the root may be another one. Where that fails they stay as they are.
+pub fn open_roots_again() {
+    // Without them the old root would be kept for nobody, and written to by file operations alone.
+    let _ = open_roots();
 }
 
 /// Makes a directory and those above it, for the guest's own use. If that fails, who needs it will say so.
@@ -64,8 +69,13 @@ pub fn find(path: &[u8], flags: OFlags) -> Result<OwnedFd, Fault> {
     if weak::off(Wall::Resolution) {
         return weak::open_by_name(&absolute(path), flags | OFlags::PATH).map_err(refused("open", path));
     }
-    let (start, relative, within) = start(path)?;
-    let found = path::open(start, relative, within, flags | OFlags::PATH).map_err(refused("open", path))?;
+    let roots = roots(path)?;
+    let (start, within) = match path.starts_with(b"/") {
+        true => (&roots.root, Within::Root),
+        false => (&roots.workspace, Within::Beneath),
+    };
+    let found =
+        path::open(start.as_fd(), path, within, flags | OFlags::PATH).map_err(refused("open", path))?;
     check_filesystem(found.as_fd(), path)?;
     Ok(found)
 }
@@ -128,20 +138,18 @@ fn make_parents(directory: &[u8]) -> Result<OwnedFd, Fault> {
     Ok(current)
 }
 
-fn start(path: &[u8]) -> Result<(BorrowedFd<'static>, &[u8], Within), Fault> {
+/// Returns where paths start, if this one can be followed at all.
+fn roots(path: &[u8]) -> Result<Arc<Roots>, Fault> {
     if path.is_empty() || path.len() >= PATH_MAX || path.contains(&0) {
         let message = format!("a path has 1 to {} bytes and no NUL", PATH_MAX - 1);
         return Err(Fault { code: FaultCode::Invalid, message, errno: None });
     }
-    let Some(roots) = ROOTS.get() else { return Err(refused("open", path)(Errno::NODEV)) };
     if leaves(path) {
         let message = format!("`{}` leads out of the workspace", String::from_utf8_lossy(path));
         return Err(Fault { code: FaultCode::File, message, errno: Some(Errno::XDEV.raw_os_error()) });
     }
-    Ok(match path.starts_with(b"/") {
-        true => (roots.root.as_fd(), path, Within::Root),
-        false => (roots.workspace.as_fd(), path, Within::Beneath),
-    })
+    let roots = ROOTS.read().unwrap_or_else(PoisonError::into_inner).clone();
+    roots.ok_or_else(|| refused("open", path)(Errno::NODEV))
 }
 
 /// Tells whether a relative path leads out by its words alone. The kernel refuses those that lead out by links, but

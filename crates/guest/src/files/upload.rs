@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use coracle_sys::rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fchmod, openat, renameat_with, unlinkat};
 use coracle_sys::rustix::io::Errno;
@@ -13,6 +13,8 @@ use super::place::{Entry, Parents, entry};
 use super::refused;
 
 static SERIAL: AtomicU64 = AtomicU64::new(0);
+/// Files that are begun and not completed.
+static BEGUN: AtomicUsize = AtomicUsize::new(0);
 
 /// A file being written beside its final name. Dropping it before the commit leaves nothing.
 #[derive(Debug)]
@@ -38,7 +40,13 @@ impl Upload {
                 opened => break (opened.map(File::from).map_err(refused("write", path))?, name),
             }
         };
+        BEGUN.fetch_add(1, Ordering::SeqCst);
         Ok(Self { entry, temporary, file, mode, overwrite, committed: false })
+    }
+
+    /// Tells whether a file is half written somewhere. Where no change is admitted, the answer stays true or false.
+    pub fn is_any_begun() -> bool {
+        BEGUN.load(Ordering::SeqCst) > 0
     }
 
     pub fn write(&mut self, data: &[u8]) -> Result<(), Fault> {
@@ -68,5 +76,6 @@ impl Drop for Upload {
         if !self.committed {
             let _ = unlinkat(&self.entry.parent, &self.temporary, AtFlags::empty());
         }
+        BEGUN.fetch_sub(1, Ordering::SeqCst);
     }
 }

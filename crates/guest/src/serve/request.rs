@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use coracle_wire::{Body, Fault, FaultCode, Reply, Request, Running, Status};
 
+use super::fence::Standing;
+use super::standstill;
+use crate::execs::Bounds;
 use crate::files::{self, Upload, Walk};
 use crate::reactor::Shared;
 
@@ -23,6 +26,8 @@ pub struct Begun {
     walk: Option<Walk>,
     /// The exec this connection attends.
     attended: Option<String>,
+    /// This connection holds the sandbox as it is.
+    holds: bool,
 }
 
 impl Begun {
@@ -32,9 +37,16 @@ impl Begun {
 
     /// Lets go of what the connection held.
     pub fn end(&mut self, shared: &Shared) {
+        self.let_go(shared);
         if let Some(exec) = self.attended.take() {
             shared.execs.leave(&exec, self.connection);
             shared.wake();
+        }
+    }
+
+    fn let_go(&mut self, shared: &Shared) {
+        if std::mem::take(&mut self.holds) {
+            standstill::let_go(shared);
         }
     }
 }
@@ -43,7 +55,10 @@ impl Begun {
 pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Reply, Fault> {
     let Request { epoch, body } = request;
     let execs = &shared.execs;
-    let admitted = shared.fence.admit(epoch)?;
+    let admitted = match body.is_change() {
+        true => shared.fence.admit_change(epoch)?,
+        false => shared.fence.admit(epoch)?,
+    };
     shared.tunnels.cut_before(epoch);
     match body {
         // Taken care of by whoever owns the connection.
@@ -55,7 +70,16 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             }
             Ok(Reply::Done {})
         }
-        Body::Status {} => Ok(Reply::Status(status(shared))),
+        Body::Status {} => Ok(Reply::Status(status(shared, &admitted))),
+        Body::Renew { exec, deadline_ms, grace_ms, output_bytes } => {
+            execs.renew(&exec, epoch, Bounds { deadline_ms, grace_ms, output_bytes })?;
+            shared.wake();
+            Ok(Reply::Done {})
+        }
+        Body::Adopt { env, workdir, ttl_ms } => {
+            shared.adopt(&env, workdir, ttl_ms);
+            Ok(Reply::Done {})
+        }
         Body::Start { exec, command } => {
             let existing = execs.start(epoch, &exec, &command, |token, pipe| shared.watch(token, pipe))?;
             // Its deadline may be the next one now.
@@ -115,7 +139,27 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
         Body::FileMove { from, to, overwrite } => files::rename(&from, &to, overwrite),
         Body::FileDelete { path, recursive } => {
             drop(admitted);
-            files::delete(&path, recursive, || shared.fence.admit(epoch))
+            files::delete(&path, recursive, || shared.fence.admit_change(epoch))
+        }
+        Body::Pause {} => {
+            drop(admitted);
+            standstill::pause(shared, epoch)
+        }
+        Body::Resume {} => {
+            drop(admitted);
+            standstill::resume(shared, epoch)
+        }
+        Body::Hold {} => {
+            drop(admitted);
+            begun.upload = None;
+            let held = standstill::hold(shared, epoch)?;
+            begun.holds = true;
+            Ok(held)
+        }
+        Body::LetGo {} => {
+            drop(admitted);
+            begun.let_go(shared);
+            Ok(Reply::Done {})
         }
     }
 }
@@ -135,14 +179,15 @@ pub fn connect(shared: &Shared, epoch: u64, port: u16) -> Result<TcpStream, Faul
     connected.map_err(refused)
 }
 
-fn status(shared: &Shared) -> Status {
+fn status(shared: &Shared, standing: &Standing) -> Status {
     let (running, spool) = shared.execs.load();
     Status {
-        epoch: shared.fence.epoch(),
+        epoch: standing.epoch(),
         running: (running + shared.execs.background()) as u64,
         idle_ms: if running > 0 { 0 } else { shared.idle().as_millis() as u64 },
         uptime_ms: shared.uptime().as_millis() as u64,
         spool_bytes: spool as u64,
+        paused: standing.is_paused(),
     }
 }
 
@@ -150,13 +195,13 @@ fn status(shared: &Shared) -> Status {
 fn write_input(shared: &Shared, epoch: u64, exec: &str, data: &[u8], eof: bool) -> Result<Reply, Fault> {
     let mut rest = data;
     while !rest.is_empty() {
-        let admitted = shared.fence.admit(epoch)?;
+        let admitted = shared.fence.admit_change(epoch)?;
         let written = shared.execs.write_some(exec, rest)?;
         drop(admitted);
         rest = &rest[written..];
     }
     if eof {
-        let _admitted = shared.fence.admit(epoch)?;
+        let _admitted = shared.fence.admit_change(epoch)?;
         shared.execs.close_input(exec)?;
     }
     Ok(Reply::Done {})

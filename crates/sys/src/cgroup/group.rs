@@ -39,7 +39,7 @@ impl<'a> Group<'a> {
     }
 
     /// Makes the group in every tree and sets its limits. The group of commands in the v2 tree belongs to `owner`
-    /// then, who may make leaves in it and move its own processes there.
+    /// then, who may make leaves in it, move its own processes there and freeze it.
     pub fn create(&self, values: &Values, owner: u32) -> io::Result<()> {
         for (controller, _) in self.layout.legacies() {
             make_directories(&self.legacy(*controller))?;
@@ -52,7 +52,8 @@ impl<'a> Group<'a> {
         fs::create_dir_all(&commands)?;
         self.limit(values)?;
 
-        for path in [unified.join("cgroup.procs"), commands.clone(), commands.join("cgroup.procs")] {
+        let (procs, freeze) = (commands.join("cgroup.procs"), commands.join("cgroup.freeze"));
+        for path in [unified.join("cgroup.procs"), commands, procs, freeze] {
             std::os::unix::fs::chown(path, Some(owner), Some(owner))?;
         }
         Ok(())
@@ -171,6 +172,12 @@ impl<'a> Group<'a> {
             None => self.unified().join(COMMANDS).join("pids.events"),
         };
         File::open(path).ok().map(OwnedFd::from)
+    }
+
+    /// Tells whether this is the guest's process, or one beside it.
+    pub fn has_guest(&self, pid: i32) -> io::Result<bool> {
+        let processes = fs::read_to_string(self.unified().join(GUEST).join("cgroup.procs"))?;
+        Ok(processes.lines().any(|line| line.parse() == Ok(pid)))
     }
 
     /// Tells whether a process is left in it.

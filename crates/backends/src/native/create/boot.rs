@@ -54,6 +54,7 @@ pub fn plan(order: &Order<'_>, root: &Root, storage: Storage, privilege: Privile
         sources: Vec::new(),
         user: root.config.user.as_deref().map(bytes),
         without_cgroups: (!privilege.is_root()).then_some(ProcessLimit { pids: spec.limits.pids }),
+        bases: Vec::new(),
         weakened: weak::weakened(),
         egress: egress(spec),
     }

@@ -47,6 +47,10 @@ pub struct Site<'a> {
     pub room: &'a Room,
     pub storage: Storage,
     pub brought: &'a [Brought],
+    /// How many disks it starts from.
+    pub bases: usize,
+    /// The devices its disks were last seen on, its own first.
+    pub known: &'a [PathBuf],
     /// The machine's id of the sandbox's root, and the namespace it is root in.
     pub base: u32,
     pub namespace: BorrowedFd<'a>,
@@ -84,7 +88,37 @@ impl Site<'_> {
         for brought in self.brought {
             trees.push(self.opened_mount(brought).map_err(at("open a mount"))?);
         }
+        trees.extend(self.opened_bases()?);
         Ok(trees)
+    }
+
+    /// Opens what another root of the same sandbox is made from, with its storage as it is.
+    pub fn opened_again(&self) -> Result<Vec<OwnedFd>, Failure> {
+        let lower = |path: &Path| copy(path, read_only(), Some(self.namespace));
+        let mut trees = Vec::new();
+        for layer in &self.root.layers {
+            trees.push(lower(layer).map_err(at("open the image"))?);
+        }
+        let known = self.known.first().map(PathBuf::as_path);
+        let storage = disk::mount_again(&self.room.disk(), known, Some(self.namespace), Attributes::empty());
+        trees.push(storage.map_err(at("mount the disk again"))?.tree);
+        for name in &self.root.shared {
+            trees.push(lower(&Path::new("/").join(name)).map_err(at("open the machine's programs"))?);
+        }
+        trees.extend(self.opened_bases()?);
+        Ok(trees)
+    }
+
+    /// Opens the disks it starts from, to be read only.
+    fn opened_bases(&self) -> Result<Vec<OwnedFd>, Failure> {
+        let open = |index: usize| {
+            let file = self.room.base(index);
+            let known = self.known.get(index + 1).map(PathBuf::as_path);
+            let mounted = disk::mount_again(&file, known, Some(self.namespace), sealed())?;
+            self.room.note_device(&file, &mounted.device)?;
+            Ok(mounted.tree)
+        };
+        (0..self.bases).map(open).collect::<io::Result<_>>().map_err(at("mount the disks it starts from"))
     }
 
     fn opened_storage(&self) -> Result<Option<OwnedFd>, Failure> {
@@ -100,7 +134,7 @@ impl Site<'_> {
 
     fn opened_disk(&self) -> io::Result<OwnedFd> {
         let mounted = disk::mount(&self.room.disk(), Purpose::Scratch, Some(self.namespace))?;
-        self.room.note_device(&mounted.device)?;
+        self.room.note_device(&self.room.disk(), &mounted.device)?;
         Ok(mounted.tree)
     }
 
@@ -152,6 +186,11 @@ impl Site<'_> {
 /// What a mount gets that may not be written to.
 fn read_only() -> Attributes {
     if weak::off(Wall::Layers) { weak::plain() } else { weak::plain() | Attributes::MOUNT_ATTR_RDONLY }
+}
+
+/// What a mount of files that others share gets.
+fn sealed() -> Attributes {
+    if weak::off(Wall::Layers) { Attributes::empty() } else { Attributes::MOUNT_ATTR_RDONLY }
 }
 
 fn copy(path: &Path, attributes: Attributes, ids: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {

@@ -51,6 +51,12 @@ verbs! {
     Show => show,
     /// Destroy a sandbox
     Close => close,
+    /// Freeze everything in a sandbox; its time does not count meanwhile
+    Pause => pause,
+    /// Let everything in a paused sandbox go on
+    Resume => resume,
+    /// Make sandboxes that start with the files of another and print their ids
+    Fork => fork,
     /// Take a sandbox that is nobody's, or learn its epoch, and print that
     Claim => claim,
     /// Lend a sandbox to another run and print the new epoch
@@ -71,6 +77,9 @@ verbs! {
     Doctor => doctor,
     /// Remove what dead processes left behind
     Gc => gc,
+    /// Keep sandboxes made ahead for other calls
+    #[command(hide = true)]
+    Stock => stock,
     /// Carry out an operation by its name, with JSON
     Call => call,
     /// Print completions for a shell

@@ -18,6 +18,7 @@ use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::session::{Ran, Session};
 use crate::cli::signals::Tie;
+use crate::cli::stock::Stock;
 use crate::cli::stop::Stop;
 use crate::cli::{missing, stderr, stdout};
 
@@ -70,7 +71,11 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
     let mut session = Session::on(context, engine.clone(), Tie::Bound)?;
     // A new sandbox has an epoch of its own; the caller's is about others.
     let caller = Caller { claim: Claim { epoch: None, ..context.caller()?.claim } };
-    let opened = open::call(&engine, &caller, open::Input { session_key: None, spec })?;
+    let mut stock = Stock::of(context, resolved)?;
+    let opened = match stock.take(&caller) {
+        Some(record) => open::Output::of_new(record),
+        None => open::call(&engine, &caller, open::Input { session_key: None, spec })?,
+    };
     let id = opened.sandbox_id;
 
     let ran = match session.signalled() {
@@ -80,7 +85,9 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
             work(session.acting_as(caller.clone()), &id, &mut plan).map(Ok)
         }
     };
-    remove(&engine, &caller, &id);
+    if !stock.dismiss(&id) {
+        remove(&engine, &caller, &id);
+    }
     match ran? {
         Ok(ran) => finish(plan.runtime, ran),
         Err(exit) => Ok(exit),

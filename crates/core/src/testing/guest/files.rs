@@ -8,7 +8,7 @@ use super::{Answer, errno, fault, file_fault};
 use crate::spec::WORKSPACE;
 
 /// Every file and directory there is.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Tree(BTreeMap<Vec<u8>, Node>);
 
 #[derive(Debug, Clone)]

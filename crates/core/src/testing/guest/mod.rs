@@ -15,7 +15,7 @@ use coracle_wire::{Fault, FaultCode, Reply, encode};
 
 use crate::record::Secret;
 use execs::Execs;
-use files::Tree;
+pub use files::Tree;
 
 /// The kernel's numbers the fake answers with.
 mod errno {
@@ -48,6 +48,9 @@ struct Shared {
 struct State {
     /// The highest epoch seen.
     epoch: u64,
+    paused: bool,
+    /// A connection holds it as it is.
+    held: bool,
     dead: bool,
     execs: Execs,
     files: Tree,
@@ -58,12 +61,14 @@ struct State {
 }
 
 impl Guest {
-    pub fn boot(secret: Secret, epoch: u64, boot: u64, env: Vec<(Vec<u8>, Vec<u8>)>) -> Self {
+    pub fn boot(secret: Secret, epoch: u64, boot: u64, env: Vec<(Vec<u8>, Vec<u8>)>, files: Tree) -> Self {
         let state = State {
             epoch,
+            paused: false,
+            held: false,
             dead: false,
             execs: Execs::default(),
-            files: Tree::fresh(),
+            files,
             connections: Vec::new(),
             parked: VecDeque::new(),
         };
@@ -114,6 +119,15 @@ impl Guest {
         }
         drop(state);
         self.0.changed.notify_all();
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.state().held
+    }
+
+    /// Returns all its files as they are now.
+    pub fn files(&self) -> Tree {
+        self.state().files.clone()
     }
 
     pub fn is_alive(&self) -> bool {

@@ -46,22 +46,73 @@ fn greet(guest: &Guest, channel: &mut Channel) -> io::Result<bool> {
 }
 
 fn answer_requests(guest: &Guest, channel: &mut Channel) -> io::Result<End> {
-    // A file that was begun and not completed goes with the connection.
-    let mut upload = None;
+    // A file that was begun and not completed goes with the connection, and so does a hold.
+    let mut begun = Begun { guest, upload: None, holds: false };
     while let Some(payload) = channel.receive()? {
         let request: Request = decode(&payload).map_err(garbled)?;
         if let Body::Accept {} = request.body {
             return Ok(End::Parked);
         }
-        let reply = answer(guest, request, &mut upload).unwrap_or_else(Reply::Fault);
+        let reply = answer(guest, request, &mut begun).unwrap_or_else(Reply::Fault);
         channel.send(encode(&reply))?;
     }
     Ok(End::Closed)
 }
 
-fn answer(guest: &Guest, request: Request, upload: &mut Option<Upload>) -> Answer<Reply> {
+/// What goes on from one request to the next.
+struct Begun<'a> {
+    guest: &'a Guest,
+    upload: Option<Upload>,
+    holds: bool,
+}
+
+impl Begun<'_> {
+    fn let_go(&mut self) {
+        if std::mem::take(&mut self.holds) {
+            self.guest.state().held = false;
+            self.guest.0.changed.notify_all();
+        }
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+/// Refuses a change of what is paused; one of what is held waits.
+fn admit_change(guest: &Guest) -> Answer<()> {
+    let mut state = guest.state();
+    while state.held && !state.dead {
+        state = guest.wait(state, None);
+    }
+    match state.paused {
+        true => Err(fault(FaultCode::Conflict, "the sandbox is paused")),
+        false => Ok(()),
+    }
+}
+
+fn answer(guest: &Guest, request: Request, begun: &mut Begun<'_>) -> Answer<Reply> {
     pass_fence(&mut guest.state(), request.epoch)?;
+    if request.body.is_change() {
+        admit_change(guest)?;
+    }
     match request.body {
+        Body::Pause {} | Body::Resume {} => {
+            guest.state().paused = request.body == Body::Pause {};
+            Ok(Reply::Done {})
+        }
+        Body::Hold {} => {
+            let mut state = guest.state();
+            assert!(!state.held, "two hold one sandbox: whoever works on it has the right alone");
+            (state.held, begun.holds) = (true, true);
+            Ok(Reply::Held { idle: state.execs.running() == 0 })
+        }
+        Body::LetGo {} => {
+            begun.let_go();
+            Ok(Reply::Done {})
+        }
         Body::Fence { running } => {
             if running == Running::Kill {
                 guest.stop_all();
@@ -71,7 +122,7 @@ fn answer(guest: &Guest, request: Request, upload: &mut Option<Upload>) -> Answe
         Body::Status {} => Ok(Reply::Status(status(guest))),
         Body::Start { exec, command } => guest.start(exec, command, request.epoch),
         // The fake drops nothing, so attending changes nothing.
-        Body::Attend { .. } => Ok(Reply::Done {}),
+        Body::Attend { .. } | Body::Adopt { .. } | Body::Renew { .. } => Ok(Reply::Done {}),
         Body::Read { exec, since, max_chunks, wait_ms } => {
             guest.read(&exec, since, max_chunks as usize, deadline(wait_ms))
         }
@@ -88,7 +139,7 @@ fn answer(guest: &Guest, request: Request, upload: &mut Option<Upload>) -> Answe
         | Body::FileListMore {}
         | Body::FileStat { .. }
         | Body::FileMove { .. }
-        | Body::FileDelete { .. }) => guest.state().files.answer(body, upload),
+        | Body::FileDelete { .. }) => guest.state().files.answer(body, &mut begun.upload),
         Body::Accept {} | Body::Connect { .. } => {
             Err(fault(FaultCode::NotFound, "nothing listens in a guest in memory"))
         }
@@ -117,6 +168,7 @@ fn status(guest: &Guest) -> Status {
         idle_ms: 0,
         uptime_ms,
         spool_bytes: state.execs.spooled() as u64,
+        paused: state.paused,
     }
 }
 

@@ -64,7 +64,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     if max_chunks == 0 {
         return Err(Error::invalid("max_chunks", "must be at least 1"));
     }
-    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
     let (chunks, state) =
         inside.guest.read(input.exec_id.as_str(), input.since_seq, max_chunks, Duration::ZERO)?;
     let all = chunks.last().is_none_or(|chunk| chunk.seq >= state.last_seq);

@@ -44,7 +44,7 @@ impl From<Progress> for Output {
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let timeout = checked_timeout(input.timeout_seconds, input.timeout_ms, engine.policy())?;
-    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
     let (progress, state) = wait(&mut inside, &input.exec_id, timeout)?;
     let egress_denied = state.map_or_else(Vec::new, |state| engine.denied_during(&inside.record, &state));
     Ok(Output { egress_denied, ..progress.into() })

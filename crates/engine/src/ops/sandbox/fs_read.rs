@@ -40,7 +40,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     if !(1..=MAX_BYTES_MAX).contains(&max_bytes) {
         return Err(Error::invalid("max_bytes", format!("is {max_bytes}, outside 1 to {MAX_BYTES_MAX}")));
     }
-    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
     let head = files::read_head(&mut inside, input.path.as_bytes(), max_bytes)?;
     let TextOrBase64 { text, base64 } = whole_characters(head.data, head.truncated).into();
     Ok(Output { contents: text, contents_b64: base64, truncated: head.truncated, size_bytes: head.size })

@@ -18,6 +18,6 @@ pub struct Input {
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     check_path("path", &input.path)?;
-    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
     Ok(inside.guest.stat(input.path.as_bytes())?.into())
 }

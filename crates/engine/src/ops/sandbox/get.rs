@@ -39,7 +39,7 @@ pub struct Output {
     pub profile: Option<Profile>,
     /// Everyone the sandbox goes back to, the owner last.
     pub holders: Vec<RunId>,
-    /// Null unless the caller owns the sandbox and it is ready.
+    /// Null unless the caller owns the sandbox and it is ready or paused.
     pub execs: Option<Vec<ExecView>>,
     pub guest: Option<GuestView>,
     /// What it was refused of the network; null where there is none, or for who does not own the sandbox.
@@ -77,15 +77,17 @@ pub struct GuestView {
     pub uptime_ms: u64,
     /// Bytes of output kept.
     pub spool_bytes: u64,
+    /// Its commands stand still.
+    pub paused: bool,
 }
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let record = engine.find(&input.sandbox_id)?;
-    let may_look = record.state.accepts_work() && record.lease.admit(&caller.claim).is_ok();
+    let may_look = record.state.accepts_looks() && record.lease.admit(&caller.claim).is_ok();
     if !may_look {
         return Ok(view(record, None));
     }
-    match engine.enter(caller, &input.sandbox_id) {
+    match engine.enter_to_look(caller, &input.sandbox_id) {
         Ok(mut inside) => {
             let egress = egress(engine, &inside.record);
             Ok(Output { egress, ..view(inside.record, Some(look(&mut inside.guest)?)) })
@@ -112,6 +114,7 @@ fn look(guest: &mut Guest) -> Result<(Vec<ExecView>, GuestView)> {
         idle_ms: status.idle_ms,
         uptime_ms: status.uptime_ms,
         spool_bytes: status.spool_bytes,
+        paused: status.paused,
     };
     Ok((execs, view))
 }

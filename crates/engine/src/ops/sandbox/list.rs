@@ -38,6 +38,9 @@ pub struct Summary {
     pub labels: BTreeMap<String, String>,
     /// Why it is in the state it is in.
     pub reason: Option<String>,
+    /// The sandbox whose files it started with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<SandboxId>,
 }
 
 impl From<&Record> for Summary {
@@ -54,6 +57,7 @@ impl From<&Record> for Summary {
             updated_at: record.updated_at,
             labels: record.spec.labels.clone(),
             reason: record.reason.clone(),
+            forked_from: record.forked_from.clone(),
         }
     }
 }
@@ -61,5 +65,6 @@ impl From<&Record> for Summary {
 pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
     let which = if input.all { Which::All } else { Which::Live };
     let records = engine.store().list(which)?;
-    Ok(Output { sandboxes: records.iter().map(Into::into).collect() })
+    let given_out = records.iter().filter(|record| record.state != State::Spare);
+    Ok(Output { sandboxes: given_out.map(Into::into).collect() })
 }

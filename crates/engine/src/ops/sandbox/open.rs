@@ -2,7 +2,7 @@
 
 use coracle_core::mount::MountInput;
 use coracle_core::spec::SpecInput;
-use coracle_core::{Epoch, Result, RunId, SandboxId, SessionKey, Spec, State};
+use coracle_core::{Epoch, Record, Result, RunId, SandboxId, SessionKey, Spec, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,25 +39,36 @@ pub struct Output {
     pub missing: Vec<String>,
 }
 
+impl Output {
+    /// Tells of a sandbox that was made for the caller.
+    pub fn of_new(record: Record) -> Self {
+        Self::of(record, true)
+    }
+
+    fn of(record: Record, created: bool) -> Self {
+        let walls = record.profile.iter().flat_map(|profile| &profile.walls);
+        Self {
+            missing: walls
+                .filter(|wall| !wall.enforced)
+                .map(|wall| format!("{}: {}", wall.name, wall.how))
+                .collect(),
+            workdir: record.workdir().to_owned(),
+            image_digest: record.image.and_then(|image| image.digest),
+            mounts: record.spec.mounts.into_iter().map(Into::into).collect(),
+            sandbox_id: record.id,
+            image: record.spec.image,
+            created,
+            owner: record.lease.owner().cloned(),
+            epoch: record.lease.epoch(),
+            backend: record.backend,
+            state: record.state,
+        }
+    }
+}
+
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let spec = Spec::resolve(input.spec, engine.policy())?;
-    let session = engine.open_session(caller, input.session_key.as_ref(), &spec)?;
-    let record = session.record;
-    let walls = record.profile.iter().flat_map(|profile| &profile.walls);
-    Ok(Output {
-        missing: walls
-            .filter(|wall| !wall.enforced)
-            .map(|wall| format!("{}: {}", wall.name, wall.how))
-            .collect(),
-        workdir: record.workdir().to_owned(),
-        image_digest: record.image.and_then(|image| image.digest),
-        mounts: record.spec.mounts.into_iter().map(Into::into).collect(),
-        sandbox_id: record.id,
-        image: record.spec.image,
-        created: session.created,
-        owner: record.lease.owner().cloned(),
-        epoch: record.lease.epoch(),
-        backend: record.backend,
-        state: record.state,
-    })
+    let mut session = engine.open_session(caller, input.session_key.as_ref(), &spec)?;
+    session.cool_down()?;
+    Ok(Output::of(session.record, session.created))
 }

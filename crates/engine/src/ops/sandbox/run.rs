@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use coracle_core::image::HOST;
 use coracle_core::spec::{Runtime, SpecInput, check_path};
-use coracle_core::{Error, Record, Result, Spec};
+use coracle_core::{Error, Result, Spec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,7 @@ use super::fs_write::MODE;
 use crate::exec::{Captured, ExecRequest, Secrets, Stdin, check_argv, checked_grace, checked_timeout, image};
 use crate::files::{self, NewFile};
 use crate::gate::Inside;
+use crate::sessions::Session;
 use crate::{Caller, Engine, text};
 
 // About `flatten` with `deny_unknown_fields`, see `sandbox_open`.
@@ -85,10 +86,13 @@ pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output
     }
     let spec = Spec::resolve(std::mem::take(&mut input.spec).for_one_command(), engine.policy())?;
     let mut plan = plan(engine, &spec, input)?;
+    // Where no program text is run, the language has chosen the image and is of no more use.
+    let spec = Spec { runtime: plan.runtime, ..spec };
 
-    let record = engine.open_session(caller, None, &spec)?.record;
-    let captured = work(engine, &record, &mut plan);
-    let removed = engine.teardown(&record.id, &|_| Ok(()));
+    let session = engine.open_session(caller, None, &spec)?;
+    let id = session.record.id.clone();
+    let captured = work(engine, session, &mut plan);
+    let removed = engine.dismiss(&id);
     // What the command did is worth more than a complaint about cleaning up, which `gc` will repeat.
     match (captured, removed) {
         (Ok(captured), _) => Ok(output(plan.runtime, captured)),
@@ -97,16 +101,21 @@ pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output
     }
 }
 
-fn work(engine: &Engine, record: &Record, plan: &mut Plan) -> Result<Captured> {
+fn work(engine: &Engine, session: Session, plan: &mut Plan) -> Result<Captured> {
+    let Session { record, guest, warm, .. } = session;
     if plan.request.argv.is_empty() {
-        plan.request.argv = image::command(record)?;
+        plan.request.argv = image::command(&record)?;
     }
-    let guest = engine.reach(record, record.lease.epoch())?;
-    let mut inside = Inside { record: record.clone(), guest };
+    let guest = match guest {
+        Some(guest) => guest,
+        None => engine.reach(&record, record.lease.epoch())?,
+    };
+    let mut inside = Inside { record, guest };
     for (file, contents) in &plan.files {
         files::write(&mut inside, file, &mut contents.as_slice())?;
     }
-    engine.exec_in(&mut inside, &plan.request)
+    let run = warm.map(|exec| engine.exec_warm(&mut inside, exec, &plan.request)).transpose()?.flatten();
+    run.map_or_else(|| engine.exec_in(&mut inside, &plan.request), Ok)
 }
 
 fn plan(engine: &Engine, spec: &Spec, input: Input) -> Result<Plan> {

@@ -1,0 +1,40 @@
+//! `coracle fork`: makes sandboxes that start with the files of another, and prints their ids.
+
+use coracle::SandboxId;
+use coracle_core::SessionKey;
+use coracle_engine::ops::sandbox::fork;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stdout;
+use crate::cli::stop::Stop;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+    /// How many, at most 100 at once
+    #[arg(long, value_name = "N")]
+    count: Option<usize>,
+    /// The name a fork is found again by; once for each
+    #[arg(long = "key", value_name = "NAME")]
+    keys: Vec<SessionKey>,
+    /// Let them write to the directories and volumes the sandbox may write to
+    #[arg(long)]
+    share_mounts: bool,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let input = fork::Input {
+        sandbox_id: args.sandbox,
+        count: args.count,
+        session_keys: Some(args.keys).filter(|keys| !keys.is_empty()),
+        share_mounts: args.share_mounts,
+    };
+    let forked = fork::call(&context.engine()?, &context.caller()?, input)?;
+    match context.json {
+        true => stdout::json(&forked)?,
+        false => forked.sandbox_ids.iter().try_for_each(|id| stdout::line(id.as_str()))?,
+    }
+    Ok(Exit::SUCCESS)
+}

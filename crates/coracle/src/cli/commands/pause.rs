@@ -1,0 +1,24 @@
+//! `coracle pause`: has everything in a sandbox stand still. Its time does not count until it is resumed.
+
+use coracle::SandboxId;
+use coracle_engine::ops::sandbox::pause;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stdout;
+use crate::cli::stop::Stop;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let input = pause::Input { sandbox_id: args.sandbox };
+    let done = pause::call(&context.engine()?, &context.caller()?, input)?;
+    if context.json {
+        stdout::json(&done)?;
+    }
+    Ok(Exit::SUCCESS)
+}

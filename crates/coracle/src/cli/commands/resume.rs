@@ -1,0 +1,24 @@
+//! `coracle resume`: has everything in a paused sandbox go on.
+
+use coracle::SandboxId;
+use coracle_engine::ops::sandbox::resume;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stdout;
+use crate::cli::stop::Stop;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let input = resume::Input { sandbox_id: args.sandbox };
+    let done = resume::call(&context.engine()?, &context.caller()?, input)?;
+    if context.json {
+        stdout::json(&done)?;
+    }
+    Ok(Exit::SUCCESS)
+}

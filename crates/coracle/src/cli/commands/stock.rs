@@ -1,0 +1,158 @@
+//! `coracle stock`: keeps sandboxes made ahead for other calls. Started by them, where the settings ask for spares, and
+//! ends by itself when nobody has called for a while.
+
+use std::fs::{File, TryLockError};
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use coracle::{Error, Kind, Result};
+use coracle_core::{Claim, Spec};
+use coracle_engine::{Caller, Engine};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stderr;
+use crate::cli::stock::{self, Line, Request};
+use crate::cli::stop::Stop;
+
+/// How long spares wait for somebody. What is at rest costs memory, and a person who has stopped calling has stopped.
+const IDLE: Duration = Duration::from_secs(60);
+/// How often that is looked at, and whether we were told to end.
+const LOOK: Duration = Duration::from_millis(250);
+/// Calls at once. More make their sandboxes themselves.
+const CALLS_MAX: usize = 64;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Keep sandboxes of this shape, as JSON, until another one is asked for
+    #[arg(long, value_name = "SPEC", hide = true)]
+    like: Option<String>,
+    /// Remove all spares and end the process that keeps them
+    #[arg(long)]
+    stop: bool,
+}
+
+/// What the threads share.
+struct Shop {
+    engine: Engine,
+    calls: AtomicUsize,
+    told_to_end: AtomicBool,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let home = context.config()?.home.clone();
+    if args.stop {
+        // Nobody there is as good as gone.
+        if let Some(mut line) = Line::open(&home) {
+            line.end().map_err(|error| Error::internal("could not end the keeping of spares", error))?;
+        }
+        return Ok(Exit::SUCCESS);
+    }
+    let count = context.config()?.spares.unwrap_or(0);
+    if count == 0 {
+        let error = Error::new(Kind::Invalid, "no spares are wanted");
+        return Err(error.hint("set `spares` in the settings, or `CORACLE_SPARES`").into());
+    }
+    let engine = context.engine()?;
+    let Some(_lock) = only_one(&home)? else { return Ok(Exit::SUCCESS) };
+    // Not the terminal's any more: its end, and Ctrl-C, are about the call that started us.
+    let _ = rustix::process::setsid();
+    let stocker = engine.stock(count);
+    if let Some(shape) = args.like.as_deref().and_then(|text| serde_json::from_str::<Spec>(text).ok()) {
+        engine.want(&shape);
+    }
+    let listener =
+        stock::listen(&home).map_err(|error| Error::internal("could not listen for calls", error))?;
+    let shop = Arc::new(Shop { engine, calls: AtomicUsize::new(0), told_to_end: AtomicBool::new(false) });
+    serve(&shop, &listener);
+    // First of all: whoever calls from now on makes their own.
+    drop(listener);
+    drop(stocker);
+    Ok(Exit::SUCCESS)
+}
+
+/// Takes the lock that says who keeps the spares of a home; nothing if somebody else does.
+fn only_one(home: &Path) -> Result<Option<File>> {
+    let failed = |error| Error::internal("could not lock the keeping of spares", error);
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(home.join("stock.lock"))
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+/// Answers calls until nobody has called for a while, or somebody said so.
+fn serve(shop: &Arc<Shop>, listener: &UnixListener) {
+    let mut last_call = Instant::now();
+    while !shop.told_to_end.load(Ordering::Relaxed) {
+        let busy = shop.calls.load(Ordering::Relaxed) > 0;
+        match wait(listener) {
+            false if busy => last_call = Instant::now(),
+            false if last_call.elapsed() >= IDLE => return,
+            false => {}
+            true => {
+                last_call = Instant::now();
+                accept(shop, listener);
+            }
+        }
+    }
+}
+
+/// Waits a little for a call; tells whether there is one.
+fn wait(listener: &UnixListener) -> bool {
+    let mut watched = [PollFd::new(listener, PollFlags::IN)];
+    let time = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+    matches!(poll(&mut watched, Some(&time)), Ok(ready) if ready > 0)
+}
+
+fn accept(shop: &Arc<Shop>, listener: &UnixListener) {
+    let Ok((stream, _)) = listener.accept() else { return };
+    if shop.calls.fetch_add(1, Ordering::Relaxed) >= CALLS_MAX {
+        shop.calls.fetch_sub(1, Ordering::Relaxed);
+        return;
+    }
+    let shop = shop.clone();
+    std::thread::spawn(move || {
+        converse(&shop, &stream);
+        shop.calls.fetch_sub(1, Ordering::Relaxed);
+    });
+}
+
+fn converse(shop: &Shop, stream: &UnixStream) {
+    // A call lasts as long as its command, so there is no time by which it has to say something.
+    for line in BufReader::new(stream).lines() {
+        let Some(request) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { return };
+        if answer(shop, stream, request).is_err() {
+            return;
+        }
+    }
+}
+
+fn answer(shop: &Shop, stream: &UnixStream, request: Request) -> std::io::Result<()> {
+    match request {
+        Request::Take { run, spec } => {
+            let caller = Caller { claim: Claim { run, epoch: None } };
+            let given = shop.engine.give_out(&caller, &spec).unwrap_or_else(|error| {
+                stderr::warning(&error.chain());
+                None
+            });
+            stock::send(stream, &given)
+        }
+        Request::Dismiss { sandbox } => stock::send(stream, &shop.engine.dismiss(&sandbox).is_ok()),
+        Request::End => {
+            shop.told_to_end.store(true, Ordering::Relaxed);
+            stock::send(stream, &true)
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! An interpreter that is running before there is anything to run: its start is most of what a short program takes.
+//!
+//! It is an exec like any other, in a sandbox nobody has yet, waiting on its standard input to be told what to do. It
+//! runs one program and ends with it: no two programs ever share one.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use coracle_core::spec::{Runtime, WORKSPACE};
+use coracle_core::{ExecId, Record, Result};
+use coracle_wire::{Body, Command};
+use serde::Serialize;
+
+use super::capture::{captured, patience};
+use super::{Captured, ExecRequest, Stdin, image};
+use crate::gate::Inside;
+use crate::guest::Guest;
+use crate::random::random;
+use crate::{Engine, crash};
+
+const BOOTSTRAP: &str = include_str!("warm.py");
+/// It has to fit into a pipe nobody may be reading yet, together with what the program is given.
+const JOB_MAX: usize = 48 << 10;
+/// Settings an interpreter reads when it starts, and not again.
+const READ_AT_START: [&str; 4] = ["PYTHON", "LC_", "LANG", "LD_"];
+
+/// What the interpreter is told.
+#[derive(Serialize)]
+struct Job<'a> {
+    env: BTreeMap<&'a str, &'a str>,
+    cwd: &'a str,
+    argv: Vec<&'a str>,
+}
+
+impl Engine {
+    /// Starts an interpreter in a spare. It ends by itself after `patience`, in case nobody ever comes.
+    pub(crate) fn warm_up(&self, guest: &mut Guest, runtime: Runtime, patience: Duration) -> Option<ExecId> {
+        if runtime != Runtime::Python {
+            return None;
+        }
+        let exec = ExecId::generate(self.parts.clock.now(), random().ok()?);
+        let (interpreter, _) = runtime.interpreter();
+        let command = Command {
+            argv: [interpreter, "-c", BOOTSTRAP].map(|word| word.as_bytes().to_vec()).into(),
+            env: Vec::new(),
+            secrets: Vec::new(),
+            cwd: Some(WORKSPACE.as_bytes().to_vec()),
+            user: None,
+            deadline_ms: Some(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX)),
+            grace_ms: 0,
+            keep_background: false,
+            stdin: true,
+            terminal: None,
+            output_bytes: 0,
+            attended: false,
+        };
+        guest.start(exec.as_str(), command).ok().map(|_| exec)
+    }
+
+    /// Runs a program in an interpreter that waits for one; nothing if this program needs one of its own.
+    pub(crate) fn exec_warm(
+        &self,
+        inside: &mut Inside,
+        exec_id: ExecId,
+        request: &ExecRequest,
+    ) -> Result<Option<Captured>> {
+        let Some(input) = input(&inside.record, request) else {
+            // It would be in the way: a process the caller did not start, holding memory of theirs.
+            inside.guest.stop(exec_id.as_str(), Some(Duration::ZERO))?;
+            return Ok(None);
+        };
+        let command = request.checked(&inside.record, self.policy())?;
+        self.crash_at(crash::EXEC_ADMIT_AFTER);
+        let renewed = Body::Renew {
+            exec: exec_id.as_str().to_owned(),
+            deadline_ms: command.deadline_ms.unwrap_or(u64::MAX),
+            grace_ms: command.grace_ms,
+            output_bytes: command.output_bytes,
+        };
+        let wait = patience(command.deadline_ms, command.grace_ms);
+        let capture =
+            inside.guest.capture_begun(exec_id.as_str(), renewed, &input, wait, command.output_bytes)?;
+        self.crash_at(crash::EXEC_END_AFTER);
+        Ok(Some(captured(exec_id, capture)))
+    }
+}
+
+/// Returns what to write to the interpreter, if it can run this.
+fn input(record: &Record, request: &ExecRequest) -> Option<Vec<u8>> {
+    let stdin: &[u8] = match &request.stdin {
+        Stdin::Empty => &[],
+        Stdin::Bytes(bytes) => bytes,
+        Stdin::Open => return None,
+    };
+    let ordinary = request.user.is_none() && image::user(record).is_none() && request.terminal.is_none();
+    if !ordinary || request.keep_background || request.exec_id.is_some() {
+        return None;
+    }
+    let given = record.spec.env.iter().chain(&request.env).chain(&request.secrets.0);
+    let env: BTreeMap<_, _> = given.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    if env.keys().any(|name| READ_AT_START.iter().any(|start| name.starts_with(start))) {
+        return None;
+    }
+    let cwd = request.cwd.as_deref().filter(|cwd| cwd.starts_with('/'))?;
+    let argv =
+        request.argv.iter().skip(1).map(|word| std::str::from_utf8(word).ok()).collect::<Option<_>>()?;
+    let job = serde_json::to_vec(&Job { env, cwd, argv }).ok()?;
+    let whole = [format!("{:08x}", job.len()).as_bytes(), &job, stdin].concat();
+    (whole.len() <= JOB_MAX).then_some(whole)
+}

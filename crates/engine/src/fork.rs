@@ -1,0 +1,162 @@
+//! Forking: sandboxes of their own that start with the files of another, all of them or none.
+//!
+//! Their rows come first. Then the sandbox is held for as long as its files are taken, and goes on. What is taken shows
+//! nowhere until a child uses it, so a crash at any point leaves rows that the janitor ends, and a sandbox that its
+//! guest lets go when the connection that held it ends.
+
+use coracle_core::branch::{Branch, Held, Method};
+use coracle_core::mount::Access;
+use coracle_core::store::{Opened, Work};
+use coracle_core::{Error, Kind, Lease, Record, Result, SandboxId, SessionKey, image};
+
+use crate::{Caller, Engine, crash};
+
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    pub parent: &'a SandboxId,
+    /// One child each, with the key it is found again by.
+    pub keys: Vec<Option<SessionKey>>,
+    /// What the parent shares with others through its mounts, its children may share, too.
+    pub share_mounts: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Forked {
+    pub children: Vec<Record>,
+    pub method: Method,
+}
+
+/// A child to be, and the right to work on it.
+struct Child {
+    record: Record,
+    _work: Box<dyn Work>,
+}
+
+impl Engine {
+    pub(crate) fn fork(&self, caller: &Caller, plan: &Plan<'_>) -> Result<Forked> {
+        self.standing(caller, plan.parent, "fork")?;
+        let _work = self.store().work_on(plan.parent)?;
+        let parent = self.standing(caller, plan.parent, "fork")?;
+        check_mounts(&parent, plan.share_mounts)?;
+        let children = self.announce(caller, plan, &parent)?;
+        self.crash_at(crash::FORK_ROWS_AFTER);
+        let branch = match self.take_files(&parent) {
+            Ok(branch) => branch,
+            Err(error) => return Err(self.give_up(children, error)),
+        };
+        self.crash_at(crash::FORK_BRANCH_AFTER);
+        let method = branch.method();
+        let children = self.bring_up_all(caller, children, &*branch)?;
+        self.crash_at(crash::FORK_CHILDREN_AFTER);
+        Ok(Forked { children, method })
+    }
+
+    /// Writes the rows of all children, none of which is there yet.
+    fn announce(&self, caller: &Caller, plan: &Plan<'_>, parent: &Record) -> Result<Vec<Child>> {
+        let mut children = Vec::with_capacity(plan.keys.len());
+        for key in &plan.keys {
+            match self.announce_one(caller, key.as_ref(), parent) {
+                Ok(child) => children.push(child),
+                Err(error) => return Err(self.give_up(children, error)),
+            }
+        }
+        Ok(children)
+    }
+
+    fn announce_one(&self, caller: &Caller, key: Option<&SessionKey>, parent: &Record) -> Result<Child> {
+        let draft = Record {
+            backend: parent.backend.clone(),
+            forked_from: Some(parent.id.clone()),
+            ..self.draft(Lease::new(caller.claim.run.clone()), key, &parent.spec)?
+        };
+        // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.
+        let work = self.store().work_on(&draft.id)?;
+        match self.store().open(draft)? {
+            Opened::Created(record) => Ok(Child { record, _work: work }),
+            Opened::Existing(other) => Err(taken(&other)),
+        }
+    }
+
+    /// Holds the parent while its files are taken.
+    fn take_files(&self, parent: &Record) -> Result<Box<dyn Branch + '_>> {
+        let backend = self.backend_of(parent)?;
+        let placement = parent.placement.as_ref().ok_or_else(|| crate::unknown(&parent.id))?;
+        let mut guest = self.reach(parent, parent.lease.epoch())?;
+        let idle = guest.hold()?;
+        self.crash_at(crash::FORK_HOLD_AFTER);
+        let none = image::Config::default();
+        let held = Held {
+            sandbox: &parent.id,
+            placement,
+            spec: &parent.spec,
+            image: parent.image.as_ref().unwrap_or(&none),
+            stream: guest.stream(),
+            idle,
+        };
+        let branch = backend.branch(&held);
+        // Where this fails the end of the connection does the same.
+        let _ = guest.let_go();
+        branch
+    }
+
+    /// Makes every child, or none: one that fails takes the others with it.
+    fn bring_up_all(
+        &self,
+        caller: &Caller,
+        children: Vec<Child>,
+        branch: &dyn Branch,
+    ) -> Result<Vec<Record>> {
+        let mut ready = Vec::with_capacity(children.len());
+        let mut waiting = children.into_iter();
+        for child in waiting.by_ref() {
+            match self.provision_from(&child.record, branch) {
+                Ok(record) => ready.push(record),
+                Err(error) => {
+                    drop(child);
+                    let error = self.close_all(caller, &ready, error);
+                    return Err(self.give_up(waiting.collect(), error));
+                }
+            }
+        }
+        Ok(ready)
+    }
+
+    fn close_all(&self, caller: &Caller, ready: &[Record], error: Error) -> Error {
+        let closed = ready.iter().map(|record| self.close(caller, &record.id));
+        closed.filter_map(Result::err).fold(error, |error, left| error.detail("not_removed", left.chain()))
+    }
+
+    /// Records of children that were never made that they will not be.
+    fn give_up(&self, children: Vec<Child>, error: Error) -> Error {
+        let reason = format!("its fork failed: {}", error.chain());
+        let ended = children.iter().map(|child| self.fail(&child.record, &reason));
+        ended.filter_map(Result::err).fold(error, |error, left| error.detail("not_removed", left.chain()))
+    }
+}
+
+/// Refuses to share what can be written to unless the caller says so: children would write into each other's.
+fn check_mounts(parent: &Record, share: bool) -> Result<()> {
+    let shared = parent.spec.mounts.iter().find(|mount| mount.access == Access::ReadWrite);
+    match shared.filter(|_| !share) {
+        None => Ok(()),
+        Some(mount) => Err(Error::new(
+            Kind::Conflict,
+            format!(
+                "could not fork sandbox `{}`: what is mounted at `{}` would be shared",
+                parent.id, mount.target
+            ),
+        )
+        .hint("say `share_mounts` (`--share-mounts`) if its forks are to write there, too")
+        .detail("sandbox_id", parent.id.as_str())
+        .detail("mount", mount.target.as_str())),
+    }
+}
+
+fn taken(other: &Record) -> Error {
+    let key = other.key.as_ref().map(ToString::to_string).unwrap_or_default();
+    Error::new(Kind::Conflict, format!("session key `{key}` is taken by sandbox `{}`", other.id))
+        .hint("choose another, or close that one")
+        .detail("session_key", key)
+}

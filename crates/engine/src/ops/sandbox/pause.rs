@@ -1,0 +1,25 @@
+//! `sandbox_pause`: has everything in a sandbox stand still. Its time does not count until it is resumed.
+
+use coracle_core::{Result, SandboxId, State};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Caller, Engine};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub sandbox_id: SandboxId,
+    /// `paused`.
+    pub state: State,
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    let record = engine.pause(caller, &input.sandbox_id)?;
+    Ok(Output { sandbox_id: record.id, state: record.state })
+}

@@ -1,0 +1,25 @@
+//! `sandbox_resume`: has everything in a paused sandbox go on.
+
+use coracle_core::{Result, SandboxId, State};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Caller, Engine};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    pub sandbox_id: SandboxId,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Output {
+    pub sandbox_id: SandboxId,
+    /// `ready`.
+    pub state: State,
+}
+
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    let record = engine.resume(caller, &input.sandbox_id)?;
+    Ok(Output { sandbox_id: record.id, state: record.state })
+}

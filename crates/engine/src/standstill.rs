@@ -1,0 +1,83 @@
+//! Pausing and resuming. To pause, the row comes first, then the commands are frozen; to resume, they go on first. A
+//! crash in between leaves a sandbox that says `paused` and may still run: repeating either puts it right.
+
+use coracle_core::store::Durability;
+use coracle_core::{Error, Record, Result, SandboxId, State, lifecycle};
+
+use crate::guest::Pace;
+use crate::{Caller, Engine, crash};
+
+impl Engine {
+    /// Has everything in a sandbox stand still. For one that does already, nothing changes.
+    pub(crate) fn pause(&self, caller: &Caller, id: &SandboxId) -> Result<Record> {
+        self.standing(caller, id, "pause")?;
+        let _work = self.store().work_on(id)?;
+        let record = self.step(caller, id, lifecycle::Event::Pause, State::Paused)?;
+        self.crash_at(crash::PAUSE_ROW_AFTER);
+        match self.set_pace(&record, Pace::Still) {
+            Ok(()) => {
+                self.crash_at(crash::PAUSE_FREEZE_AFTER);
+                Ok(record)
+            }
+            Err(error) => Err(self.undo_pause(caller, &record, error)),
+        }
+    }
+
+    /// Has everything in a sandbox go on. For one that does already, nothing changes.
+    pub(crate) fn resume(&self, caller: &Caller, id: &SandboxId) -> Result<Record> {
+        self.standing(caller, id, "resume")?;
+        let _work = self.store().work_on(id)?;
+        let record = self.standing(caller, id, "resume")?;
+        self.set_pace(&record, Pace::Going)?;
+        self.crash_at(crash::RESUME_THAW_AFTER);
+        let record = self.step(caller, id, lifecycle::Event::Unpause, State::Ready)?;
+        self.crash_at(crash::RESUME_ROW_AFTER);
+        Ok(record)
+    }
+
+    /// Returns the record of a sandbox that is the caller's and runs or stands still.
+    pub(crate) fn standing(&self, caller: &Caller, id: &SandboxId, verb: &str) -> Result<Record> {
+        let record = self.find(id)?;
+        if record.state.is_ended() {
+            return Err(record.state.refuse(id, verb));
+        }
+        record.lease.admit(&caller.claim).map_err(|denied| denied.into_error(id))?;
+        match record.state {
+            State::Ready | State::Paused => Ok(record),
+            State::Lost => Err(crate::gate::lost(id, record.reason.as_deref())),
+            state => Err(state.refuse(id, verb)),
+        }
+    }
+
+    /// Moves the row by `event`, unless it is in `target` already; the owner is looked at in the same transaction.
+    fn step(
+        &self,
+        caller: &Caller,
+        id: &SandboxId,
+        event: lifecycle::Event,
+        target: State,
+    ) -> Result<Record> {
+        self.change(id, Durability::Process, &mut |mut row| {
+            row.lease.admit(&caller.claim).map_err(|denied| denied.into_error(&row.id))?;
+            if row.state != target {
+                row.state = row.state.step(event).map_err(|refused| refused.into_error(&row.id))?;
+            }
+            Ok(row)
+        })
+    }
+
+    fn set_pace(&self, record: &Record, pace: Pace) -> Result<()> {
+        Ok(self.reach(record, record.lease.epoch())?.set_pace(pace)?)
+    }
+
+    /// What could not be frozen goes on, and its row says so.
+    fn undo_pause(&self, caller: &Caller, record: &Record, error: Error) -> Error {
+        let undone = self
+            .set_pace(record, Pace::Going)
+            .and_then(|()| self.step(caller, &record.id, lifecycle::Event::Unpause, State::Ready));
+        match undone {
+            Ok(_) => error,
+            Err(left) => error.detail("not_resumed", left.chain()),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Putting a new generation of files on top of a sandbox's own, while it is there: what it has written so far becomes a
+//! layer nobody writes to any more, which others can be made from.
+//!
+//! Runs as a process of its own in the sandbox's user and mount namespaces, in nobody's sight: the guest itself has given
+//! up what this takes. No command runs meanwhile and the guest waits. Another root is built beside the one that
+//! stands, and takes its place in one step; before that step nothing has changed, after it everything has.
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use coracle_sys::rustix::fs::{Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use coracle_sys::rustix::process::{chroot, fchdir};
+use coracle_sys::{descriptors, mount};
+use coracle_wire::Restack;
+
+use super::storage::Storage;
+use super::{Failure, root};
+use crate::weak;
+
+/// Names of a few directories and some numbers.
+const PLAN_MAX: usize = 64 << 10;
+
+/// What it is made from.
+struct Materials {
+    layers: Vec<OwnedFd>,
+    storage: OwnedFd,
+    overlays: Vec<OwnedFd>,
+    bases: Vec<OwnedFd>,
+}
+
+/// Does it. The host is told the last frozen generation and the device of the new root.
+pub fn restack(mut socket: &UnixStream) -> Result<(), Failure> {
+    let (plan, materials) = receive(socket)?;
+    // Entering the namespace led here, and not to the root on top of it.
+    let bottom = directory(".")?;
+    enter_bench()?;
+    let storage = Storage::advance(materials.storage.as_fd(), &materials.bases, &plan.bases)?;
+    let next = build(&plan, &materials, &storage, bottom.as_fd())?;
+    let device = fstat(&next).map_err(Failure::at("look at the new root"))?.st_dev;
+    replace(bottom.as_fd(), next.as_fd()).map_err(Failure::at("replace the root"))?;
+    let mut word = vec![1];
+    word.extend(storage.frozen_generation().to_le_bytes());
+    word.extend(device.to_le_bytes());
+    socket.write_all(&word).map_err(Failure::at("tell the host"))
+}
+
+fn receive(socket: &UnixStream) -> Result<(Restack, Materials), Failure> {
+    let (payload, received) =
+        descriptors::receive(socket, PLAN_MAX).map_err(Failure::at("receive the plan"))?;
+    let plan: Restack =
+        coracle_wire::decode(&payload).map_err(io::Error::other).map_err(Failure::at("read the plan"))?;
+    weak::heed(plan.weakened);
+    let mut received = received.into_iter();
+    let mut take = |count: usize| received.by_ref().take(count).collect::<Vec<_>>();
+    let layers = take(plan.layers as usize);
+    let storage = take(1).pop();
+    let materials = storage.map(|storage| Materials {
+        layers,
+        storage,
+        overlays: take(plan.overlays.len()),
+        bases: take(plan.bases.len()),
+    });
+    let missing = || Failure::at("sort the descriptors")(io::Error::from(io::ErrorKind::UnexpectedEof));
+    Ok((plan, materials.ok_or_else(missing)?))
+}
+
+/// Mounts a small filesystem to put layers in beside the root.
+fn enter_bench() -> Result<(), Failure> {
+    let bench = mount::make("tmpfs", &[("mode", Some("0700")), ("size", Some("1m"))], mount::plain())
+        .map_err(Failure::at("make a bench"))?;
+    mount::attach(bench.as_fd(), root::BENCH).map_err(Failure::at("attach the bench"))?;
+    fchdir(&bench).map_err(Failure::at("enter the bench"))
+}
+
+/// Builds the root as it was, with a new layer on top. What the kernel provides is taken over from the old one.
+fn build(
+    plan: &Restack,
+    materials: &Materials,
+    storage: &Storage,
+    bottom: BorrowedFd<'_>,
+) -> Result<OwnedFd, Failure> {
+    let next = root::overlay(storage, &materials.layers, "root")?;
+    root::make_directory("next")?;
+    mount::attach(next.as_fd(), "next").map_err(Failure::at("attach the new root"))?;
+    root::attach_overlays(storage, &plan.overlays, &materials.overlays, next.as_fd())?;
+    for name in ["proc", "dev"] {
+        let copy = taken_over(bottom, name).map_err(Failure::at("take over what is mounted"))?;
+        root::attach(copy.as_fd(), next.as_fd(), name)?;
+    }
+    root::attach(root::workspace(storage)?.as_fd(), next.as_fd(), "workspace")?;
+    Ok(next)
+}
+
+/// Copies a mount of the old root with all that is mounted on it. A mount point cannot be moved or removed by commands.
+fn taken_over(bottom: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let found = openat2(bottom, format!("{}/{name}", root::ROOT), flags, Mode::empty(), within)?;
+    mount::copy_tree(found.as_fd())
+}
+
+/// Gives every process of the sandbox the new root in the stead of the old one, and lets go of that.
+fn replace(bottom: BorrowedFd<'_>, next: BorrowedFd<'_>) -> io::Result<()> {
+    fchdir(bottom)?;
+    chroot(root::ROOT)?;
+    mount::attach(next, "/")?;
+    fchdir(next)?;
+    mount::pivot()?;
+    fchdir(bottom)?;
+    mount::detach(root::BENCH)
+}
+
+fn directory(path: &str) -> Result<OwnedFd, Failure> {
+    open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(Failure::at("open the bottom"))
+}
