@@ -69,6 +69,8 @@ impl Engine {
         let draft = Record {
             backend: parent.backend.clone(),
             forked_from: Some(parent.id.clone()),
+            // What was taken from the parent's network does not come back with a child.
+            narrowed: parent.narrowed.clone(),
             ..self.draft(Lease::new(caller.claim.run.clone()), key, &parent.spec)?
         };
         // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.

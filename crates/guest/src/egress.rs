@@ -29,6 +29,9 @@ pub fn bind(plan: &Plan) -> Result<Vec<TcpListener>, Failure> {
     bound.collect::<std::io::Result<_>>().map_err(Failure::at("listen for the network"))
 }
 
+/// How the addresses of all our places but the proxy begin.
+const OURS: &str = "127.77.";
+
 /// Adds lines to `/etc/hosts`. The image wrote what is there, so no link is followed: what is not a plain file is
 /// replaced.
 fn name_hosts(lines: &str) -> std::io::Result<()> {
@@ -38,10 +41,7 @@ fn name_hosts(lines: &str) -> std::io::Result<()> {
     }
     let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let etc = openat2(CWD, "/etc", directory, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
-    let mut text = own_hosts(&etc);
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
+    let mut text = without_ours(&own_hosts(&etc));
     text.push_str(lines);
     match unlinkat(&etc, "hosts", AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
@@ -50,6 +50,11 @@ fn name_hosts(lines: &str) -> std::io::Result<()> {
     let fresh = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = std::fs::File::from(openat(&etc, "hosts", fresh, Mode::from_raw_mode(0o644))?);
     file.write_all(text.as_bytes())
+}
+
+/// Leaves out what a sandbox this one was forked from had there.
+fn without_ours(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with(OURS)).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Returns what the image says, or at least who `localhost` is.

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use coracle::{Error, SandboxId};
 use coracle_engine::egress::keeper::Body;
 use coracle_sys::{capability, spawn};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
@@ -45,6 +46,9 @@ fn leave_home(context: &Context) -> Result<(), Error> {
     let failed = |error| Error::internal("could not become a keeper", error);
     spawn::close_from(STDERR + 1).map_err(failed)?;
     rustix::process::setsid().map_err(|error| failed(error.into()))?;
+    // A connection takes four descriptors, and what whoever started it may open is often not enough for all.
+    let files = getrlimit(Resource::Nofile).maximum;
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: files, maximum: files });
     rustix::thread::set_no_new_privs(true).map_err(|error| failed(error.into()))?;
     if rustix::process::geteuid().is_root() {
         let owner = std::fs::metadata(&context.config()?.home).map_err(failed)?.uid();

@@ -217,6 +217,22 @@ fn narrowing_ends_connections_before_it_returns_and_never_widens() {
 }
 
 #[test]
+fn a_fork_has_no_more_of_the_network_than_its_parent_has_left() {
+    let world = world();
+    let id = world.open_with_network("run_a", "allow=ok.test,other.test");
+    world.ok("run_a", "sandbox_network", json!({"sandbox_id": id, "network": "allow=ok.test"}));
+
+    let forked = world.ok("run_a", "sandbox_fork", json!({"sandbox_id": id}));
+
+    let child: SandboxId = serde_json::from_value(forked["sandbox_ids"][0].clone()).expect("an id");
+    let shown = world.ok("run_a", "sandbox_get", json!({"sandbox_id": child}));
+    assert_eq!(shown["network"], "allow=ok.test");
+    let client = world.backend.reach_out(&child, PROXY);
+    say(&client, "CONNECT other.test:443 HTTP/1.1\r\n\r\n");
+    assert!(all(&client).starts_with("HTTP/1.1 403"));
+}
+
+#[test]
 fn one_connection_too_many_is_refused_by_name_and_room_comes_back() {
     let world = capped(2);
     let (listener, port) = server();
