@@ -7,6 +7,7 @@ mod files;
 mod follow;
 mod images;
 mod input;
+mod internet;
 mod mounts;
 mod network;
 mod open;
