@@ -1,10 +1,12 @@
 //! The command line as a person or a script uses it, on the embedded backend.
 
 mod deadline;
+mod egress;
 mod exec;
 mod exit_codes;
 mod files;
 mod follow;
+mod forward;
 mod images;
 mod input;
 mod internet;
