@@ -27,8 +27,8 @@ const TUNNELS_MAX: usize = 272;
 const PARKED_MAX: usize = 32;
 /// How long a command waits for the host: it may be just starting, or be busy with those before it.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Commands that wait at once, each with a descriptor of ours.
-const WAITING_MAX: usize = 64;
+/// Commands that wait at once, each with a descriptor of ours: all there may be can come at the same moment.
+const WAITING_MAX: usize = TUNNELS_MAX;
 const STACK: usize = 128 << 10;
 /// Tokens of joints start here; below are listeners, of which there are two for each of at most 256 rules.
 const FIRST_JOINT: u64 = 1 << 16;
