@@ -332,3 +332,52 @@ fn a_name_with_a_private_address_among_others_is_reached_at_the_others() {
     assert_eq!(ran.succeed().text(), "hello from part.test\n");
     assert_eq!(net.strays(&OF_OK), NONE);
 }
+
+#[test]
+fn what_was_said_under_a_wider_network_ends_with_it() {
+    requires!(internet);
+    let net = Internet::new();
+    let home = net.home();
+    let sandbox = home.open_with(&["--network", "open"]);
+    // Neither is HTTP to that host, which is all that is allowed later.
+    let held = "
+import os, socket, time
+streams = []
+for first in (b'GET /upgrade HTTP/1.1\\r\\nHost: evil.test\\r\\n\\r\\n', b'GET /upgrade HTTP/1.1\\r\\n\\r\\n'):
+    stream = socket.create_connection(('127.0.0.1', 3128), 5)
+    stream.sendall(b'CONNECT ok.test:80 HTTP/1.1\\r\\nHost: ok.test:80\\r\\n\\r\\n'); stream.recv(4096)
+    stream.sendall(first); stream.recv(4096); streams.append(stream)
+print('connected', flush=True)
+while not os.path.exists('/workspace/narrowed'): time.sleep(0.01)
+for stream in streams:
+    stream.settimeout(5)
+    try:
+        stream.sendall(b'after\\n')
+        if stream.recv(4096): print('still there')
+    except OSError: pass";
+    let client = home.exec(&sandbox, ["python3", "-c", held]).start();
+    client.wait_for(|output| output.starts_with(b"connected"));
+
+    home.call(["network", &sandbox, "allow=ok.test"]).succeed();
+    home.exec(&sandbox, ["touch", "/workspace/narrowed"]).succeed();
+
+    assert_eq!(client.finish().text(), "connected\n");
+}
+
+#[test]
+fn as_many_connections_as_are_allowed_work_at_once() {
+    requires!(internet);
+    let net = Internet::new();
+    // What most machines give a process.
+    let limited = ["prlimit", "--nofile=1024:", "--"].map(str::to_owned);
+    let home = Home::new().through(&limited).inside(&net.door());
+    let many = "
+import socket
+streams = [socket.create_connection(('db.test', 5432), 10).makefile('rw') for _ in range(256)]
+for number, stream in enumerate(streams): stream.write(f'{number}\\n'); stream.flush()
+print(sum(stream.readline() == f'you said {number}\\n' for number, stream in enumerate(streams)))";
+
+    let ran = home.call(["run", "--network", "allow=db.test:5432", "--", "python3", "-c", many]);
+
+    assert_eq!(ran.succeed().text(), "256\n");
+}

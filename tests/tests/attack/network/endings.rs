@@ -112,10 +112,23 @@ fn nw_15_connections_are_counted_open_or_half_open() {
             assert!(reached.is_some(), "the flood comes to {} connections only", half_open(&net));
             let others = others_are_served(arena);
             let open = half_open(&net);
+            let descriptors = descriptors(arena.home);
             flood.kill();
             let over = (open > CONNECTIONS_MAX).then(|| format!("{open} connections at once"));
-            over.into_iter().chain(others).collect()
+            // Two for each connection, and what it needs itself.
+            let many =
+                (descriptors > 2 * CONNECTIONS_MAX + 128).then(|| format!("{descriptors} descriptors"));
+            over.into_iter().chain(many).chain(others).collect()
         });
+}
+
+/// Returns how many descriptors the keeper that has the most has open.
+fn descriptors(home: &Home) -> usize {
+    let census = home.census();
+    let keepers = census.processes.iter().filter(|process| process.command.contains(" keeper "));
+    let open = keepers
+        .filter_map(|process| Some(std::fs::read_dir(format!("/proc/{}/fd", process.pid)).ok()?.count()));
+    open.max().unwrap_or(0)
 }
 
 /// Tells what does not work for others meanwhile.
