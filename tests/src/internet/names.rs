@@ -6,11 +6,15 @@ use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+
 use super::message::{self, Answer, Question};
 use super::wires::{self, address};
 use super::{Namespace, Server, TICK};
 
 const PORT: u16 = 53;
+/// Questions that wait while the machine is busy: one that is lost is asked again only after seconds.
+const BUFFER: usize = 4 << 20;
 /// What is found at every name that is asked for text.
 pub const TEXT: &str = "text-from-the-internet";
 
@@ -37,6 +41,7 @@ impl Names {
         let socket =
             outside.inside(|| UdpSocket::bind((wires::NAME_SERVER, PORT))).expect("the port is free");
         socket.set_read_timeout(Some(TICK)).expect("a socket can have a timeout");
+        set_socket_recv_buffer_size_force(&socket, BUFFER).expect("root may have a large buffer");
         let (of_thread, told) = (zone.clone(), stop.clone());
         std::thread::spawn(move || {
             while !told.load(Ordering::Relaxed) {
