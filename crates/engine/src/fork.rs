@@ -4,6 +4,8 @@
 //! nowhere until a child uses it, so a crash at any point leaves rows that the janitor ends, and a sandbox that its
 //! guest lets go when the connection that held it ends.
 
+use std::time::{Duration, Instant};
+
 use coracle_core::branch::{Branch, Held, Method};
 use coracle_core::mount::Access;
 use coracle_core::store::{Opened, Work};
@@ -26,6 +28,14 @@ pub(crate) struct Plan<'a> {
 pub(crate) struct Forked {
     pub children: Vec<Record>,
     pub method: Method,
+    /// How long the parent stood still.
+    pub held: Duration,
+}
+
+/// Files that were taken, and how long that took.
+struct Files<'a> {
+    branch: Box<dyn Branch + 'a>,
+    held: Duration,
 }
 
 /// A child to be, and the right to work on it.
@@ -42,15 +52,15 @@ impl Engine {
         check_mounts(&parent, plan.share_mounts)?;
         let children = self.announce(caller, plan, &parent)?;
         self.crash_at(crash::FORK_ROWS_AFTER);
-        let branch = match self.take_files(&parent) {
-            Ok(branch) => branch,
+        let Files { branch, held } = match self.take_files(&parent) {
+            Ok(files) => files,
             Err(error) => return Err(self.give_up(children, error)),
         };
         self.crash_at(crash::FORK_BRANCH_AFTER);
         let method = branch.method();
         let children = self.bring_up_all(caller, children, &*branch)?;
         self.crash_at(crash::FORK_CHILDREN_AFTER);
-        Ok(Forked { children, method })
+        Ok(Forked { children, method, held })
     }
 
     /// Writes the rows of all children, none of which is there yet.
@@ -80,10 +90,11 @@ impl Engine {
     }
 
     /// Holds the parent while its files are taken.
-    fn take_files(&self, parent: &Record) -> Result<Box<dyn Branch + '_>> {
+    fn take_files(&self, parent: &Record) -> Result<Files<'_>> {
         let backend = self.backend_of(parent)?;
         let placement = parent.placement.as_ref().ok_or_else(|| crate::unknown(&parent.id))?;
         let mut guest = self.reach(parent, parent.lease.epoch())?;
+        let began = Instant::now();
         let idle = guest.hold()?;
         self.crash_at(crash::FORK_HOLD_AFTER);
         let none = image::Config::default();
@@ -98,7 +109,7 @@ impl Engine {
         let branch = backend.branch(&held);
         // Where this fails the end of the connection does the same.
         let _ = guest.let_go();
-        branch
+        Ok(Files { branch: branch?, held: began.elapsed() })
     }
 
     /// Makes every child, or none: one that fails takes the others with it.

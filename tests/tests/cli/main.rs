@@ -5,6 +5,7 @@ mod exec;
 mod exit_codes;
 mod files;
 mod follow;
+mod fork;
 mod images;
 mod input;
 mod mounts;

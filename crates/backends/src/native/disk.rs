@@ -111,9 +111,11 @@ pub fn mount_again(
     namespace: Option<BorrowedFd<'_>>,
     attributes: Attributes,
 ) -> io::Result<Mounted> {
+    // Of two who find no device, one would make a second. Opened apart: a device keeps what it was made of open, and a
+    // lock with it.
+    let lock = File::open(path)?;
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)?;
     let file = File::options().read(true).write(true).open(path)?;
-    // Of two who find no device, one would make a second.
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
     let remembered = known.map(|known| block::open(known, &file)).transpose()?.flatten();
     let device = match remembered.map_or_else(|| block::find(&file), |device| Ok(Some(device)))? {
         Some(device) => device,
