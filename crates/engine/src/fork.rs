@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use coracle_core::branch::{Branch, Held, Method};
 use coracle_core::mount::Access;
 use coracle_core::store::{Opened, Work};
-use coracle_core::{Error, Kind, Record, Result, SandboxId, SessionKey, image};
+use coracle_core::{Error, ImageId, Kind, Record, Result, SandboxId, SessionKey, image};
 
+use crate::random::random;
 use crate::{Caller, Engine, crash};
 
 /// What is asked for.
@@ -89,12 +90,28 @@ impl Engine {
         }
     }
 
-    /// Holds the parent while its files are taken.
+    /// Keeps the files of a sandbox as an image.
+    pub(crate) fn snapshot(&self, caller: &Caller, id: &SandboxId) -> Result<image::Stored> {
+        self.standing(caller, id, "snapshot")?;
+        let _work = self.store().work_on(id)?;
+        let record = self.standing(caller, id, "snapshot")?;
+        let image = ImageId::generate(self.parts.clock.now(), random()?);
+        let backend = self.backend_of(&record)?;
+        self.with_held(&record, |held| backend.snapshot(held, &image))
+    }
+
+    /// Takes the files of a sandbox.
     fn take_files(&self, parent: &Record) -> Result<Files<'_>> {
         let backend = self.backend_of(parent)?;
+        let began = Instant::now();
+        let branch = self.with_held(parent, |held| backend.branch(held))?;
+        Ok(Files { branch, held: began.elapsed() })
+    }
+
+    /// Does something while a sandbox is held as it is.
+    fn with_held<T>(&self, parent: &Record, deed: impl FnOnce(&Held<'_>) -> Result<T>) -> Result<T> {
         let placement = parent.placement.as_ref().ok_or_else(|| crate::unknown(&parent.id))?;
         let mut guest = self.reach(parent, parent.lease.epoch())?;
-        let began = Instant::now();
         let idle = guest.hold()?;
         self.crash_at(crash::FORK_HOLD_AFTER);
         let none = image::Config::default();
@@ -106,10 +123,10 @@ impl Engine {
             stream: guest.stream(),
             idle,
         };
-        let branch = backend.branch(&held);
+        let done = deed(&held);
         // Where this fails the end of the connection does the same.
         let _ = guest.let_go();
-        Ok(Files { branch: branch?, held: began.elapsed() })
+        done
     }
 
     /// Makes every child, or none: one that fails takes the others with it.

@@ -15,3 +15,4 @@ mod ownership;
 mod pause;
 mod persistence;
 mod secrets;
+mod snapshot;

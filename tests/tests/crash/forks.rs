@@ -64,6 +64,33 @@ fn has_devices(home: &Home) -> bool {
     files.any(|file| file.contains(&home))
 }
 
+#[test]
+fn a_kill_at_any_point_of_a_snapshot_is_survived() {
+    requires!(native);
+    for point in coracle_backends::CRASH_POINTS.iter().filter(|point| point.contains("snapshot.")) {
+        let home = Home::new();
+        let sandbox = home.open();
+        home.exec(&sandbox, ["sh", "-c", "echo kept > f"]).succeed();
+
+        let killed = home.call(["snapshot", &sandbox]).env("CORACLE_CRASH_AT", point).run();
+        assert!(killed.was_killed(), "{point} was not reached: {killed}");
+        home.call(["gc"]).succeed();
+
+        home.expect_no_orphans();
+        home.exec(&sandbox, ["true"]).succeed();
+        // It is there whole, and works, or there is nothing of it.
+        let listed = home.call(["image", "list", "--json"]).succeed().json();
+        let images = listed["images"].as_array().expect("a list").clone();
+        let entries = std::fs::read_dir(home.path().join("snapshots")).map_or(0, Iterator::count);
+        assert_eq!(entries, images.len(), "{point}: nothing half is left");
+        for image in images {
+            let image = image["reference"].as_str().expect("an image has a name").to_owned();
+            let opened = home.open_with(&["--image", &image]);
+            assert_eq!(home.exec(&opened, ["cat", "f"]).succeed().text(), "kept\n", "{point}");
+        }
+    }
+}
+
 #[track_caller]
 fn survive_all(skipped: &str, busy: bool) {
     let mut points = points();

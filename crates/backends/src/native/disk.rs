@@ -122,8 +122,11 @@ pub fn mount_again(
         None => block::attach(file.as_fd())?,
     };
     let source = device.path.to_string_lossy();
-    let options =
-        [("source", Some(&*source)), ("discard", None), ("noinit_itable", None), ("nobarrier", None)];
+    let mut options = vec![("source", Some(&*source)), ("noinit_itable", None), ("nobarrier", None)];
+    // A copy that nobody may write to does not even learn that it was mounted.
+    if file.metadata()?.permissions().readonly() {
+        options.push(("ro", None));
+    }
     let mounted = mount::make("ext4", &options, weak::plain())?;
     mount::set(mounted.as_fd(), weak::plain() | attributes, weak::mapped(namespace))?;
     Ok(Mounted { tree: mounted, device: device.path.clone() })
@@ -137,7 +140,7 @@ pub fn copy(path: &Path, directory: &Path) -> io::Result<File> {
         .read(true)
         .write(true)
         .custom_flags(rustix::fs::OFlags::TMPFILE.bits() as i32)
-        .mode(0o600)
+        .mode(0o400)
         .open(directory)?;
     to.set_len(from.metadata()?.len())?;
     copy_data(&from, &to)?;

@@ -21,4 +21,5 @@ pub mod pause;
 pub mod release;
 pub mod resume;
 pub mod run;
+pub mod snapshot;
 pub mod transfer;
