@@ -35,6 +35,15 @@ pub const TEST: &[Package] = &[
 pub const BENCH: &[Package] = &[
     Package { name: "bubblewrap", why: "the peer of goals P1 and P2" },
     Package { name: "crun", why: "the peer of goal P2" },
+    Package { name: "runc", why: "the runtime most engines start" },
+];
+
+/// What the benchmark compares with when it is told to compare with all, beyond [`BENCH`].
+pub const PEERS: &[Package] = &[
+    Package { name: "docker.io", why: "the engine of goals P1, P2 and P5, and of AutoGen and llm-sandbox" },
+    Package { name: "iptables", why: "the engine does not start without" },
+    Package { name: "podman", why: "the engine without a daemon" },
+    Package { name: "python3-venv", why: "where AutoGen and llm-sandbox are installed" },
 ];
 
 /// Installs what is missing. Where it cannot, says what is missing and goes on.
