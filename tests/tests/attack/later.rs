@@ -33,7 +33,7 @@ const ROWS: &[(&str, bool, &str, &str)] = &[
         "DV-04",
         false,
         "devices after a pause, a resume or new limits",
-        "there is no pause, resume or update yet",
+        "a pause freezes a cgroup and touches no mount; there is no update of limits yet",
     ),
     ("FA-07", false, "a hard link to another tenant's file in a shared cache", "there are no shared caches"),
 ];

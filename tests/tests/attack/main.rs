@@ -7,6 +7,7 @@ mod capabilities;
 mod devices;
 mod environment;
 mod files;
+mod forks;
 mod guest;
 mod later;
 mod layers;

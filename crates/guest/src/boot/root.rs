@@ -45,7 +45,7 @@ pub fn build(plan: &Plan) -> Result<Built, Failure> {
     attach_root(root.as_fd(), bottom.as_fd())?;
     attach_overlays(&storage, &plan.boot.overlays, &plan.overlays, root.as_fd())?;
     if weak::off(Wall::Procfs) {
-        let _ = std::fs::write("root/proc/sys/user/max_user_namespaces", "0");
+        let _ = std::fs::write("bottom/root/proc/sys/user/max_user_namespaces", "0");
     }
     let hidepid = if weak::off(Wall::Hidepid) { "off" } else { "invisible" };
     let proc =

@@ -1,5 +1,6 @@
 //! What every backend must do, and the guest in its sandboxes. Clauses use only programs any Debian has.
 
+pub mod branches;
 pub mod execs;
 pub mod files;
 pub mod greeting;
@@ -98,6 +99,16 @@ macro_rules! backend_conformance {
                 a_fence_refuses_everyone_before_it,
                 a_fence_may_keep_what_runs,
                 a_fence_may_kill_what_runs,
+            ]
+        );
+        $crate::conformance_clauses!(
+            $make,
+            branches,
+            $crate::testing::conformance::backend::branches,
+            [
+                what_is_made_from_a_sandbox_has_its_files_and_shares_nothing,
+                a_sandbox_whose_files_were_taken_goes_on,
+                a_hold_ends_with_its_connection,
             ]
         );
         $crate::conformance_clauses!(
