@@ -76,3 +76,44 @@ fn more_layers_than_fit_into_one_option_work() {
 
     assert_eq!(seen.text().split_whitespace().count(), 100);
 }
+
+#[test]
+fn allowed_hosts_are_named_whatever_the_image_has_for_etc_hosts() {
+    requires!(images);
+    let images = [
+        ("absent", busybox_layer()),
+        ("plain", busybox_layer().directory("etc", 0o755).file("etc/hosts", 0o644, b"10.0.0.1 own")),
+        ("link", busybox_layer().directory("etc", 0o755).symlink("etc/hosts", "/tmp/elsewhere")),
+    ];
+    for (name, layer) in images {
+        let home = Home::new();
+        let reference = registry().push(&format!("hosts-{name}:test"), &Image::single(layer));
+        let script = "cat /etc/hosts; ls /tmp";
+
+        let seen = home
+            .call(["run", "--image", &reference, "--network", "allow=ok.test:22", "--", "sh", "-c", script])
+            .succeed();
+
+        let own = if name == "plain" {
+            "10.0.0.1 own\n"
+        } else {
+            "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost sandbox\n"
+        };
+        assert_eq!(seen.text(), format!("{own}127.77.0.1\tok.test\n"), "{name}");
+    }
+}
+
+#[test]
+fn a_directory_of_the_callers_at_etc_is_left_alone() {
+    requires!(native);
+    let home = Home::new();
+    let own = tempfile::tempdir().expect("a directory can be made");
+    std::fs::write(own.path().join("hosts"), "mine\n").expect("ours");
+    let mount = format!("{}:/etc:rw", own.path().display());
+
+    let refused = home.call(["run", "--mount", &mount, "--network", "allow=ok.test", "--", "true"]).run();
+
+    assert_eq!(refused.code(), Some(125), "{refused}");
+    assert!(refused.stderr.contains("/etc/hosts"), "{refused}");
+    assert_eq!(std::fs::read(own.path().join("hosts")).expect("it is there"), b"mine\n");
+}
