@@ -1,4 +1,4 @@
-//! One thing that is measured.
+//! One thing that is measured again and again, side by side with the others.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ pub enum Pace {
     Hot,
     /// 10 to 30 ms of nothing: nearer to real agents.
     Gap,
-    /// Whatever the case itself arranges, such as a second of idleness. Measured in fewer rounds.
+    /// Whatever the case itself arranges, such as a second of idleness, or nothing where it takes so long that it does
+    /// not matter. Measured in fewer rounds.
     Own,
 }
 

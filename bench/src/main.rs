@@ -7,40 +7,52 @@ mod arguments;
 mod case;
 mod cases;
 mod goals;
+mod machine;
+mod measured;
+mod programs;
 mod report;
 mod schedule;
 mod statistics;
+mod studies;
+mod study;
+mod workshop;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 
 use self::arguments::Arguments;
+use self::cases::LineUp;
+use self::machine::Machine;
+use self::report::Report;
+use self::workshop::Workshop;
 
 fn main() -> Result<()> {
     if std::env::args_os().nth(1).is_some_and(|word| word == cases::apart::WITHIN) {
-        return cases::apart::serve(std::env::args_os().skip(2));
+        return cases::apart::serve();
     }
-    let Some(arguments) = Arguments::parse(std::env::args().skip(1))? else { return Ok(()) };
-    let cpus = std::thread::available_parallelism()?.get() as f64;
-    if report::load() > cpus / 2.0 {
-        println!(
-            "The machine is busy (load {:.1} on {cpus} CPUs): the ratios below are not to be trusted.",
-            report::load()
-        );
+    match Arguments::parse(std::env::args().skip(1))? {
+        Some(arguments) => run(&arguments),
+        None => Ok(()),
     }
-    let workshop = tempfile::tempdir()?;
-    let line_up = cases::assemble(workshop.path(), &arguments.filter)?;
-    for (name, reason) in &line_up.absent {
-        println!("Not measured: {name}, {reason}.");
-    }
+}
 
-    let measured = schedule::run(line_up.cases, arguments.rounds)?;
+fn run(arguments: &Arguments) -> Result<()> {
+    let machine = Machine::look_at();
+    print!("{}", machine.describe());
+    let workshop = Workshop::new(arguments)?;
+    let LineUp { cases, studies, mut absent } = cases::assemble(&workshop, &arguments.filter);
+    print!("{}", report::absence(&absent));
+
+    let mut measured = schedule::run(cases, arguments.rounds)?;
+    let broken = studies::carry_out(studies, &mut measured);
+    let is_whole = broken.is_empty();
+    absent.extend(broken);
     let verdicts = goals::judge(&measured);
 
-    print!("{}", report::table(&measured, &verdicts));
-    let path = report::write(&measured, &verdicts, &line_up.absent)?;
-    println!("Written to `{}`.", path.display());
-    match arguments.check && verdicts.iter().any(|verdict| verdict.is_missed()) {
-        true => bail!("a goal that is due was missed"),
-        false => Ok(()),
-    }
+    let report = Report { machine: &machine, measured: &measured, verdicts: &verdicts, absent: &absent };
+    print!("{}", report.table());
+    println!("Written to `{}`.", report.write(arguments.json.as_deref())?.display());
+    ensure!(is_whole, "something could not be measured");
+    let missed = arguments.check && verdicts.iter().any(|verdict| verdict.is_missed());
+    ensure!(!missed, "a goal that is due was missed");
+    Ok(())
 }

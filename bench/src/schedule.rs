@@ -1,26 +1,28 @@
 //! Who is measured when: every case at every pace once a round, each round in another order, so that whatever the
 //! machine does in the meantime falls on all of them alike.
 
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::case::{Case, Pace};
-use crate::statistics::Samples;
+use crate::measured::Measured;
 
 /// Rounds whose numbers are thrown away: caches fill, pools grow.
 const WARM_UP: usize = 3;
 /// A case that arranges its own pace is slow; it gets one in this many rounds.
 const OWN_PACE_EVERY: usize = 10;
 
-/// The samples of each case at each pace.
-pub type Measured = BTreeMap<(&'static str, Pace), Samples>;
+/// How often a case is done before a hot sample: more often than coracle keeps sandboxes made ahead, so that a stock
+/// cannot make one sample look quicker than a row of them is.
+const HOT_BEFORE: usize = 4;
+/// What one case left to be done in the background, such as making the next spare, must not fall on another one.
+const SETTLE: Duration = Duration::from_millis(10);
 
 /// Measures all cases side by side.
 pub fn run(mut cases: Vec<Box<dyn Case>>, rounds: usize) -> Result<Measured> {
-    let mut measured = Measured::new();
+    let mut measured = Measured::default();
     let mut dice = Dice::new();
     for round in 0..rounds + WARM_UP {
         let mut turns: Vec<(usize, Pace)> = turns(&cases, round);
@@ -30,7 +32,7 @@ pub fn run(mut cases: Vec<Box<dyn Case>>, rounds: usize) -> Result<Measured> {
             let sample = take(&mut **case, pace, &mut dice)
                 .with_context(|| format!("could not measure `{}`", case.name()))?;
             if round >= WARM_UP {
-                measured.entry((case.name(), pace)).or_default().add(sample);
+                measured.add((case.name(), pace), sample);
             }
         }
     }
@@ -46,9 +48,10 @@ fn turns(cases: &[Box<dyn Case>], round: usize) -> Vec<(usize, Pace)> {
 }
 
 fn take(case: &mut dyn Case, pace: Pace, dice: &mut Dice) -> Result<Duration> {
+    std::thread::sleep(SETTLE);
     match pace {
-        // The case before was another one; only the second time in a row is hot.
-        Pace::Hot => drop(case.once()?),
+        // The case before was another one.
+        Pace::Hot => (0..HOT_BEFORE).try_for_each(|_| case.once().map(drop))?,
         Pace::Gap => std::thread::sleep(Duration::from_micros(10_000 + dice.below(20_000) as u64)),
         Pace::Own => {}
     }
@@ -103,7 +106,7 @@ mod tests {
             run(vec![Box::new(Fixed("one", 1)), Box::new(Fixed("two", 2))], 5).expect("they cannot fail");
 
         let medians: Vec<_> =
-            measured.iter().map(|((name, _), samples)| (*name, samples.len(), samples.median())).collect();
+            measured.samples().map(|((name, _), samples)| (*name, samples.len(), samples.median())).collect();
         assert_eq!(medians, [("one", 5, 1.0), ("two", 5, 2.0)]);
     }
 

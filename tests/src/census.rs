@@ -116,6 +116,15 @@ pub fn still_held(namespaces: &BTreeSet<String>) -> BTreeSet<String> {
         .collect()
 }
 
+/// Returns how many threads are in a namespace, such as `net:[4026531840]`.
+pub fn holders(namespace: &str) -> usize {
+    let threads = pids().into_iter().flat_map(|pid| {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        tasks.map(|task| task.path().join("ns").to_string_lossy().into_owned()).collect::<Vec<_>>()
+    });
+    threads.filter(|directory| links(directory).contains(namespace)).count()
+}
+
 /// Returns the id a home goes by on the machine, once it has one. It stands in its database.
 pub fn instance(home: &Path) -> Option<String> {
     let files = fs::read_dir(home).ok()?.flatten().map(|entry| entry.path()).filter(|path| path.is_file());

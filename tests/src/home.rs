@@ -87,6 +87,12 @@ impl Home {
         self
     }
 
+    /// Has everything every call is started by be started by yet another program.
+    pub fn inside(mut self, words: &[String]) -> Self {
+        self.through.splice(0..0, words.iter().cloned());
+        self
+    }
+
     pub fn path(&self) -> &Path {
         self.directory.path()
     }

@@ -6,6 +6,7 @@ pub mod binary;
 pub mod call;
 pub mod census;
 pub mod home;
+pub mod internet;
 pub mod needs;
 pub mod patience;
 
@@ -13,6 +14,7 @@ pub use attack::{Arena, Attack, Breaches, Canary, Route};
 pub use call::{Call, Finished, Started};
 pub use census::Census;
 pub use home::Home;
+pub use internet::Internet;
 pub use patience::eventually;
 
 /// Returns the first number, or the second in a full run.

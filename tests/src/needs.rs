@@ -39,6 +39,7 @@ fn missing(need: &str) -> Option<String> {
     match need {
         "root" => not_root(),
         "native" => NATIVE.get_or_init(native).clone(),
+        "internet" => native().or_else(no_internet_tools),
         "images" => native().or_else(no_image_tools),
         "docker" => DOCKER.get_or_init(docker).clone(),
         other => panic!("no probe for the need `{other}`"),
@@ -79,6 +80,23 @@ fn no_image_tools() -> Option<String> {
     ];
     let missing = tools.iter().find(|(_, path)| !Path::new(path).exists());
     missing.map(|(package, _)| format!("the package `{package}` is not installed"))
+}
+
+/// What a network of our own is made of, and the clients that are tried in it.
+fn no_internet_tools() -> Option<String> {
+    let tools = [
+        ("iproute2", "/usr/sbin/ip"),
+        ("openssl", "/usr/bin/openssl"),
+        ("curl", "/usr/bin/curl"),
+        ("python3", "/usr/bin/python3"),
+    ];
+    let missing = tools.iter().find(|(_, path)| !Path::new(path).exists());
+    let missing = missing.map(|(package, _)| format!("the package `{package}` is not installed"));
+    let six = || {
+        let on = Path::new("/proc/net/if_inet6").exists();
+        (!on).then(|| "this machine has no IPv6".to_owned())
+    };
+    missing.or_else(six).or_else(|| refusal("unshare", &["--net", "ip", "link", "add", "type", "veth"]))
 }
 
 fn docker() -> Option<String> {

@@ -1,35 +1,32 @@
-//! coracle itself, by the library and by the command line.
+//! coracle itself, by the library.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use coracle::{Config, Coracle, Sandbox, SpecInput, run};
 
-use super::process::Process;
 use super::{LineUp, direct, name};
 use crate::case::{Case, Pace, timed};
+use crate::workshop::Workshop;
 
 /// What goal P7 calls idle.
 const IDLE: Duration = Duration::from_secs(1);
 /// What goal P7 calls a dirty disk.
 const DIRTY: usize = 300 << 20;
 
-/// Adds every case of ours.
-pub fn add(line_up: &mut LineUp, workshop: &Path, program: &Path) {
-    let home = workshop.join("home");
-    match prepare(&home, program) {
+/// Adds every case of the library's.
+pub fn add(line_up: &mut LineUp, workshop: &Workshop) {
+    match prepare(&workshop.path("home"), &workshop.programs.nothing) {
         Ok((coracle, open)) => add_library(line_up, workshop, &coracle, &open),
-        Err(reason) => line_up.absent.push(("coracle by the library", format!("{reason:#}"))),
+        Err(reason) => line_up.is_absent(&["coracle by the library"], &reason),
     }
-    line_up.add(name::CLI_RUN, cli(&home));
 }
 
-fn add_library(line_up: &mut LineUp, workshop: &Path, coracle: &Coracle, open: &Rc<Open>) {
+fn add_library(line_up: &mut LineUp, workshop: &Workshop, coracle: &Coracle, open: &Rc<Open>) {
     let run = || {
         let coracle = coracle.clone();
         Box::new(move || one_shot(&coracle))
@@ -42,7 +39,7 @@ fn add_library(line_up: &mut LineUp, workshop: &Path, coracle: &Coracle, open: &
         let open = Rc::clone(open);
         Box::new(move || Ok(open.sandbox()?.write_file("kibibyte", direct::CONTENTS)?))
     };
-    let dirty = || Before::Dirty(workshop.join("dirty"));
+    let dirty = || Before::Dirty(workshop.path("dirty"));
     let cases: [(&'static str, Before, Work); 7] = [
         (name::LIBRARY_RUN, Before::Nothing, run()),
         (name::EXEC, Before::Nothing, exec()),
@@ -74,14 +71,6 @@ fn one_shot(coracle: &Coracle) -> Result<()> {
     let ran = coracle.run(run::Input { cmd: Some(vec!["true".to_owned()]), ..run::Input::default() })?;
     ensure!(ran.ok, "`true` did not succeed");
     Ok(())
-}
-
-fn cli(home: &Path) -> Result<Process> {
-    let binary = std::env::var_os("CORACLE_BIN")
-        .context("`CORACLE_BIN` does not name the binary; use `cargo xtask bench`")?;
-    let mut command = Command::new(binary);
-    command.args(["run", "--", "true"]).env("CORACLE_HOME", home);
-    Process::new(name::CLI_RUN, command)
 }
 
 /// A sandbox that is closed when the last case that uses it goes.

@@ -1,12 +1,13 @@
 //! A file written without anything in between.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 
 use super::name;
 use crate::case::{Case, timed};
+use crate::workshop::Workshop;
 
 /// What every case of writing writes.
 pub const CONTENTS: [u8; 1024] = [b'x'; 1024];
@@ -17,8 +18,8 @@ pub struct Write {
 }
 
 impl Write {
-    pub fn new(workshop: &Path) -> Self {
-        Self { path: workshop.join("direct") }
+    pub fn new(workshop: &Workshop) -> Self {
+        Self { path: workshop.path("direct") }
     }
 }
 

@@ -1,66 +1,66 @@
-//! Docker by its command line, where an engine answers: one-shot, exec, and a file by its archive API.
+//! Docker by its command line: one-shot, exec, and a file by its archive API.
 
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::rc::Rc;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, anyhow};
 
+use super::dockerd::{Dockerd, MaybeDockerd};
 use super::process::Process;
-use super::{LineUp, direct, name};
+use super::{LineUp, complaint, direct, image, name};
+use crate::case::{Case, Pace};
+use crate::workshop::Workshop;
 
-const IMAGE: &str = "coracle-bench";
 const CONTAINER: &str = "coracle-bench-open";
+const CASES: [&str; 3] = [name::DOCKER_RUN, name::DOCKER_EXEC, name::DOCKER_ARCHIVE];
 
 /// Adds the cases, or one reason for all of them.
-pub fn add(line_up: &mut LineUp, workshop: &Path, program: &Path) {
-    if let Err(reason) = prepare(workshop, program) {
-        let cases = [name::DOCKER_RUN, name::DOCKER_EXEC, name::DOCKER_ARCHIVE];
-        line_up.absent.extend(cases.map(|name| (name, format!("{reason:#}"))));
-        return;
+pub fn add(line_up: &mut LineUp, workshop: &Workshop, dockerd: &MaybeDockerd) {
+    let dockerd = dockerd.as_ref().map_err(|reason| anyhow!("{reason:#}"));
+    let prepared = dockerd.and_then(|dockerd| prepare(workshop, dockerd).map(|()| dockerd));
+    let dockerd = match prepared {
+        Ok(dockerd) => dockerd,
+        Err(reason) => return line_up.is_absent(&CASES, &reason),
+    };
+    let file = workshop.path("kibibyte").to_string_lossy().into_owned();
+    let target = format!("{CONTAINER}:/file");
+    let words: [&[&str]; 3] = [
+        &["run", "--rm", "--network", "none", image::NAME, "/true"],
+        &["exec", CONTAINER, "/true"],
+        &["cp", &file, &target],
+    ];
+    for (name, words) in CASES.into_iter().zip(words) {
+        let case = Process::slow(name, dockerd.docker(words));
+        line_up.add(name, case.map(|process| Docker { process, _dockerd: Rc::clone(dockerd) }));
     }
-    line_up.add(
-        name::DOCKER_RUN,
-        Process::new(name::DOCKER_RUN, docker(&["run", "--rm", "--network", "none", IMAGE, "/true"])),
-    );
-    line_up.add(name::DOCKER_EXEC, Process::new(name::DOCKER_EXEC, docker(&["exec", CONTAINER, "/true"])));
-    let file = workshop.join("kibibyte").to_string_lossy().into_owned();
-    line_up.add(
-        name::DOCKER_ARCHIVE,
-        Process::new(name::DOCKER_ARCHIVE, docker(&["cp", "--quiet", &file, &format!("{CONTAINER}:/file")])),
-    );
 }
 
-/// Makes an image of nothing but our programs, and a container that stays.
-fn prepare(workshop: &Path, program: &Path) -> Result<()> {
-    run(docker(&["version"]))?;
-    std::fs::write(workshop.join("kibibyte"), direct::CONTENTS)?;
-    let (source, pause) = (workshop.join("pause.c"), workshop.join("pause"));
-    std::fs::write(&source, "#include <unistd.h>\nint main(void) { for (;;) pause(); }\n")?;
-    run(Command::new("gcc").args(["-O2", "-static", "-o"]).arg(&pause).arg(&source))?;
-    let parent = program.parent().context("the program lies in the workshop")?;
-    let archive = Command::new("tar")
-        .arg("--create")
-        .arg("--directory")
-        .arg(parent)
-        .args(["true", "pause"])
-        .output()?;
-    let mut import = docker(&["import", "-", IMAGE]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
-    import.stdin.take().context("stdin is a pipe")?.write_all(&archive.stdout)?;
-    ensure!(import.wait()?.success(), "could not import an image");
-    let _ = docker(&["rm", "--force", CONTAINER]).output();
-    run(docker(&["run", "--detach", "--name", CONTAINER, "--network", "none", IMAGE, "/pause"]))
+/// Brings the image, and starts a container that stays.
+fn prepare(workshop: &Workshop, dockerd: &Dockerd) -> Result<()> {
+    std::fs::write(workshop.path("kibibyte"), direct::CONTENTS)?;
+    // Some callers start an image by its own command.
+    let mut import = dockerd.docker(&["import", "--change", "CMD [\"/bin/sh\"]"]);
+    complaint::run(import.arg(image::archive(workshop)?).arg(image::NAME))?;
+    let run = ["run", "--detach", "--name", CONTAINER, "--network", "none", image::NAME, "/wait"];
+    complaint::run(&mut dockerd.docker(&run)).map(drop)
 }
 
-fn docker(arguments: &[&str]) -> Command {
-    let mut command = Command::new("docker");
-    command.args(arguments);
-    command
+/// A case that keeps the engine running.
+struct Docker {
+    process: Process,
+    _dockerd: Rc<Dockerd>,
 }
 
-fn run(mut command: impl std::borrow::BorrowMut<Command>) -> Result<()> {
-    let output = command.borrow_mut().output().context("it cannot be started")?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "it says: {}", complaint.lines().last().unwrap_or_default());
-    Ok(())
+impl Case for Docker {
+    fn name(&self) -> &'static str {
+        self.process.name()
+    }
+
+    fn paces(&self) -> &'static [Pace] {
+        self.process.paces()
+    }
+
+    fn once(&mut self) -> Result<Duration> {
+        self.process.once()
+    }
 }

@@ -1,28 +1,39 @@
-//! Everything that is measured, and the roll-call. A case whose tool is not here is absent, with the reason.
+//! Everything that is measured side by side, and the roll-call. A case whose tool is not here is absent, with the reason.
 
 pub mod apart;
 mod base;
 mod bwrap;
+mod cgroups;
+mod cli;
+pub mod complaint;
 mod coracle;
 mod crun;
 mod direct;
 mod docker;
+pub mod dockerd;
+pub mod image;
 pub mod name;
+mod oci;
+mod podman;
 mod process;
-
-use std::path::Path;
+pub mod python;
+mod runc;
 
 use anyhow::Result;
 
 use crate::case::Case;
+use crate::studies;
+use crate::study::Study;
+use crate::workshop::Workshop;
 
-/// A case that cannot be measured here, and why.
+/// What cannot be measured here, and why.
 pub type Absent = (&'static str, String);
 
 /// What came to the start and what did not.
 #[derive(Default)]
 pub struct LineUp {
     pub cases: Vec<Box<dyn Case>>,
+    pub studies: Vec<Box<dyn Study>>,
     pub absent: Vec<Absent>,
 }
 
@@ -31,21 +42,38 @@ impl LineUp {
     fn add<C: Case + 'static>(&mut self, name: &'static str, case: Result<C>) {
         match case {
             Ok(case) => self.cases.push(Box::new(case)),
-            Err(reason) => self.absent.push((name, format!("{reason:#}"))),
+            Err(reason) => self.is_absent(&[name], &reason),
         }
+    }
+
+    /// Notes one reason for all of these.
+    pub fn is_absent(&mut self, names: &[&'static str], reason: &anyhow::Error) {
+        self.absent.extend(names.iter().map(|name| (*name, format!("{reason:#}"))));
+    }
+
+    /// Leaves out what was not asked for.
+    fn keep(&mut self, filter: &str) {
+        self.cases.retain(|case| case.name() == name::BASE || case.name().contains(filter));
+        self.studies.retain(|study| study.names().iter().any(|name| name.contains(filter)));
+        self.absent.retain(|(name, _)| name.contains(filter));
     }
 }
 
-/// Prepares every case in a directory of its own that outlives the measurement.
-pub fn assemble(workshop: &Path, filter: &str) -> Result<LineUp> {
-    let nothing = base::static_true(workshop)?;
+/// Prepares everything in the workshop.
+pub fn assemble(workshop: &Workshop, filter: &str) -> LineUp {
     let mut line_up = LineUp::default();
-    line_up.add(name::BASE, base::case(&nothing));
+    line_up.add(name::BASE, base::case(workshop));
     line_up.add(name::DIRECT_WRITE, Ok(direct::Write::new(workshop)));
     line_up.add(name::BWRAP, bwrap::case());
-    line_up.add(name::CRUN, crun::case(workshop, &nothing));
-    docker::add(&mut line_up, workshop, &nothing);
-    coracle::add(&mut line_up, workshop, &nothing);
-    line_up.cases.retain(|case| case.name() == name::BASE || case.name().contains(filter));
-    Ok(line_up)
+    oci::add(&mut line_up, workshop, &crun::RUNTIME);
+    oci::add(&mut line_up, workshop, &runc::RUNTIME);
+    podman::add(&mut line_up, workshop);
+    let dockerd = dockerd::Dockerd::start(workshop);
+    docker::add(&mut line_up, workshop, &dockerd);
+    coracle::add(&mut line_up, workshop);
+    cli::add(&mut line_up, workshop);
+    python::add(&mut line_up, workshop);
+    studies::add(&mut line_up, workshop, &dockerd);
+    line_up.keep(filter);
+    line_up
 }

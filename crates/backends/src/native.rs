@@ -15,6 +15,7 @@ mod image;
 mod privilege;
 mod probe;
 mod program;
+mod snapshot;
 mod storage;
 mod survey;
 mod volumes;
@@ -30,9 +31,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use coracle_core::backend::{Created, Found, Order, Placement, Probe};
 use coracle_core::branch::{Branch, Held};
-use coracle_core::image::{Images, Progress};
+use coracle_core::image::{Images, Progress, Stored};
 use coracle_core::volume::Volumes;
-use coracle_core::{Backend, Error, Kind, Result, SandboxId, Spec};
+use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec};
 use coracle_images::Store;
 use coracle_sys::cgroup::{Group, Layout};
 
@@ -51,6 +52,8 @@ pub const CRASH_POINTS: &[&str] = &[
     "native.fork.layered",
     "native.fork.copied",
     "native.fork.linked",
+    "native.snapshot.copied",
+    "native.snapshot.kept",
     "native.destroy.killed",
     "native.destroy.cgroup",
     "native.destroy.directories",
@@ -126,6 +129,10 @@ impl Backend for Native {
 
     fn branch<'a>(&'a self, held: &Held<'_>) -> Result<Box<dyn Branch + 'a>> {
         branch::branch(self, held)
+    }
+
+    fn snapshot(&self, held: &Held<'_>, image: &ImageId) -> Result<Stored> {
+        snapshot::keep(self, held, image)
     }
 
     fn connect(&self, sandbox: &SandboxId, _placement: &Placement) -> Result<UnixStream> {

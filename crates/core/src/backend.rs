@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::branch::{Branch, Held};
 use crate::error::Result;
-use crate::ids::{InstanceId, SandboxId};
-use crate::image::{self, Images, Progress};
+use crate::ids::{ImageId, InstanceId, SandboxId};
+use crate::image::{self, Images, Progress, Stored};
 use crate::lease::Epoch;
 use crate::record::Secret;
 use crate::spec::Spec;
@@ -100,6 +100,11 @@ pub trait Backend: Send + Sync {
     /// `unsupported` where it cannot be done, `limit_exceeded` where it was done too often. On error the sandbox is as
     /// it was. What was taken and never used goes with the result, or with the process that has it.
     fn branch<'a>(&'a self, held: &Held<'_>) -> Result<Box<dyn Branch + 'a>>;
+
+    /// Keeps the files of a sandbox as an image others are made from, under this name. It survives the sandbox and power
+    /// loss, and is listed and removed with the other [`Images`]. `unsupported` where that cannot be done; on error
+    /// nothing is kept.
+    fn snapshot(&self, held: &Held<'_>, image: &ImageId) -> Result<Stored>;
 
     /// Opens a new stream to the guest. Fails with `not_found` if the guest is gone.
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream>;

@@ -63,6 +63,15 @@ macro_rules! id_type {
     };
 }
 
+impl ImageId {
+    /// Returns the id, if an image is named by one and not as registries name theirs.
+    pub fn among_names(name: &str) -> Option<Self> {
+        let rest = name.strip_prefix("img_")?;
+        let made_up = rest.len() == 26 && rest.bytes().all(|byte| ALPHABET.contains(&byte));
+        made_up.then(|| Self(name.to_owned()))
+    }
+}
+
 id_type!(
     /// Names a sandbox.
     SandboxId, "sbx_", "sandbox_id"
@@ -78,6 +87,10 @@ id_type!(
 id_type!(
     /// Names one home of coracle, so that two on one machine leave each other's sandboxes alone.
     InstanceId, "ins_", "instance"
+);
+id_type!(
+    /// Names an image that was made from a sandbox.
+    ImageId, "img_", "image"
 );
 id_type!(
     /// Names a directory coracle keeps beyond the life of sandboxes; the caller chooses it.

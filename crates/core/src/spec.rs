@@ -8,6 +8,7 @@ use serde::de::{self, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, Result};
+use crate::ids::ImageId;
 use crate::image::{self, Reference};
 use crate::limits::{Limit, Limits, LimitsInput};
 use crate::mount::{self, Mount, MountInput};
@@ -254,6 +255,10 @@ fn resolve_image(written: Option<String>, runtime: Option<Runtime>, policy: &Pol
     let name = written.as_ref().or(of_runtime).unwrap_or(&policy.image);
     if name == image::HOST {
         policy.images.check_host()?;
+        return Ok(name.clone());
+    }
+    if ImageId::among_names(name).is_some() {
+        policy.images.check_snapshot(name)?;
         return Ok(name.clone());
     }
     let reference: Reference = name.parse()?;

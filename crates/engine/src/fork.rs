@@ -4,11 +4,14 @@
 //! nowhere until a child uses it, so a crash at any point leaves rows that the janitor ends, and a sandbox that its
 //! guest lets go when the connection that held it ends.
 
+use std::time::{Duration, Instant};
+
 use coracle_core::branch::{Branch, Held, Method};
 use coracle_core::mount::Access;
 use coracle_core::store::{Opened, Work};
-use coracle_core::{Error, Kind, Lease, Record, Result, SandboxId, SessionKey, image};
+use coracle_core::{Error, ImageId, Kind, Lease, Record, Result, SandboxId, SessionKey, image};
 
+use crate::random::random;
 use crate::{Caller, Engine, crash};
 
 /// What is asked for.
@@ -26,6 +29,14 @@ pub(crate) struct Plan<'a> {
 pub(crate) struct Forked {
     pub children: Vec<Record>,
     pub method: Method,
+    /// How long the parent stood still.
+    pub held: Duration,
+}
+
+/// Files that were taken, and how long that took.
+struct Files<'a> {
+    branch: Box<dyn Branch + 'a>,
+    held: Duration,
 }
 
 /// A child to be, and the right to work on it.
@@ -42,15 +53,15 @@ impl Engine {
         check_mounts(&parent, plan.share_mounts)?;
         let children = self.announce(caller, plan, &parent)?;
         self.crash_at(crash::FORK_ROWS_AFTER);
-        let branch = match self.take_files(&parent) {
-            Ok(branch) => branch,
+        let Files { branch, held } = match self.take_files(&parent) {
+            Ok(files) => files,
             Err(error) => return Err(self.give_up(children, error)),
         };
         self.crash_at(crash::FORK_BRANCH_AFTER);
         let method = branch.method();
         let children = self.bring_up_all(caller, children, &*branch)?;
         self.crash_at(crash::FORK_CHILDREN_AFTER);
-        Ok(Forked { children, method })
+        Ok(Forked { children, method, held })
     }
 
     /// Writes the rows of all children, none of which is there yet.
@@ -81,9 +92,26 @@ impl Engine {
         }
     }
 
-    /// Holds the parent while its files are taken.
-    fn take_files(&self, parent: &Record) -> Result<Box<dyn Branch + '_>> {
+    /// Keeps the files of a sandbox as an image.
+    pub(crate) fn snapshot(&self, caller: &Caller, id: &SandboxId) -> Result<image::Stored> {
+        self.standing(caller, id, "snapshot")?;
+        let _work = self.store().work_on(id)?;
+        let record = self.standing(caller, id, "snapshot")?;
+        let image = ImageId::generate(self.parts.clock.now(), random()?);
+        let backend = self.backend_of(&record)?;
+        self.with_held(&record, |held| backend.snapshot(held, &image))
+    }
+
+    /// Takes the files of a sandbox.
+    fn take_files(&self, parent: &Record) -> Result<Files<'_>> {
         let backend = self.backend_of(parent)?;
+        let began = Instant::now();
+        let branch = self.with_held(parent, |held| backend.branch(held))?;
+        Ok(Files { branch, held: began.elapsed() })
+    }
+
+    /// Does something while a sandbox is held as it is.
+    fn with_held<T>(&self, parent: &Record, deed: impl FnOnce(&Held<'_>) -> Result<T>) -> Result<T> {
         let placement = parent.placement.as_ref().ok_or_else(|| crate::unknown(&parent.id))?;
         let mut guest = self.reach(parent, parent.lease.epoch())?;
         let idle = guest.hold()?;
@@ -97,10 +125,10 @@ impl Engine {
             stream: guest.stream(),
             idle,
         };
-        let branch = backend.branch(&held);
+        let done = deed(&held);
         // Where this fails the end of the connection does the same.
         let _ = guest.let_go();
-        branch
+        done
     }
 
     /// Makes every child, or none: one that fails takes the others with it.

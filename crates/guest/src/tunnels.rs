@@ -25,10 +25,10 @@ use joint::{Joint, Stride};
 const TUNNELS_MAX: usize = 272;
 /// Connections the host may park. It keeps a handful.
 const PARKED_MAX: usize = 32;
-/// How long a command waits for the host: it may be just starting, or be busy with those before it.
+/// How long commands wait for a host that comes for none of them: it may be just starting.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Commands that wait at once, each with a descriptor of ours.
-const WAITING_MAX: usize = 64;
+/// Commands that wait at once, each with a descriptor of ours: all there may be can come at the same moment.
+const WAITING_MAX: usize = TUNNELS_MAX;
 const STACK: usize = 128 << 10;
 /// Tokens of joints start here; below are listeners, of which there are two for each of at most 256 rules.
 const FIRST_JOINT: u64 = 1 << 16;
@@ -157,6 +157,9 @@ impl Tunnels {
             if told && let Some(waiting) = table.waiting.pop_front() {
                 let joint = Joint::new(waiting.client.into(), host.into(), None, Vec::new());
                 self.add(table, joint);
+                // A host that came for one comes for the next, however long the line is.
+                let until = Instant::now() + PATIENCE;
+                table.waiting.iter_mut().for_each(|waiting| waiting.until = until);
             }
         }
     }

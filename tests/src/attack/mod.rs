@@ -64,8 +64,8 @@ impl Attack {
     }
 
     /// Has coracle itself started by another program, for what it may inherit.
-    pub fn through(self, words: &[&str]) -> Self {
-        Self { through: words.iter().map(|word| (*word).to_owned()).collect(), ..self }
+    pub fn through<S: AsRef<str>>(self, words: &[S]) -> Self {
+        Self { through: words.iter().map(|word| word.as_ref().to_owned()).collect(), ..self }
     }
 
     /// Names the walls the twin lacks.

@@ -17,6 +17,12 @@ const ROWS: &[(&str, bool, &str, &str)] = &[
         "no wall of ours: the kernel links nothing across mounts",
     ),
     (
+        "NW-16",
+        false,
+        "have the proxy send its credentials elsewhere, or read them back",
+        "the proxy adds no credentials to anything",
+    ),
+    (
         "PS-10",
         false,
         "size of pools from `nproc` and `/proc/meminfo`",

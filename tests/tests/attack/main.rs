@@ -12,6 +12,7 @@ mod later;
 mod layers;
 mod namespaces;
 mod neighbours;
+mod network;
 mod proc;
 mod programs;
 mod registries;

@@ -1,12 +1,16 @@
 //! The command line as a person or a script uses it, on the embedded backend.
 
 mod deadline;
+mod egress;
 mod exec;
 mod exit_codes;
 mod files;
 mod follow;
+mod fork;
+mod forward;
 mod images;
 mod input;
+mod internet;
 mod mounts;
 mod network;
 mod open;
@@ -15,3 +19,4 @@ mod ownership;
 mod pause;
 mod persistence;
 mod secrets;
+mod snapshot;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coracle_tests::{Home, count, requires};
+use coracle_tests::{Home, count, eventually, requires};
 
 /// Starts a call, kills it after a moment, and tells whether it was killed before its end.
 fn kill_after(home: &Home, arguments: &[&str], delay: Duration) -> bool {
@@ -50,6 +50,33 @@ fn opens_and_closes_killed_anywhere_leave_no_orphans() {
     let live = home.live();
     assert!(live.iter().all(|record| record["state"] == "ready"), "{live:?}");
     assert_eq!(home.census().guests().len(), live.len(), "{}", home.census().describe());
+}
+
+#[test]
+fn networks_killed_anywhere_leave_no_keeper_behind() {
+    requires!(native);
+    let home = Home::new();
+    let network = ["--network", "allow=ok.test"];
+
+    for (n, delay) in delays(count(16, 300)).enumerate() {
+        let key = format!("key-{}", n % 3);
+        kill_after(&home, &[&["open", "--key", &key], &network[..]].concat(), delay);
+        kill_after(&home, &[&["run"], &network[..], &["--", "sleep", "0.01"]].concat(), delay);
+        let live = home.live();
+        let sandbox = live.last().and_then(|record| record["sandbox_id"].as_str());
+        sandbox.map(|sandbox| kill_after(&home, &["close", sandbox], delay));
+    }
+    home.call(["gc"]).succeed();
+
+    home.expect_no_orphans();
+    let ready = home.live().iter().filter(|record| record["state"] == "ready").count();
+    assert_eq!(home.census().guests().len(), ready, "{}", home.census().describe());
+    let kept = eventually(Duration::from_secs(2), || keepers(&home) <= ready);
+    assert!(kept.is_some(), "a keeper has no sandbox:\n{}", home.census().describe());
+}
+
+fn keepers(home: &Home) -> usize {
+    home.census().processes.iter().filter(|process| process.command.contains(" keeper ")).count()
 }
 
 #[test]

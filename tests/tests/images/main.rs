@@ -3,6 +3,7 @@
 mod broken;
 mod config;
 mod debian;
+mod hosts;
 mod kept;
 mod small;
 mod workshop;

@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("coracle-engine", &["coracle-core", "coracle-wire", "coracle-workflow"]),
     ("coracle-backends", &["coracle-core", "coracle-images", "coracle-sys", "coracle-wire"]),
     ("coracle", &["coracle-backends", "coracle-core", "coracle-engine", "coracle-stores", "coracle-sys"]),
-    ("coracle-bench", &["coracle"]),
+    ("coracle-bench", &["coracle", "coracle-core", "coracle-stores"]),
     ("coracle-tests", &[]),
     ("xtask", &[]),
 ];

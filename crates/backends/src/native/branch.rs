@@ -29,7 +29,8 @@ const GENERATIONS_MAX: u32 = 32;
 pub struct Taken {
     /// The topmost first.
     pub bases: Vec<Base>,
-    /// Of the image below them.
+    /// The image below them, and what its name led to.
+    pub origin: String,
     pub digest: Option<String>,
 }
 
@@ -61,10 +62,7 @@ impl Branch for NativeBranch<'_> {
 
 /// Takes the files of a sandbox that is held.
 pub fn branch<'a>(native: &'a Native, held: &Held<'_>) -> Result<Box<dyn Branch + 'a>> {
-    let disks = native.home.disks(held.sandbox);
-    if !matches!(Storage::choose(held.spec, native.privilege), Storage::Disk(_)) || disks.is_empty() {
-        return Err(no_disk(held.sandbox));
-    }
+    let disks = disks(native, held)?;
     if disks.len() > BASES_MAX {
         return Err(too_deep(held.sandbox));
     }
@@ -77,6 +75,15 @@ pub fn branch<'a>(native: &'a Native, held: &Held<'_>) -> Result<Box<dyn Branch 
     Ok(Box::new(NativeBranch { native, taken, method }))
 }
 
+/// Returns the disks its files are on, its own first.
+pub fn disks(native: &Native, held: &Held<'_>) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let disks = native.home.disks(held.sandbox);
+    match matches!(Storage::choose(held.spec, native.privilege), Storage::Disk(_)) && !disks.is_empty() {
+        true => Ok(disks),
+        false => Err(no_disk(held.sandbox)),
+    }
+}
+
 fn take(
     native: &Native,
     held: &Held<'_>,
@@ -84,10 +91,11 @@ fn take(
     disks: &[(PathBuf, PathBuf)],
 ) -> Result<Taken, Failure> {
     let uses = native.home.uses_of(held.sandbox).map_err(at("see what it uses"))?.unwrap_or_default();
+    let origin = uses.origin.clone().unwrap_or_else(|| held.spec.image.clone());
     let (own, below) = disks.split_first().ok_or_else(|| at("find the disk")(no_entry()))?;
     let top = match method {
         Method::Layered => {
-            let generation = restack::restack(native, held, &uses.bases)?.min(GENERATIONS_MAX);
+            let generation = restack::restack(native, held, &uses, &origin)?.min(GENERATIONS_MAX);
             (native.setting.crash)("native.fork.layered");
             base(own, generation)?
         }
@@ -101,7 +109,7 @@ fn take(
     for (disk, generation) in below.iter().zip(uses.bases) {
         bases.push(base(disk, generation)?);
     }
-    Ok(Taken { bases, digest: held.image.digest.clone() })
+    Ok(Taken { bases, origin, digest: held.image.digest.clone() })
 }
 
 fn base((path, device): &(PathBuf, PathBuf), generation: u32) -> Result<Base, Failure> {
@@ -110,7 +118,7 @@ fn base((path, device): &(PathBuf, PathBuf), generation: u32) -> Result<Base, Fa
 }
 
 /// Copies a disk on which everything stands still, once all that is in memory has been written to it.
-fn copy(native: &Native, (path, device): &(PathBuf, PathBuf)) -> std::io::Result<Base> {
+pub fn copy(native: &Native, (path, device): &(PathBuf, PathBuf)) -> std::io::Result<Base> {
     let mounted = disk::mount_again(path, Some(device), None, coracle_sys::mount::Attributes::empty())?;
     let root = open_root(&mounted)?;
     rustix::fs::syncfs(&root)?;
@@ -155,7 +163,7 @@ fn too_deep(sandbox: &SandboxId) -> Error {
         .detail("sandbox_id", sandbox.as_str())
 }
 
-fn refuse(sandbox: &SandboxId, failure: Failure) -> Error {
+pub fn refuse(sandbox: &SandboxId, failure: Failure) -> Error {
     let message = format!("could not take the files of sandbox `{sandbox}`: {}", failure.attempted);
     Error::new(Kind::Internal, message).detail("sandbox_id", sandbox.as_str()).caused_by(failure.cause)
 }

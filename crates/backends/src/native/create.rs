@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use coracle_core::backend::{Created, Order, Placement};
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Error, ImageId, Kind, Result};
 use coracle_sys::cgroup::Group;
 use coracle_sys::descriptors;
 use coracle_sys::launch::{Launch, Launched, launch};
@@ -26,7 +26,7 @@ use super::home::{Room, Uses};
 use super::image::Root;
 use super::probe::{self, Seen};
 use super::storage::Storage;
-use super::{Native, destroy, ids, program, weak};
+use super::{Native, destroy, ids, program, snapshot, weak};
 use bring::Brought;
 use trees::{Site, Trees};
 
@@ -35,10 +35,18 @@ const BOOT_TIME: Duration = Duration::from_secs(20);
 
 /// Makes the sandbox. On error nothing of it is left.
 pub fn create(native: &Native, order: &Order<'_>, taken: Option<&Taken>) -> Result<Created> {
+    let kept = match ImageId::among_names(&order.spec.image).filter(|_| taken.is_none()) {
+        Some(image) => Some(snapshot::find(native, &image)?.open(native.privilege)?),
+        None => None,
+    };
+    let taken = taken.or(kept.as_ref());
     let expected = probe::expect(native, order.spec)?;
     fit::check(&expected, order.spec)?;
     let parts = Parts {
-        root: native.root(order.spec, taken.and_then(|taken| taken.digest.as_deref()))?,
+        root: match taken {
+            Some(taken) => native.root(&taken.origin, taken.digest.as_deref())?,
+            None => native.root(&order.spec.image, None)?,
+        },
         brought: bring::all(native, order.spec)?,
         storage: Storage::choose(order.spec, native.privilege),
         cage: native.cage(order.sandbox)?,
@@ -139,6 +147,7 @@ fn make_room(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Ro
         image: parts.root.config.digest.clone(),
         volumes: bring::volumes(order.spec),
         bases: parts.bases().iter().map(|base| base.generation).collect(),
+        origin: parts.taken.map(|taken| taken.origin.clone()),
     };
     if uses.image.is_some() || !uses.volumes.is_empty() || !uses.bases.is_empty() {
         room.note(&uses).map_err(at("note what it uses"))?;

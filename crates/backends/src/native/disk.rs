@@ -111,17 +111,22 @@ pub fn mount_again(
     namespace: Option<BorrowedFd<'_>>,
     attributes: Attributes,
 ) -> io::Result<Mounted> {
+    // Of two who find no device, one would make a second. Opened apart: a device keeps what it was made of open, and a
+    // lock with it.
+    let lock = File::open(path)?;
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)?;
     let file = File::options().read(true).write(true).open(path)?;
-    // Of two who find no device, one would make a second.
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
     let remembered = known.map(|known| block::open(known, &file)).transpose()?.flatten();
     let device = match remembered.map_or_else(|| block::find(&file), |device| Ok(Some(device)))? {
         Some(device) => device,
         None => block::attach(file.as_fd())?,
     };
     let source = device.path.to_string_lossy();
-    let options =
-        [("source", Some(&*source)), ("discard", None), ("noinit_itable", None), ("nobarrier", None)];
+    let mut options = vec![("source", Some(&*source)), ("noinit_itable", None), ("nobarrier", None)];
+    // A copy that nobody may write to does not even learn that it was mounted.
+    if file.metadata()?.permissions().readonly() {
+        options.push(("ro", None));
+    }
     let mounted = mount::make("ext4", &options, weak::plain())?;
     mount::set(mounted.as_fd(), weak::plain() | attributes, weak::mapped(namespace))?;
     Ok(Mounted { tree: mounted, device: device.path.clone() })
@@ -135,7 +140,7 @@ pub fn copy(path: &Path, directory: &Path) -> io::Result<File> {
         .read(true)
         .write(true)
         .custom_flags(rustix::fs::OFlags::TMPFILE.bits() as i32)
-        .mode(0o600)
+        .mode(0o400)
         .open(directory)?;
     to.set_len(from.metadata()?.len())?;
     copy_data(&from, &to)?;

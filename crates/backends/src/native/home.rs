@@ -29,6 +29,7 @@ pub struct Home {
     pub images: PathBuf,
     pub disks: PathBuf,
     pub volumes: PathBuf,
+    pub snapshots: PathBuf,
 }
 
 /// One sandbox's directory.
@@ -46,6 +47,9 @@ pub struct Uses {
     /// Of each disk it starts from, the topmost first, the last generation that is meant.
     #[serde(default)]
     pub bases: Vec<u32>,
+    /// The image below those disks.
+    #[serde(default)]
+    pub origin: Option<String>,
 }
 
 impl Home {
@@ -56,6 +60,7 @@ impl Home {
             images: home.join("images"),
             disks: home.join("disks"),
             volumes: home.join("volumes"),
+            snapshots: home.join("snapshots"),
         }
     }
 

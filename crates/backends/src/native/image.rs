@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use coracle_core::image::{self, Images, Progress, Reference, Removed, Stored};
 use coracle_core::spec::check_env;
-use coracle_core::{Error, Kind, Result, Spec};
+use coracle_core::{Error, ImageId, Kind, Result, Spec};
 use coracle_images::{Hold, Image, host};
 
-use super::Native;
+use super::{Native, snapshot};
 
 /// Bytes of what is to be executed, where and as whom.
 const WORDS_MAX: usize = 128 << 10;
@@ -30,17 +30,20 @@ pub struct Root {
 impl Native {
     /// Brings the image the spec names, if it is not here.
     pub(super) fn prepare_image(&self, spec: &Spec, progress: &dyn Progress) -> Result<()> {
-        let Some(reference) = reference(spec)? else { return self.host().map(drop) };
+        if let Some(image) = ImageId::among_names(&spec.image) {
+            return snapshot::find(self, &image).map(drop);
+        }
+        let Some(reference) = reference(&spec.image)? else { return self.host().map(drop) };
         match self.images.find(&reference)? {
             Some(_) => Ok(()),
             None => self.images.pull(&reference, progress).map(drop),
         }
     }
 
-    /// Returns the root the spec asks for; with a digest, that of a sandbox made earlier, whatever the image's name leads
-    /// to by now.
-    pub(super) fn root(&self, spec: &Spec, digest: Option<&str>) -> Result<Root> {
-        let Some(reference) = reference(spec)? else { return self.host() };
+    /// Returns the root of an image; with a digest, as a sandbox was made from it earlier, whatever the name leads to by
+    /// now.
+    pub(super) fn root(&self, image: &str, digest: Option<&str>) -> Result<Root> {
+        let Some(reference) = reference(image)? else { return self.host() };
         let hold = self.images.hold()?;
         let found = match digest {
             Some(digest) => self.images.find_digest(digest)?,
@@ -85,12 +88,13 @@ impl Native {
             .home
             .uses()
             .map_err(|error| Error::internal("could not see which images are used", error))?;
-        Ok(uses.into_values().filter_map(|uses| uses.image).collect())
+        let below = snapshot::list(self)?.into_iter().filter_map(|kept| kept.about.config.digest);
+        Ok(uses.into_values().filter_map(|uses| uses.image).chain(below).collect())
     }
 }
 
-fn reference(spec: &Spec) -> Result<Option<Reference>> {
-    if spec.image == image::HOST { Ok(None) } else { spec.image.parse().map(Some) }
+fn reference(image: &str) -> Result<Option<Reference>> {
+    if image == image::HOST { Ok(None) } else { image.parse().map(Some) }
 }
 
 /// Refuses what a stranger wrote into an image if no command could be started with it, before it is kept anywhere.
@@ -118,14 +122,20 @@ impl Images for Native {
     }
 
     fn list(&self) -> Result<Vec<Stored>> {
-        self.images.list()
+        let mut list = self.images.list()?;
+        list.extend(snapshot::list(self)?.into_iter().map(|kept| kept.stored()));
+        Ok(list)
     }
 
     fn remove(&self, name: &str) -> Result<Removed> {
+        if let Some(image) = ImageId::among_names(name) {
+            return snapshot::remove(self, &image);
+        }
         self.images.remove(name, &|| self.used_images())
     }
 
     fn collect(&self) -> Result<Removed> {
+        snapshot::tidy(self)?;
         self.images.collect(&|| self.used_images())
     }
 }

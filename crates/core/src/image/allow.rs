@@ -29,6 +29,11 @@ impl Allowed {
         self.check(HOST, |pattern| pattern == HOST)
     }
 
+    /// Refuses an image made from a sandbox, unless everything is allowed: what is in it is on no list.
+    pub fn check_snapshot(&self, image: &str) -> Result<()> {
+        self.check(image, |pattern| pattern == "*")
+    }
+
     /// Refuses an image that is not on the list.
     pub fn check_reference(&self, reference: &Reference) -> Result<()> {
         let whole = reference.to_string();

@@ -15,8 +15,8 @@ use super::volumes::FakeVolumes;
 use crate::backend::{Backend, Created, Found, Order, Placement, Probe, Profile, Wall};
 use crate::branch::{Branch, Held, Method};
 use crate::error::{Error, Kind, Result};
-use crate::ids::{InstanceId, SandboxId};
-use crate::image::{self, Images, Progress};
+use crate::ids::{ImageId, InstanceId, SandboxId};
+use crate::image::{self, Images, Progress, Stored};
 use crate::spec::Spec;
 use crate::volume::Volumes;
 
@@ -233,6 +233,13 @@ impl Backend for FakeBackend {
         assert!(guest.is_held(), "the files of `{}` were taken while it was not held", held.sandbox);
         let method = if held.idle { Method::Layered } else { Method::Copied };
         Ok(Box::new(FakeBranch { backend: self, files: guest.files(), method }))
+    }
+
+    fn snapshot(&self, held: &Held<'_>, _image: &ImageId) -> Result<Stored> {
+        Err(Error::new(
+            Kind::Unsupported,
+            format!("could not keep the files of `{}`: they are not real", held.sandbox),
+        ))
     }
 
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream> {

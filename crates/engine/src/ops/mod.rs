@@ -80,6 +80,7 @@ operations! {
     "sandbox_pause" => sandbox::pause, "Has everything in a sandbox stand still; its time does not count";
     "sandbox_resume" => sandbox::resume, "Has everything in a paused sandbox go on";
     "sandbox_fork" => sandbox::fork, "Makes sandboxes that start with the files of another";
+    "sandbox_snapshot" => sandbox::snapshot, "Keeps the files of a sandbox as an image";
     "sandbox_claim" => sandbox::claim, "Takes a sandbox that is nobody's";
     "sandbox_transfer" => sandbox::transfer, "Lends a sandbox to another run";
     "sandbox_release" => sandbox::release, "Gives a sandbox back to the run it came from";

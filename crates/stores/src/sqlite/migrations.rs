@@ -12,7 +12,7 @@ use super::connection::{Answer, Connection};
 use super::home;
 
 /// Each step brings the schema from its index to the next number. Never change one that was released.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     // What is looked for has a column; the whole record is the document. `records` keeps the two in step.
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE sandboxes (
@@ -29,6 +29,8 @@ const STEPS: [&str; 2] = [
      CREATE INDEX live_sandboxes ON sandboxes (created_at) WHERE state NOT IN ('destroyed', 'failed');
      CREATE INDEX ended_sandboxes ON sandboxes (updated_at) WHERE state IN ('destroyed', 'failed');",
     // Documents may say things (images, mounts, no workdir) that older builds would misread: they are kept away.
+    "",
+    // The same for spares, which they would take for sandboxes of nobody's, and for networks, forks and snapshots.
     "",
 ];
 

@@ -18,6 +18,7 @@ use coracle_wire::Restack;
 use crate::native::cage::Cage;
 use crate::native::create::trees::Site;
 use crate::native::create::{Failure, at};
+use crate::native::home::Uses;
 use crate::native::image::Root;
 use crate::native::storage::Storage;
 use crate::native::{Native, ids, program, weak};
@@ -39,8 +40,9 @@ struct Done {
 }
 
 /// Does it, and returns the last generation that nobody writes to any more.
-pub fn restack(native: &Native, held: &Held<'_>, bases: &[u32]) -> Result<u32, Failure> {
-    let root = native.root(held.spec, held.image.digest.as_deref());
+pub fn restack(native: &Native, held: &Held<'_>, uses: &Uses, origin: &str) -> Result<u32, Failure> {
+    let bases = &uses.bases;
+    let root = native.root(origin, held.image.digest.as_deref());
     let root = root.map_err(io::Error::other).map_err(at("find its image"))?;
     let cage = native.cage(held.sandbox).map_err(io::Error::other).map_err(at("find its cgroup"))?;
     let guest = find_guest(held, &cage).map_err(at("find its guest"))?;

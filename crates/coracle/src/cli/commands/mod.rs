@@ -57,6 +57,8 @@ verbs! {
     Resume => resume,
     /// Make sandboxes that start with the files of another and print their ids
     Fork => fork,
+    /// Keep the files of a sandbox as an image and print its name
+    Snapshot => snapshot,
     /// Take a sandbox that is nobody's, or learn its epoch, and print that
     Claim => claim,
     /// Lend a sandbox to another run and print the new epoch

@@ -3,7 +3,7 @@
 pub use coracle_core::image::Removed as Output;
 
 use coracle_core::image::Images;
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Error, ImageId, Kind, Result};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -25,6 +25,9 @@ pub struct Input {
 
 pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
     let images = engine.images(input.backend.as_deref())?;
+    if let Some(image) = ImageId::among_names(&input.name) {
+        return images.remove(image.as_str());
+    }
     match digest(images, &input.name)? {
         Some(digest) => images.remove(&digest),
         None => images.remove(&reference("name", &input.name)?.to_string()),

@@ -34,6 +34,8 @@ pub struct Output {
     /// sandbox or is mounted there.
     pub method: Method,
     pub forked_from: SandboxId,
+    /// For how many microseconds the sandbox stood still while its files were taken.
+    pub held_us: u64,
     pub owner: Option<RunId>,
     pub epoch: Epoch,
 }
@@ -47,6 +49,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
         epoch: lease.map_or(Epoch(0), |lease| lease.epoch()),
         sandbox_ids: forked.children.into_iter().map(|child| child.id).collect(),
         method: forked.method,
+        held_us: u64::try_from(forked.held.as_micros()).unwrap_or(u64::MAX),
         forked_from: input.sandbox_id,
     })
 }

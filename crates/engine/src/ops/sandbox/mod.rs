@@ -22,4 +22,5 @@ pub mod pause;
 pub mod release;
 pub mod resume;
 pub mod run;
+pub mod snapshot;
 pub mod transfer;

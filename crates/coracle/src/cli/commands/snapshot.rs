@@ -1,0 +1,25 @@
+//! `coracle snapshot`: keeps the files of a sandbox as an image and prints its name.
+
+use coracle::SandboxId;
+use coracle_engine::ops::sandbox::snapshot;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stdout;
+use crate::cli::stop::Stop;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX")]
+    sandbox: SandboxId,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let input = snapshot::Input { sandbox_id: args.sandbox };
+    let kept = snapshot::call(&context.engine()?, &context.caller()?, input)?;
+    match context.json {
+        true => stdout::json(&kept)?,
+        false => stdout::line(&kept.image)?,
+    }
+    Ok(Exit::SUCCESS)
+}
