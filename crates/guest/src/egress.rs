@@ -33,14 +33,15 @@ pub fn bind(plan: &Plan) -> Result<Vec<TcpListener>, Failure> {
 const OURS: &str = "127.77.";
 
 /// Adds lines to `/etc/hosts`. The image wrote what is there, so no link is followed: what is not a plain file is
-/// replaced.
+/// replaced. A directory the caller has mounted there is not ours to write to.
 fn name_hosts(lines: &str) -> std::io::Result<()> {
     match mkdirat(CWD, "/etc", Mode::from_raw_mode(0o755)) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error.into()),
     }
     let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let etc = openat2(CWD, "/etc", directory, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    let etc =
+        openat2(CWD, "/etc", directory, Mode::empty(), ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV)?;
     let mut text = without_ours(&own_hosts(&etc));
     text.push_str(lines);
     match unlinkat(&etc, "hosts", AtFlags::empty()) {

@@ -112,6 +112,22 @@ fn without_json_the_denied_are_said_once_on_stderr() {
 }
 
 #[test]
+fn a_detached_command_names_what_it_was_denied_to_who_waits_for_it() {
+    requires!(native);
+    let home = home();
+    let sandbox = home.open_with(&["--network", "allow=ok.test"]);
+    home.exec(&sandbox, ["curl", "-s", "http://before.test/"]).succeed();
+    // Longer than the slack that two clocks have.
+    std::thread::sleep(Duration::from_millis(100));
+    let curl = ["exec", &sandbox, "--detach", "--id", "late", "--", "curl", "-s", "http://evil.test/"];
+    home.call(curl).succeed();
+
+    let waited = home.call(["wait", &sandbox, "late", "--json"]).succeed().json();
+
+    assert_eq!(denied(&waited), ["evil.test:80 not_allowed"], "{waited}");
+}
+
+#[test]
 fn a_client_that_knows_no_proxy_finds_a_named_host() {
     requires!(native);
     let home = home();

@@ -54,3 +54,18 @@ fn where_names_cannot_be_written_nothing_is_started() {
     }
     home.expect_no_orphans();
 }
+
+#[test]
+fn a_directory_of_the_callers_at_etc_is_left_alone() {
+    requires!(native);
+    let home = Home::new();
+    let own = tempfile::tempdir().expect("a directory can be made");
+    std::fs::write(own.path().join("hosts"), "mine\n").expect("ours");
+    let mount = format!("{}:/etc:rw", own.path().display());
+
+    let refused = home.call(["run", "--mount", &mount, "--network", "allow=ok.test", "--", "true"]).run();
+
+    assert_eq!(refused.code(), Some(125), "{refused}");
+    assert!(refused.stderr.contains("/etc/hosts"), "{refused}");
+    assert_eq!(std::fs::read(own.path().join("hosts")).expect("it is there"), b"mine\n");
+}

@@ -98,6 +98,8 @@ pub fn keep(
     ready();
     keeping.await_state(|posts| posts.over);
     keeping.scope.narrow(Network::None);
+    // Whoever answers questions waits for the next one, and a process that goes on must not keep it waiting for ever.
+    let _ = control::end(directory);
     Ok(())
 }
 

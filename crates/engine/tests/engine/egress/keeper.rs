@@ -292,6 +292,41 @@ fn an_exec_finds_a_keeper_that_died_replaced() {
 }
 
 #[test]
+fn what_a_keeper_left_of_a_sandbox_nobody_knows_is_an_orphan_and_swept() {
+    let world = world();
+    let stray = coracle_core::testing::sample::sandbox();
+    let directory = world.keepers.path().join(stray.as_str());
+    std::fs::create_dir(&directory).expect("it is ours");
+    std::fs::write(directory.join("lock"), "1").expect("it is ours");
+
+    let found = world.engine.orphans().expect("a look");
+    let report = world.engine.sweep().expect("a sweep");
+
+    let found: Vec<_> = found.iter().map(|orphan| (&orphan.sandbox_id, orphan.objects.join(","))).collect();
+    assert_eq!(found, [(&stray, "keeper".to_owned())]);
+    assert_eq!((report.swept, report.trouble.len()), (1, 0));
+    assert!(!directory.exists() && world.engine.orphans().expect("a look").is_empty());
+}
+
+#[test]
+fn a_keeper_whose_guest_is_gone_ends_and_leaves_no_thread() {
+    let world = world();
+    let id = world.open_with_network("run_a", "allow=ok.test");
+    let lock = std::fs::File::open(world.keepers.path().join(id.as_str()).join("lock")).expect("it is there");
+    let control = world.keepers.path().join(id.as_str()).join("control");
+
+    world.backend.kill_guest(&id);
+    lock.lock().expect("the keeper lets go of it");
+
+    // Nobody answers: the listener goes with its thread.
+    let answer = UnixStream::connect(control).and_then(|mut asked| {
+        asked.write_all(b"none\n")?;
+        Ok(all(&asked))
+    });
+    assert_eq!(answer.unwrap_or_default(), "");
+}
+
+#[test]
 fn a_sandbox_without_a_network_has_no_keeper() {
     let world = world();
     let id = world.open("run_a");
