@@ -273,6 +273,23 @@ fn the_operator_says_how_much_there_may_be() {
 }
 
 #[test]
+fn the_operator_says_how_fast_it_may_be() {
+    requires!(internet);
+    let net = Internet::new();
+    let home = net.home();
+    std::fs::write(home.path().join("config.toml"), "[network]\nbandwidth_mbit = 8\n")
+        .expect("a home is ours");
+    let sandbox = home.open_with(&["--network", "allow=ok.test"]);
+    let fetch = ["sh", "-c", "curl --silent http://ok.test/bytes?2000000 | wc -c"];
+
+    let ran = home.exec(&sandbox, fetch).succeed();
+
+    assert_eq!(ran.text().trim(), "2000000");
+    // A million bytes each second, but for what may go at once.
+    assert!(ran.elapsed > Duration::from_millis(1500), "it took {:?}", ran.elapsed);
+}
+
+#[test]
 fn a_hostile_name_does_not_speak_to_the_terminal() {
     requires!(internet);
     let net = Internet::new();
