@@ -123,6 +123,7 @@ impl Shared {
                 reply(writer, "200 OK", &[visit.request.head.as_bytes(), &visit.request.body].concat())
             }
             ("/redirect", to) => reply(writer, &format!("302 Found\r\nLocation: {to}"), b""),
+            ("/bytes", count) => reply(writer, "200 OK", &vec![b'x'; count.parse().ok()?]),
             ("/endless", _) => endless(writer),
             ("/upgrade", _) => upgrade(reader, writer),
             (path, _) => match self.site.file(path) {
