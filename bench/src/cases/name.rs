@@ -40,6 +40,7 @@ pub const IDLE_ON_DISK_PROCESSES: &str = "idle sandbox, files on disk: processes
 pub const IDLE_ON_DISK_KERNEL: &str = "idle sandbox, files on disk: kernel";
 pub const CHURN: &str = "create, exec and destroy";
 pub const FORK: &str = "coracle fork of 10k files";
+pub const FORK_HELD: &str = "coracle fork: parent stood still";
 pub const COPY: &str = "cp -a of 10k files";
 pub const ALONE_RUN: &str = "run, alone";
 pub const ALONE_EXEC: &str = "exec, alone";

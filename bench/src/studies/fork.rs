@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use coracle::{Config, Coracle, Sandbox, SpecInput};
@@ -13,7 +14,7 @@ use crate::measured::Measured;
 use crate::study::Study;
 use crate::workshop::Workshop;
 
-pub const NAMES: &[&str] = &[name::FORK, name::COPY];
+pub const NAMES: &[&str] = &[name::FORK, name::FORK_HELD, name::COPY];
 const OPERATION: &str = "sandbox_fork";
 /// A copy takes half a second and more.
 const SAMPLES: usize = 7;
@@ -68,13 +69,20 @@ impl Fork {
                 Ok(())
             })?;
             self.close_all(parent, &forked)?;
+            ensure!(
+                forked["method"] != "copied",
+                "the files were copied although nothing ran in the sandbox"
+            );
+            if let Some(held) = forked["held_us"].as_u64() {
+                measured.add((name::FORK_HELD, Pace::Own), Duration::from_micros(held));
+            }
             measured.add((name::FORK, Pace::Own), took);
             measured.add((name::COPY, Pace::Own), self.copy()?);
         }
         Ok(())
     }
 
-    fn copy(&self) -> Result<std::time::Duration> {
+    fn copy(&self) -> Result<Duration> {
         let copy = self.directory.join("copy");
         let mut command = Command::new("cp");
         command.arg("-a").arg(self.directory.join("tree")).arg(&copy);
@@ -114,4 +122,19 @@ fn plant_in(sandbox: &Sandbox) -> Result<()> {
     let planted = sandbox.exec(["python3", "-c", PLANT])?;
     ensure!(planted.progress.exit_code == Some(0), "could not fill the workspace");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forks_are_found_wherever_the_reply_names_them() {
+        let reply = json!({"sandbox_ids": ["sbx_b", "sbx_c"], "forked_from": "sbx_a", "method": "layered", "held_us": 3});
+
+        let mut found = sandboxes(&reply);
+
+        found.sort_unstable();
+        assert_eq!(found, ["sbx_a", "sbx_b", "sbx_c"]);
+    }
 }
