@@ -77,6 +77,7 @@ pub const GOALS: &[Goal] = &[
     reported("P4 warm", ratio((name::WARM_PYTHON_RUN, Gap), (name::BARE_PYTHON, Gap), 0.35)),
     due("P5", ratio((name::WRITE, Hot), (name::DIRECT_WRITE, Hot), 3.0)),
     due("P5", ratio((name::WRITE, Hot), (name::DOCKER_ARCHIVE, Own), 1.0 / 100.0)),
+    reported("P5 new", ratio((name::WRITE_NEW, Hot), (name::DIRECT_WRITE_NEW, Hot), 3.0)),
     reported("P6", idle_memory(name::IDLE_IN_MEMORY)),
     reported("P6", idle_memory(name::IDLE_ON_DISK)),
     reported("P6", Demand::AtLeast { amount: name::CHURN, limit: 400.0, unit: Unit::PerSecond }),

@@ -19,9 +19,17 @@ pub fn run(arguments: &[String]) -> Result<()> {
         true => install_peers(&target),
         false => None,
     };
-    cargo::run(&mut cargo::cargo(["build", "--release", "--package", "coracle"]))?;
-    let mut bench = cargo::cargo(["run", "--release", "--package", "coracle-bench", "--"]);
-    bench.args(arguments).env("CORACLE_BIN", target.join("release/coracle"));
+    // Both at once: apart they would be built with other features of the same dependencies, one after the other.
+    cargo::run(&mut cargo::cargo([
+        "build",
+        "--release",
+        "--package",
+        "coracle",
+        "--package",
+        "coracle-bench",
+    ]))?;
+    let mut bench = Command::new(target.join("release/coracle-bench"));
+    bench.current_dir(cargo::root()).args(arguments).env("CORACLE_BIN", target.join("release/coracle"));
     if let Some(python) = python {
         bench.env("CORACLE_BENCH_PYTHON", python);
     }

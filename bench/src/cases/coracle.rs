@@ -39,11 +39,19 @@ fn add_library(line_up: &mut LineUp, workshop: &Workshop, coracle: &Coracle, ope
         let open = Rc::clone(open);
         Box::new(move || Ok(open.sandbox()?.write_file("kibibyte", direct::CONTENTS)?))
     };
+    let write_new = {
+        let (open, mut number) = (Rc::clone(open), 0);
+        Box::new(move || {
+            number += 1;
+            Ok(open.sandbox()?.write_file(format!("new/{number}"), direct::CONTENTS)?)
+        })
+    };
     let dirty = || Before::Dirty(workshop.path("dirty"));
-    let cases: [(&'static str, Before, Work); 7] = [
+    let cases: [(&'static str, Before, Work); 8] = [
         (name::LIBRARY_RUN, Before::Nothing, run()),
         (name::EXEC, Before::Nothing, exec()),
         (name::WRITE, Before::Nothing, write),
+        (name::WRITE_NEW, Before::Nothing, write_new),
         (name::EXEC_AFTER_IDLE, Before::Idle, exec()),
         (name::EXEC_WHILE_DIRTY, dirty(), exec()),
         (name::RUN_AFTER_IDLE, Before::Idle, run()),

@@ -63,7 +63,9 @@ impl LineUp {
 pub fn assemble(workshop: &Workshop, filter: &str) -> LineUp {
     let mut line_up = LineUp::default();
     line_up.add(name::BASE, base::case(workshop));
-    line_up.add(name::DIRECT_WRITE, Ok(direct::Write::new(workshop)));
+    for before in [direct::Before::AnotherVersion, direct::Before::Nothing] {
+        line_up.cases.push(Box::new(direct::Write::new(workshop, before)));
+    }
     line_up.add(name::BWRAP, bwrap::case());
     oci::add(&mut line_up, workshop, &crun::RUNTIME);
     oci::add(&mut line_up, workshop, &runc::RUNTIME);

@@ -2,6 +2,7 @@
 
 pub const BASE: &str = "base";
 pub const DIRECT_WRITE: &str = "direct write 1 KiB";
+pub const DIRECT_WRITE_NEW: &str = "direct write 1 KiB, new file";
 pub const BARE_PYTHON: &str = "python3 -c pass";
 pub const BWRAP: &str = "bwrap";
 pub const CRUN: &str = "crun";
@@ -25,6 +26,7 @@ pub const CLI_RUN: &str = "coracle cli run";
 pub const CLI_RUN_SPARES: &str = "coracle cli run, spares kept";
 pub const EXEC: &str = "coracle exec";
 pub const WRITE: &str = "coracle write 1 KiB";
+pub const WRITE_NEW: &str = "coracle write 1 KiB, new file";
 pub const EXEC_AFTER_IDLE: &str = "coracle exec after 1 s idle";
 pub const EXEC_WHILE_DIRTY: &str = "coracle exec, 300 MiB dirty";
 pub const RUN_AFTER_IDLE: &str = "coracle run after 1 s idle";
