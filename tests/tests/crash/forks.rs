@@ -26,7 +26,8 @@ fn files(home: &Home, sandbox: &str) -> String {
 
 fn survive(point: &str, busy: bool) {
     let home = Home::new();
-    let parent = home.open();
+    // With a network, so that the points of keepers are reached, too.
+    let parent = home.open_with(&["--network", "allow=ok.test"]);
     home.exec(&parent, ["sh", "-c", "echo kept > f; for i in $(seq 50); do echo $i > $i; done"]).succeed();
     if busy {
         home.call(["exec", &parent, "--detach", "--id", "e", "--", "sleep", "600"]).succeed();
