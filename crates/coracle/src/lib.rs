@@ -59,8 +59,8 @@ pub struct Coracle {
     stocker: Option<Arc<Stocker>>,
 }
 
-/// Enough for one after the other, and few enough to be made anew when something else is asked for.
-const SPARES: usize = 2;
+/// A burst of a few, and half a megabyte each while they wait.
+const SPARES: usize = 6;
 
 impl Coracle {
     /// Opens a home, making it if it is not there.

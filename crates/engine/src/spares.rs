@@ -26,6 +26,9 @@ const TEND: Duration = Duration::from_secs(20);
 const AGE_MAX: Duration = Duration::from_secs(300);
 /// How many may wait to be removed before whoever used one removes it: a burst, not a way of life.
 const LEAVING_MAX: usize = 16;
+/// How long after a spare was taken nothing is made or removed: whoever took it wants the machine for themselves, and is
+/// mostly done by then.
+const QUIET: Duration = Duration::from_millis(10);
 /// How many kinds are kept: who runs commands and programs in turn shall wait for neither.
 const SHAPES_MAX: usize = 2;
 /// How long making spares rests after it failed. Whoever wants a sandbox meanwhile is told what is wrong.
@@ -47,6 +50,7 @@ struct Stock {
     ready: VecDeque<Spare>,
     leaving: VecDeque<SandboxId>,
     rest_until: Option<Instant>,
+    quiet_until: Option<Instant>,
 }
 
 /// A sandbox nobody has, and an open line to its guest.
@@ -237,6 +241,8 @@ impl Spares {
         let fitting = stock.ready.iter().position(|spare| spare.shape == shape);
         stock.remember(shape);
         let spare = fitting.and_then(|index| stock.ready.remove(index));
+        // Who finds nothing is slow anyway, and shall find something the next time.
+        stock.quiet_until = spare.is_some().then(|| Instant::now() + QUIET);
         self.bell.notify_one();
         spare
     }
@@ -255,13 +261,17 @@ impl Spares {
     fn wait(&self) -> Chore {
         let mut stock = self.lock();
         loop {
-            if let Some(chore) = stock.next() {
+            let quiet = stock.quiet();
+            if quiet.is_zero()
+                && let Some(chore) = stock.next()
+            {
                 return chore;
             }
+            let time = if quiet.is_zero() { TEND } else { quiet };
             let (woken, timeout) =
-                self.bell.wait_timeout(stock, TEND).unwrap_or_else(PoisonError::into_inner);
+                self.bell.wait_timeout(stock, time).unwrap_or_else(PoisonError::into_inner);
             stock = woken;
-            if timeout.timed_out() && !stock.ready.is_empty() {
+            if timeout.timed_out() && quiet.is_zero() && !stock.ready.is_empty() {
                 return Chore::Tend;
             }
         }
@@ -277,6 +287,14 @@ impl Spares {
 }
 
 impl Stock {
+    /// Returns how long to leave the machine alone: not at all when told to stop, or when much waits to be removed.
+    fn quiet(&self) -> Duration {
+        if self.count == 0 || self.leaving.len() >= LEAVING_MAX / 2 {
+            return Duration::ZERO;
+        }
+        self.quiet_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
     fn next(&mut self) -> Option<Chore> {
         if self.count == 0 {
             return Some(Chore::Stop);

@@ -115,7 +115,7 @@ impl Resolved {
             setting("grace", format!("{:?}", self.grace.value), &self.grace.source),
             setting(
                 "spares",
-                self.spares.value.map_or("none on the command line, 2 in the library".to_owned(), |count| {
+                self.spares.value.map_or("none on the command line, 6 in the library".to_owned(), |count| {
                     count.to_string()
                 }),
                 &self.spares.source,
