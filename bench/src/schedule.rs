@@ -14,11 +14,12 @@ const WARM_UP: usize = 3;
 /// A case that arranges its own pace is slow; it gets one in this many rounds.
 const OWN_PACE_EVERY: usize = 10;
 
-/// How often a case is done before a hot sample: more often than coracle keeps sandboxes made ahead, so that a stock
-/// cannot make one sample look quicker than a row of them is.
+/// How often a case is done before a hot sample: a burst, within what coracle keeps ahead. What a row without end costs
+/// is measured as a rate.
 const HOT_BEFORE: usize = 4;
 /// What one case left to be done in the background, such as making the next spare, must not fall on another one.
-const SETTLE: Duration = Duration::from_millis(10);
+/// After a burst that is a handful of them.
+const SETTLE: Duration = Duration::from_millis(60);
 
 /// Measures all cases side by side.
 pub fn run(mut cases: Vec<Box<dyn Case>>, rounds: usize) -> Result<Measured> {

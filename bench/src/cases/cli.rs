@@ -17,7 +17,7 @@ const SPARES: &str = "CORACLE_SPARES";
 
 /// Adds the command line with nothing made ahead, and with as many spares as the library keeps.
 pub fn add(line_up: &mut LineUp, workshop: &Workshop) {
-    for (name, spares) in [(name::CLI_RUN, "0"), (name::CLI_RUN_SPARES, "2")] {
+    for (name, spares) in [(name::CLI_RUN, "0"), (name::CLI_RUN_SPARES, "6")] {
         line_up.add(name, Cli::new(name, workshop, spares));
     }
 }
@@ -51,12 +51,14 @@ impl Case for Cli {
 }
 
 impl Drop for Cli {
-    /// Removes what was made ahead and nobody took. This is where whoever makes it is told to stop.
+    /// Has whoever keeps spares end, then removes what is left.
     fn drop(&mut self) {
-        let mut sweep = Command::new(&self.binary);
-        let swept = complaint::run(sweep.arg("gc").env("CORACLE_HOME", &self.home).env(SPARES, "0"));
-        if let Err(error) = swept {
-            eprintln!("could not clean up after `{}`: {error:#}", self.name());
+        for words in [&["stock", "--stop"][..], &["gc"]] {
+            let mut call = Command::new(&self.binary);
+            call.args(words).env("CORACLE_HOME", &self.home).env(SPARES, "0");
+            if let Err(error) = complaint::run(&mut call) {
+                eprintln!("could not clean up after `{}`: {error:#}", self.name());
+            }
         }
     }
 }
