@@ -16,6 +16,7 @@ use coracle_core::{Claim, ExecId, Lease, Record, Result, SandboxId, Spec, State,
 
 use crate::gate::Inside;
 use crate::guest::Guest;
+use crate::teardown::may_close;
 use crate::{Caller, Engine, crash};
 
 /// How long a spare outlives whoever tends it.
@@ -142,20 +143,21 @@ impl Engine {
         match guest.adopt(&record) {
             Ok(()) => Ok(Some(Taken { inside: Inside { record, guest }, warm })),
             Err(_) => {
-                self.dismiss(&record.id)?;
+                self.teardown(&record.id, &|_| Ok(()))?;
                 Ok(None)
             }
         }
     }
 
-    /// Ends a sandbox in which nothing runs any more. Where somebody tends the spares, what is left of it is removed
-    /// after this returns.
-    pub fn dismiss(&self, id: &SandboxId) -> Result<()> {
+    /// Ends a sandbox of the caller's in which nothing runs any more. Where somebody tends the spares, what is left of it
+    /// is removed after this returns.
+    pub fn dismiss(&self, caller: &Caller, id: &SandboxId) -> Result<()> {
+        let allow = |record: &Record| may_close(caller, record);
         if !self.spares.has_room_to_leave() {
-            return self.teardown(id, &|_| Ok(()));
+            return self.teardown(id, &allow);
         }
         self.crash_at(crash::DESTROY_ROW_BEFORE);
-        self.entomb(id, &|_| Ok(()))?;
+        self.entomb(id, &allow)?;
         self.crash_at(crash::DESTROY_ROW_AFTER);
         self.spares.leave(id.clone());
         Ok(())

@@ -68,7 +68,7 @@ impl Engine {
 }
 
 /// Closing needs the ownership, except where there is none to respect: nobody's sandbox, or one that is lost.
-fn may_close(caller: &Caller, record: &Record) -> Result<()> {
+pub(crate) fn may_close(caller: &Caller, record: &Record) -> Result<()> {
     if record.lease.owner().is_none() || record.state == lifecycle::State::Lost {
         return Ok(());
     }

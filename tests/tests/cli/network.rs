@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use coracle_tests::{Home, eventually, requires};
+use coracle_tests::{Home, Started, eventually, requires};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -183,11 +183,8 @@ fn private_addresses_are_for_the_operator_to_allow() {
     );
 }
 
-#[test]
-fn a_killed_keeper_ends_every_connection_and_the_next_exec_has_another() {
-    requires!(native);
-    let home = home();
-    let port = echo();
+/// Opens a sandbox that may reach a port of ours, and starts a client there that says when its connection has ended.
+fn connected(home: &Home, port: u16) -> (String, Started) {
     let sandbox =
         home.open_with(&["--network", &format!("allow=localhost:{port},127.0.0.1:{port},[::1]:{port}")]);
     let client = format!(
@@ -198,6 +195,15 @@ print('ended', s.recv(99))"
     );
     let call = home.exec(&sandbox, ["python3", "-c", &client]).start();
     call.wait_for(|said| said == b"welcome\n");
+    (sandbox, call)
+}
+
+#[test]
+fn a_killed_keeper_ends_every_connection_and_the_next_exec_has_another() {
+    requires!(native);
+    let home = home();
+    let port = echo();
+    let (sandbox, call) = connected(&home, port);
 
     kill_process(keeper(&home, &sandbox), Signal::KILL).expect("it is alive");
 
@@ -213,16 +219,7 @@ fn narrowing_cuts_what_runs_and_outlives_a_keeper() {
     requires!(native);
     let home = home();
     let port = echo();
-    let sandbox =
-        home.open_with(&["--network", &format!("allow=localhost:{port},127.0.0.1:{port},[::1]:{port}")]);
-    let client = format!(
-        "import socket
-s = socket.create_connection(('127.77.0.1', {port}))
-print(s.recv(99).decode(), end='', flush=True)
-print('ended', s.recv(99))"
-    );
-    let call = home.exec(&sandbox, ["python3", "-c", &client]).start();
-    call.wait_for(|said| said == b"welcome\n");
+    let (sandbox, call) = connected(&home, port);
 
     let narrowed = home.call(["network", &sandbox, "none", "--json"]).succeed().json();
 

@@ -33,7 +33,7 @@ pub enum Request {
     /// A sandbox like this. Answered by its record, or by `null` if there is none yet.
     Take { run: RunId, spec: Box<Spec> },
     /// Nothing runs in it any more; it shall go. Answered by whether that is written down.
-    Dismiss { sandbox: SandboxId },
+    Dismiss { run: RunId, sandbox: SandboxId },
     /// Remove all spares and end. Answered by `true`.
     End,
 }
@@ -57,8 +57,8 @@ impl Line {
     }
 
     /// Tells whether the sandbox is going.
-    pub fn dismiss(&mut self, sandbox: &SandboxId) -> bool {
-        self.ask(&Request::Dismiss { sandbox: sandbox.clone() }).unwrap_or(false)
+    pub fn dismiss(&mut self, run: &RunId, sandbox: &SandboxId) -> bool {
+        self.ask(&Request::Dismiss { run: run.clone(), sandbox: sandbox.clone() }).unwrap_or(false)
     }
 
     pub fn end(&mut self) -> io::Result<bool> {
@@ -101,8 +101,8 @@ impl<'a> Stock<'a> {
     }
 
     /// Leaves removing a sandbox to whoever keeps the spares; tells whether somebody does.
-    pub fn dismiss(&mut self, sandbox: &SandboxId) -> bool {
-        self.line.as_mut().is_some_and(|line| line.dismiss(sandbox))
+    pub fn dismiss(&mut self, caller: &Caller, sandbox: &SandboxId) -> bool {
+        self.line.as_mut().is_some_and(|line| line.dismiss(&caller.claim.run, sandbox))
     }
 
     /// Starts the process for the next call, with what this one asked for.
@@ -123,11 +123,13 @@ pub fn send<T: Serialize>(mut stream: &UnixStream, message: &T) -> io::Result<()
 /// Listens for calls, in the stead of a process that is gone. Only one may: the caller holds the lock.
 pub fn listen(home: &Path) -> io::Result<UnixListener> {
     let directory = File::open(home)?;
-    match std::fs::remove_file(home.join(SOCKET)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    hang_up(home);
     UnixListener::bind(socket(&directory))
+}
+
+/// Takes the name away nobody answers at any more. One that stays is in the way of the next who listens, who says so.
+pub fn hang_up(home: &Path) {
+    let _ = std::fs::remove_file(home.join(SOCKET));
 }
 
 fn spawn(config: &Config, spec: &Spec) -> io::Result<()> {

@@ -7,7 +7,7 @@ use coracle_core::{Backend, Kind, Record, SandboxId, State};
 use coracle_engine::Stocker;
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{World, caller};
 
 /// What one-shots are made as, and with it everything that is made ahead.
 fn light() -> Value {
@@ -142,4 +142,19 @@ fn a_sandbox_that_is_opened_has_nothing_running_in_it() {
             .map_or(0, |execs| execs.iter().filter(|exec| exec["running"] == true).count()),
         0
     );
+}
+
+#[test]
+fn only_the_owner_dismisses_a_sandbox() {
+    let world = World::new();
+    let stocker = world.engine.stock(1);
+    let theirs = open(&world, light());
+
+    let refused = world.engine.dismiss(&caller("run_b"), &theirs).expect_err("it is another's");
+
+    assert_eq!(refused.kind, Kind::NotOwner);
+    assert_eq!(world.record(&theirs).state, State::Ready);
+    world.engine.dismiss(&caller("run_a"), &theirs).expect("the owner may");
+    drop(stocker);
+    assert_eq!(world.record(&theirs).state, State::Destroyed);
 }

@@ -85,7 +85,7 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
             work(session.acting_as(caller.clone()), &id, &mut plan).map(Ok)
         }
     };
-    if !stock.dismiss(&id) {
+    if !stock.dismiss(&caller, &id) {
         remove(&engine, &caller, &id);
     }
     match ran? {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use coracle::{Error, Kind, Result};
+use coracle::{Error, Kind, Result, RunId};
 use coracle_core::{Claim, Spec};
 use coracle_engine::{Caller, Engine};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -72,6 +72,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     serve(&shop, &listener);
     // First of all: whoever calls from now on makes their own.
     drop(listener);
+    stock::hang_up(&home);
     drop(stocker);
     Ok(Exit::SUCCESS)
 }
@@ -142,17 +143,22 @@ fn converse(shop: &Shop, stream: &UnixStream) {
 fn answer(shop: &Shop, stream: &UnixStream, request: Request) -> std::io::Result<()> {
     match request {
         Request::Take { run, spec } => {
-            let caller = Caller { claim: Claim { run, epoch: None } };
-            let given = shop.engine.give_out(&caller, &spec).unwrap_or_else(|error| {
+            let given = shop.engine.give_out(&caller(run), &spec).unwrap_or_else(|error| {
                 stderr::warning(&error.chain());
                 None
             });
             stock::send(stream, &given)
         }
-        Request::Dismiss { sandbox } => stock::send(stream, &shop.engine.dismiss(&sandbox).is_ok()),
+        Request::Dismiss { run, sandbox } => {
+            stock::send(stream, &shop.engine.dismiss(&caller(run), &sandbox).is_ok())
+        }
         Request::End => {
             shop.told_to_end.store(true, Ordering::Relaxed);
             stock::send(stream, &true)
         }
     }
+}
+
+fn caller(run: RunId) -> Caller {
+    Caller { claim: Claim { run, epoch: None } }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use coracle_core::image::HOST;
 use coracle_core::spec::{Runtime, SpecInput, check_path};
-use coracle_core::{Error, Result, Spec};
+use coracle_core::{Claim, Error, Result, Spec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +92,9 @@ pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output
     let session = engine.open_session(caller, None, &spec)?;
     let id = session.record.id.clone();
     let captured = work(engine, session, &mut plan);
-    let removed = engine.dismiss(&id);
+    // A new sandbox has an epoch of its own; the one the caller believes in is about others.
+    let owner = Caller { claim: Claim { epoch: None, ..caller.claim.clone() } };
+    let removed = engine.dismiss(&owner, &id);
     // What the command did is worth more than a complaint about cleaning up, which `gc` will repeat.
     match (captured, removed) {
         (Ok(captured), _) => Ok(output(plan.runtime, captured)),
