@@ -12,7 +12,7 @@ use coracle_sys::{landlock, launch};
 use super::Native;
 use super::privilege::Privilege;
 use super::storage::{self, Storage};
-use super::weak;
+use crate::weak;
 
 /// Namespaces by their names in `/proc/self/ns`.
 const NAMESPACES: [(&str, &str); 7] = [
