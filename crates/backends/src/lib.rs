@@ -34,9 +34,16 @@ impl Setting {
     }
 }
 
-/// Returns all backends, the preferred one first.
+/// Returns the backends that are looked for on every machine.
 pub fn all(setting: &Setting) -> Vec<Arc<dyn Backend>> {
     vec![Arc::new(native::Native::new(setting.clone()))]
+}
+
+/// Makes a backend that exists only by its name, as `ssh://host` does; nothing if there is no such kind.
+///
+/// It is reached when it is first used: what is wrong with the name, or with what it names, is said then.
+pub fn named(_setting: &Setting, _name: &str) -> Option<Arc<dyn Backend>> {
+    None
 }
 
 /// The moments [`Setting::crash`] is called at.
