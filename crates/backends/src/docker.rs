@@ -87,12 +87,8 @@ fn container_name(sandbox: &SandboxId) -> String {
 }
 
 impl Backend for Docker {
-    fn name(&self) -> &'static str {
-        // Until names are no longer static.
-        match self.name.as_str() {
-            "podman" => "podman",
-            _ => "docker",
-        }
+    fn name(&self) -> &str {
+        &self.name
     }
 
     fn probe(&self) -> Probe {

@@ -46,7 +46,7 @@ impl Setting {
     }
 }
 
-/// Returns all backends, the preferred one first.
+/// Returns the backends that are looked for on every machine.
 pub fn all(setting: &Setting) -> Vec<Arc<dyn Backend>> {
     let docker = docker::endpoint::docker(&setting.engines);
     let podman = docker::endpoint::podman(&setting.engines);
@@ -55,6 +55,14 @@ pub fn all(setting: &Setting) -> Vec<Arc<dyn Backend>> {
         Arc::new(docker::Docker::new(setting.clone(), "docker", docker)),
         Arc::new(docker::Docker::new(setting.clone(), "podman", podman)),
     ]
+}
+
+/// Makes a backend that exists only by its name, as `ssh://host` does; nothing if there is no such kind.
+///
+/// It is reached when it is first used: what is wrong with the name, or with what it names, is said then.
+pub fn named(setting: &Setting, name: &str) -> Option<Arc<dyn Backend>> {
+    let endpoint = name.starts_with("ssh://").then(|| docker::endpoint::Endpoint::parse(name))?;
+    Some(Arc::new(docker::Docker::new(setting.clone(), name, endpoint)))
 }
 
 /// The moments [`Setting::crash`] is called at by the native backend; [`docker::CRASH_POINTS`] are an engine's.

@@ -105,7 +105,7 @@ impl Native {
 }
 
 impl Backend for Native {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "native"
     }
 
