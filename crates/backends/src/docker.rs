@@ -16,6 +16,7 @@ mod image;
 mod install;
 mod probe;
 mod survey;
+pub mod tunnel;
 
 use std::fmt;
 use std::os::unix::net::UnixStream;

@@ -1,0 +1,3 @@
+//! The same sandbox on engines: Docker's, Podman's, and one behind ssh.
+
+mod private;
