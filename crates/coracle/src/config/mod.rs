@@ -5,6 +5,7 @@
 mod file;
 mod home;
 mod images;
+mod languages;
 mod layers;
 mod network;
 mod resolve;

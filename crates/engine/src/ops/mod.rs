@@ -1,7 +1,6 @@
 //! Every operation there is. The doors are made from this list, so no door can do what another cannot.
 
 pub mod image;
-mod near;
 mod parse;
 pub mod sandbox;
 pub mod volume;
@@ -129,7 +128,7 @@ fn written<Output: Serialize>(name: &str, output: &Output) -> Result<Value> {
 
 fn unknown(name: &str) -> Error {
     let shown: String = name.escape_debug().take(64).collect();
-    let near = near::names_like(name, names());
+    let near = coracle_core::near::names_like(name, names());
     let hint = match near.is_empty() {
         true => format!("use one of: {}", names().join(", ")),
         false => format!("did you mean {}?", near.join(" or ")),
