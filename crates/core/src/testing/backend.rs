@@ -16,7 +16,7 @@ use crate::backend::{Backend, Created, Found, Order, Placement, Probe, Profile, 
 use crate::branch::{Branch, Held, Method};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ImageId, InstanceId, SandboxId};
-use crate::image::{self, Images, Progress, Stored};
+use crate::image::{self, Builder, Images, Progress, Stored};
 use crate::spec::Spec;
 use crate::volume::Volumes;
 
@@ -73,6 +73,7 @@ pub struct FakeBackend {
     images: FakeImages,
     volumes: FakeVolumes,
     bare: bool,
+    builds: bool,
 }
 
 #[derive(Debug, Default)]
@@ -94,7 +95,7 @@ impl FakeBackend {
     /// Returns a backend on a machine of its own.
     pub fn new(instance: InstanceId) -> Self {
         let (images, volumes) = (FakeImages::default(), FakeVolumes::default());
-        Self { instance, machine: Arc::default(), images, volumes, bare: false }
+        Self { instance, machine: Arc::default(), images, volumes, bare: false, builds: false }
     }
 
     /// Returns the backend of another instance on the same machine. Images and volumes are each instance's own.
@@ -105,6 +106,11 @@ impl FakeBackend {
     /// Returns a backend that keeps neither images nor volumes.
     pub fn bare(instance: InstanceId) -> Self {
         Self { bare: true, ..Self::new(instance) }
+    }
+
+    /// Returns a backend that builds images, too.
+    pub fn building(instance: InstanceId) -> Self {
+        Self { builds: true, ..Self::new(instance) }
     }
 
     /// Returns its images, and the registry they come from.
@@ -273,6 +279,10 @@ impl Backend for FakeBackend {
 
     fn images(&self) -> Option<&dyn Images> {
         (!self.bare).then_some(&self.images as &dyn Images)
+    }
+
+    fn builder(&self) -> Option<&dyn Builder> {
+        self.builds.then_some(&self.images as &dyn Builder)
     }
 
     fn volumes(&self) -> Option<&dyn Volumes> {

@@ -85,6 +85,8 @@ operations! {
     "sandbox_release" => sandbox::release, "Gives a sandbox back to the run it came from";
     "sandbox_network" => sandbox::network, "Narrows what a sandbox may reach";
     "image_pull" => image::pull, "Brings an image from its registry";
+    "image_prepull" => image::prepull, "Brings the images the settings name, before anybody needs them";
+    "image_build" => image::build, "Builds an image from a Dockerfile";
     "image_load" => image::load, "Brings the images in an archive on the machine";
     "image_list" => image::list, "Lists the images that are here";
     "image_remove" => image::remove, "Forgets an image and removes what nothing else uses of it";
