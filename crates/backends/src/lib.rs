@@ -1,5 +1,6 @@
 //! The roll-call of backends. Adding one is a directory and a line here.
 
+pub mod context;
 pub mod native;
 
 use std::path::{Path, PathBuf};
