@@ -1,6 +1,7 @@
 //! The roll-call of backends. Adding one is a directory and a line here.
 
 pub mod context;
+pub mod docker;
 pub mod native;
 
 use std::path::{Path, PathBuf};
@@ -8,6 +9,8 @@ use std::sync::Arc;
 
 use coracle_core::{Backend, InstanceId, Timestamp};
 pub use coracle_images::Registries;
+
+pub use crate::docker::endpoint::Engines;
 
 /// What every backend is told about where it works.
 #[derive(Clone, Debug)]
@@ -17,6 +20,8 @@ pub struct Setting {
     pub instance: InstanceId,
     /// How registries of images are spoken to.
     pub registries: Registries,
+    /// Where engines are, as far as the user has said.
+    pub engines: Engines,
     pub clock: fn() -> Timestamp,
     /// Called at named moments, for crash tests.
     pub crash: fn(&'static str),
@@ -29,6 +34,7 @@ impl Setting {
             home: home.to_owned(),
             instance,
             registries: Registries::default(),
+            engines: Engines::default(),
             clock: || Timestamp::from_millis(0),
             crash: |_| {},
         }

@@ -103,7 +103,7 @@ pub(super) fn list(list: Option<&[String]>) -> String {
     }
 }
 
-fn place(path: &Option<PathBuf>) -> String {
+pub(super) fn place(path: &Option<PathBuf>) -> String {
     path.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string())
 }
 

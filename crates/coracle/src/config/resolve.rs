@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use coracle_backends::Engines;
 use coracle_core::limits::{Range, Ranges};
 use coracle_core::{Epoch, Error, Policy, Result, RunId, duration};
 
+use super::engines::EngineSettings;
 use super::file::{self, PartialRange};
 use super::images::{ImageSettings, check_image};
 use super::layers::{Environment, Found, Layers};
@@ -26,6 +28,7 @@ pub struct Resolved {
     pub limits: [(&'static str, Found<Range>); 7],
     pub images: ImageSettings,
     pub network: NetworkSettings,
+    pub engines: EngineSettings,
     pub crash_at: Option<String>,
 }
 
@@ -67,6 +70,7 @@ impl Resolved {
             limits: layers.limits(&policy.limits),
             images: ImageSettings::from(&layers)?,
             network: NetworkSettings::from(&layers)?,
+            engines: EngineSettings::from(&layers)?,
             crash_at: environment("CORACLE_CRASH_AT").and_then(|name| name.into_string().ok()),
         };
         resolved.check()?;
@@ -98,6 +102,11 @@ impl Resolved {
         policy
     }
 
+    /// Returns what was said about engines.
+    pub fn engines(&self) -> Engines {
+        self.engines.engines(self.images.registries().docker_config)
+    }
+
     /// Returns every setting for people.
     pub fn settings(&self) -> Vec<Setting> {
         let epoch = self.epoch.value.map_or("current".to_owned(), |epoch| epoch.0.to_string());
@@ -127,6 +136,7 @@ impl Resolved {
         }));
         all.extend(self.images.settings());
         all.extend(self.network.settings());
+        all.extend(self.engines.settings());
         all
     }
 
