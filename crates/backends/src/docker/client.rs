@@ -11,7 +11,7 @@ use coracle_core::{Error, Kind, Result};
 use tokio::runtime::Runtime;
 
 use super::endpoint::{Endpoint, SshPlace};
-use super::failure;
+use super::{failure, tunnel};
 use crate::Setting;
 
 /// How long an engine may take to begin its answer, in seconds. Starting a container on a busy machine takes many.
@@ -112,9 +112,8 @@ impl Client {
         })
     }
 
-    fn tunnel(&self, _place: &SshPlace) -> Result<PathBuf> {
-        let _ = (&self.ssh, &self.tunnels);
-        Err(Error::new(Kind::Unsupported, "engines behind ssh are not reached yet"))
+    fn tunnel(&self, place: &SshPlace) -> Result<PathBuf> {
+        tunnel::open(place, &self.ssh, &self.tunnels)
     }
 }
 

@@ -24,7 +24,17 @@ pub fn create(docker: &Docker, order: &Order<'_>) -> Result<Created> {
     fit::check(&docker.name, &probe::expect(docker, order.spec)?, order.spec)?;
     let root = image::find(docker, order.spec)?;
     install::ensure(docker)?;
-    make(docker, order, &root).map_err(|error| {
+    let made = make(docker, order, &root).or_else(|error| match is_without_guest(&error) {
+        // Somebody removed the volume, or there is another engine at this address now.
+        true => {
+            destroy::destroy(docker, order.sandbox)?;
+            docker.home.forget_installed(&docker.client.shown());
+            install::ensure(docker)?;
+            make(docker, order, &root)
+        }
+        false => Err(error),
+    });
+    made.map_err(|error| {
         let error = Error::new(kind_of(&error), format!("could not make a container for sandbox `{}`", order.sandbox))
             .hint("run `coracle doctor` to see what the engine offers")
             .caused_by(error);
@@ -73,8 +83,15 @@ fn place(docker: &Docker, container: &str, reached: Reached) -> Placement {
     }))
 }
 
+/// The engine could not find the guest's program.
+fn is_without_guest(error: &Error) -> bool {
+    let words = error.chain();
+    words.contains(container::PROGRAM) && words.contains("no such file or directory")
+}
+
 fn is_about_mount(error: &Error) -> bool {
-    error.chain().contains("bind source path does not exist") || error.chain().contains("no such file or directory")
+    // Docker's words and podman's.
+    ["bind source path does not exist", "statfs"].iter().any(|words| error.chain().contains(words))
 }
 
 fn make_container(docker: &Docker, order: &Order<'_>, root: &Root, way: Way<'_>) -> Result<String> {

@@ -1,5 +1,6 @@
 //! What an engine lets us enforce, and what was seen to be enforced on a sandbox.
 
+use bollard::models::SystemVersion;
 use coracle_core::backend::{Probe, Profile, Wall};
 use coracle_core::{Error, Kind, Result, Spec};
 use coracle_wire::Standing;
@@ -14,9 +15,20 @@ const ALL_IDS: [&str; 3] = ["0", "0", "4294967295"];
 
 /// Tells what can be enforced there. Makes nothing.
 pub fn probe(docker: &Docker) -> Probe {
-    let reason = docker.client.greet().err().map(|error| error.chain());
-    let walls = walls(true, None);
-    Probe { available: reason.is_none(), reason, profile: Profile { walls } }
+    let greeted = docker.client.greet();
+    Probe {
+        available: greeted.is_ok(),
+        version: greeted.as_ref().ok().map(version),
+        reason: greeted.err().map(|error| error.chain()),
+        endpoint: Some(docker.client.shown()),
+        profile: Profile { walls: walls(true, None) },
+    }
+}
+
+/// Returns what it says it is, as in `20.10.24 (API 1.41)`.
+fn version(said: &SystemVersion) -> String {
+    let written = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
+    format!("{} (API {})", written(&said.version), written(&said.api_version))
 }
 
 /// Tells what is to be expected of a sandbox of this spec.
