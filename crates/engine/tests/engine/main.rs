@@ -15,6 +15,7 @@ mod janitor;
 mod open;
 mod ownership;
 mod run;
+mod selection;
 mod spares;
 mod standstill;
 mod volumes;
