@@ -54,6 +54,11 @@ impl Context {
         &self.dockerfile
     }
 
+    /// Opens the Dockerfile.
+    pub fn description(&self) -> io::Result<File> {
+        open_file(&self.directory, &self.dockerfile)
+    }
+
     /// Writes the archive. Fails where the directory has more in it than a build may use, or changes meanwhile.
     pub fn pack(&self, into: impl Write) -> io::Result<()> {
         pack::pack(self.directory.as_fd(), &self.ignored, into)

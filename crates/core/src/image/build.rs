@@ -14,8 +14,8 @@ use super::{Progress, Reference, Stored};
 use crate::error::{Error, Result};
 use crate::spec::{check_absolute, check_env, check_path};
 
-/// What the steps of a build may use at once, unless the caller says otherwise: as much as a sandbox by default.
-const MEMORY_MB: u64 = 4096;
+/// What each step of a build may use, unless the caller says otherwise.
+const MEMORY_MB: u64 = 2048;
 const CPU_MILLICORES: u64 = 2000;
 /// Less than this no shell starts in.
 const MEMORY_MB_MIN: u64 = 16;

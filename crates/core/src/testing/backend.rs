@@ -101,7 +101,8 @@ impl FakeBackend {
     /// Returns a backend on a machine of its own.
     pub fn new(instance: InstanceId) -> Self {
         let (images, volumes) = (FakeImages::default(), FakeVolumes::default());
-        Self { name: "fake".to_owned(), instance, machine: Arc::default(), images, volumes, bare: false, builds: false }
+        let (name, machine) = ("fake".to_owned(), Arc::default());
+        Self { name, instance, machine, images, volumes, bare: false, builds: false }
     }
 
     /// Returns it under another name.

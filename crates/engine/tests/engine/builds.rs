@@ -48,13 +48,20 @@ fn a_failing_step_leaves_no_image() {
 }
 
 #[test]
-fn what_may_not_be_used_is_not_built() {
-    let images = Allowed::only(vec!["ghcr.io/owner/*".to_owned()]).expect("a pattern");
-    let world = World::building(Policy { images, ..Policy::default() });
+fn a_build_gets_no_name_the_operator_trusts_somebody_else_with() {
+    let allowed = |patterns: &[&str], tag: &str| {
+        let images = Allowed::only(patterns.iter().map(ToString::to_string).collect()).expect("patterns");
+        let world = World::building(Policy { images, ..Policy::default() });
+        let input = with(&context("FROM scratch"), "tag", json!(tag));
+        world.call("run_a", "image_build", input).map_err(|error| error.kind)
+    };
 
-    let error = world.refused("run_a", "image_build", input(&context("FROM scratch")));
-
-    assert_eq!(error.kind, Kind::ImageNotAllowed);
+    let list = ["ghcr.io/owner/*", "localhost/built/*"];
+    assert_eq!(allowed(&list, "ghcr.io/owner/app"), Err(Kind::ImageNotAllowed));
+    assert_eq!(allowed(&list, "localhost/other"), Err(Kind::ImageNotAllowed));
+    assert_eq!(allowed(&list, "app"), Err(Kind::ImageNotAllowed));
+    assert!(allowed(&list, "localhost/built/app").is_ok());
+    assert!(allowed(&["*"], "ghcr.io/owner/app").is_ok());
 }
 
 #[test]

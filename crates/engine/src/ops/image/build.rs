@@ -31,7 +31,7 @@ pub struct Output {
 
 pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
     let recipe = Recipe::resolve(input.recipe, &engine.policy().limits)?;
-    engine.policy().images.check_reference(&recipe.tag)?;
+    engine.policy().images.check_built(&recipe.tag)?;
     let backend = engine.choose_backend(input.backend.as_deref())?;
     let images = engine.images(Some(backend.name()))?;
     if let Some(builder) = backend.builder() {
