@@ -10,6 +10,7 @@ pub mod clock;
 pub mod duration;
 pub mod error;
 pub mod exec;
+pub mod fit;
 pub mod ids;
 pub mod image;
 pub mod lease;
@@ -20,6 +21,7 @@ pub mod network;
 pub mod policy;
 pub mod reconcile;
 pub mod record;
+pub mod selection;
 pub mod spec;
 pub mod store;
 #[cfg(feature = "testing")]

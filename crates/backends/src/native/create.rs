@@ -2,7 +2,7 @@
 
 mod boot;
 mod bring;
-mod fit;
+mod limits;
 pub(super) mod trees;
 
 use std::fs;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use coracle_core::backend::{Created, Order, Placement};
-use coracle_core::{Error, ImageId, Kind, Result};
+use coracle_core::{Error, ImageId, Kind, Result, fit};
 use coracle_sys::cgroup::Group;
 use coracle_sys::descriptors;
 use coracle_sys::launch::{Launch, Launched, launch};
@@ -41,7 +41,7 @@ pub fn create(native: &Native, order: &Order<'_>, taken: Option<&Taken>) -> Resu
     };
     let taken = taken.or(kept.as_ref());
     let expected = probe::expect(native, order.spec)?;
-    fit::check(&expected, order.spec)?;
+    fit::check("native", &expected, order.spec)?;
     let parts = Parts {
         root: match taken {
             Some(taken) => native.root(&taken.origin, taken.digest.as_deref())?,
@@ -101,7 +101,7 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created
     let crash = native.setting.crash;
     let room = make_room(native, order, parts)?;
     crash("native.create.directories");
-    parts.cage.make(&fit::values(order.spec), parts.base).map_err(at("make a cgroup"))?;
+    parts.cage.make(&limits::values(order.spec), parts.base).map_err(at("make a cgroup"))?;
     crash("native.create.cgroup");
     let listener = room.listen().map_err(at("make the guest's socket"))?;
     let (ours, theirs) = UnixStream::pair().map_err(at("make the boot socket"))?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use coracle_core::limits::{Range, Ranges};
 use coracle_core::{Epoch, Error, Policy, Result, RunId, duration};
 
+use super::backends::BackendSettings;
 use super::file::{self, PartialRange};
 use super::images::{ImageSettings, check_image};
 use super::layers::{Environment, Found, Layers};
@@ -24,6 +25,7 @@ pub struct Resolved {
     pub grace: Found<Duration>,
     pub spares: Found<Option<usize>>,
     pub limits: [(&'static str, Found<Range>); 7],
+    pub backends: BackendSettings,
     pub images: ImageSettings,
     pub network: NetworkSettings,
     pub crash_at: Option<String>,
@@ -65,6 +67,7 @@ impl Resolved {
                 )?
                 .checked(|spares| check_spares(*spares))?,
             limits: layers.limits(&policy.limits),
+            backends: BackendSettings::from(&layers)?,
             images: ImageSettings::from(&layers)?,
             network: NetworkSettings::from(&layers)?,
             crash_at: environment("CORACLE_CRASH_AT").and_then(|name| name.into_string().ok()),
@@ -95,6 +98,7 @@ impl Resolved {
         };
         self.images.apply(&mut policy);
         policy.network = self.network.policy();
+        policy.backends = self.backends.preference();
         policy
     }
 
@@ -125,6 +129,7 @@ impl Resolved {
             let Range { default, max } = found.value;
             setting(name, format!("{default} (at most {max})"), &found.source)
         }));
+        all.extend(self.backends.settings());
         all.extend(self.images.settings());
         all.extend(self.network.settings());
         all
@@ -326,6 +331,21 @@ mod tests {
     }
 
     #[test]
+    fn the_choice_of_backends_reaches_the_policy() {
+        let home = home_with("backend = 'auto'\nfallback = ['podman']\nbackends = ['docker', 'native']\n");
+        let at = ("CORACLE_HOME", text_of(home.path()));
+
+        let by_file = resolve(Flags::default(), &[at]).expect("valid").policy().backends;
+        let variables = [at, ("CORACLE_BACKEND", "docker"), ("CORACLE_FALLBACK", "ssh://vm, native")];
+        let by_variable = resolve(Flags::default(), &variables).expect("valid").policy().backends;
+
+        assert_eq!((by_file.backend.as_deref(), by_file.fallback), (Some("auto"), vec!["podman".to_owned()]));
+        assert_eq!(by_file.order, Some(vec!["docker".to_owned(), "native".to_owned()]));
+        assert_eq!(by_variable.backend.as_deref(), Some("docker"));
+        assert_eq!(by_variable.fallback, ["ssh://vm", "native"]);
+    }
+
+    #[test]
     fn what_is_not_written_allows_everything_and_names_nothing() {
         let resolved = resolve(Flags::default(), &[("CORACLE_HOME", "/nowhere")]).expect("valid");
 
@@ -353,6 +373,9 @@ mod tests {
             ("[runtimes]\npython = 'https://docker.io/python'", "runtimes.python"),
             ("[registries]\nplain_http = ['http://localhost:5000']", "registries.plain_http"),
             ("[registries]\nplain_http = ['registry']", "registries.plain_http"),
+            ("backend = '-oProxyCommand=x'", "backend"),
+            ("fallback = ['docker', '']", "fallback"),
+            ("backends = ['a b']", "backends"),
             ("[registries]\nprivate = ['10.0.0.1/8']", "registries.private"),
             ("[registries]\nprivate = ['user@registry.lan']", "registries.private"),
             ("[mounts]\nallow = ['srv']", "mounts.allow"),
