@@ -54,11 +54,10 @@ impl Client {
         let version = async move { tokio::time::timeout(GREETING, docker.version()).await };
         match self.runtime()?.block_on(version) {
             Ok(answer) => answer.map_err(|error| failure::explain("reach the engine", &self.shown(), error)),
-            Err(_) => Err(Error::new(
-                Kind::NotAvailable,
-                format!("the engine at {} does not answer", self.shown()),
-            )
-            .hint("see whether it is stopped or overloaded")),
+            Err(_) => {
+                Err(Error::new(Kind::NotAvailable, format!("the engine at {} does not answer", self.shown()))
+                    .hint("see whether it is stopped or overloaded"))
+            }
         }
     }
 
@@ -75,7 +74,10 @@ impl Client {
     pub fn runtime(&self) -> Result<&Runtime> {
         let build = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         self.runtime.get_or_init(build).as_ref().map_err(|error| {
-            Error::new(Kind::Internal, format!("could not start the threads that speak to an engine: {error}"))
+            Error::new(
+                Kind::Internal,
+                format!("could not start the threads that speak to an engine: {error}"),
+            )
         })
     }
 
