@@ -5,6 +5,7 @@ pub mod attack;
 pub mod binary;
 pub mod call;
 pub mod census;
+pub mod engines;
 pub mod home;
 pub mod internet;
 pub mod needs;

@@ -5,6 +5,22 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+/// What engines of our own are made of: the package and a file of it.
+const DOCKER: &[(&str, &str)] = &[
+    ("docker.io", "/usr/sbin/dockerd"),
+    ("iptables", "/usr/sbin/iptables"),
+    ("runc", "/usr/sbin/runc"),
+    ("iproute2", "/usr/sbin/ip"),
+    ("busybox-static", "/bin/busybox"),
+];
+const PODMAN: &[(&str, &str)] = &[
+    ("podman", "/usr/bin/podman"),
+    ("runc", "/usr/sbin/runc"),
+    ("iproute2", "/usr/sbin/ip"),
+    ("busybox-static", "/bin/busybox"),
+];
+const SSH: &[(&str, &str)] = &[("openssh-server", "/usr/sbin/sshd"), ("openssh-client", "/usr/bin/ssh")];
+
 /// Leaves the test if the machine lacks what it needs; fails it if `CORACLE_REQUIRE` names the need.
 #[macro_export]
 macro_rules! requires {
@@ -35,13 +51,14 @@ pub fn met(need: &str) -> bool {
 /// Returns why a need is not met.
 fn missing(need: &str) -> Option<String> {
     static NATIVE: OnceLock<Option<String>> = OnceLock::new();
-    static DOCKER: OnceLock<Option<String>> = OnceLock::new();
     match need {
         "root" => not_root(),
         "native" => NATIVE.get_or_init(native).clone(),
         "internet" => native().or_else(no_internet_tools),
         "images" => native().or_else(no_image_tools),
-        "docker" => DOCKER.get_or_init(docker).clone(),
+        "docker" => native().or_else(|| not_installed(DOCKER)),
+        "podman" => native().or_else(|| not_installed(PODMAN)),
+        "ssh" => native().or_else(|| not_installed(DOCKER)).or_else(|| not_installed(SSH)),
         other => panic!("no probe for the need `{other}`"),
     }
 }
@@ -72,26 +89,22 @@ fn no_cgroups() -> Option<String> {
 
 /// What images are made with and served by.
 fn no_image_tools() -> Option<String> {
-    let tools = [
+    not_installed(&[
         ("docker-registry", "/usr/bin/docker-registry"),
         ("mmdebstrap", "/usr/bin/mmdebstrap"),
         ("busybox-static", "/bin/busybox"),
         ("e2fsprogs", "/usr/sbin/mke2fs"),
-    ];
-    let missing = tools.iter().find(|(_, path)| !Path::new(path).exists());
-    missing.map(|(package, _)| format!("the package `{package}` is not installed"))
+    ])
 }
 
 /// What a network of our own is made of, and the clients that are tried in it.
 fn no_internet_tools() -> Option<String> {
-    let tools = [
+    let missing = not_installed(&[
         ("iproute2", "/usr/sbin/ip"),
         ("openssl", "/usr/bin/openssl"),
         ("curl", "/usr/bin/curl"),
         ("python3", "/usr/bin/python3"),
-    ];
-    let missing = tools.iter().find(|(_, path)| !Path::new(path).exists());
-    let missing = missing.map(|(package, _)| format!("the package `{package}` is not installed"));
+    ]);
     let six = || {
         let on = Path::new("/proc/net/if_inet6").exists();
         (!on).then(|| "this machine has no IPv6".to_owned())
@@ -99,8 +112,10 @@ fn no_internet_tools() -> Option<String> {
     missing.or_else(six).or_else(|| refusal("unshare", &["--net", "ip", "link", "add", "type", "veth"]))
 }
 
-fn docker() -> Option<String> {
-    refusal("docker", &["version", "--format", "{{.Server.Version}}"])
+/// Returns the first package that is not there, by a file of it.
+fn not_installed(files: &[(&str, &str)]) -> Option<String> {
+    let missing = files.iter().find(|(_, path)| !Path::new(path).exists());
+    missing.map(|(package, _)| format!("the package `{package}` is not installed"))
 }
 
 /// Returns why a command did not succeed.

@@ -17,14 +17,20 @@ pub const TEST: &[Package] = &[
     Package { name: "libc6-dev", why: "the static C library the guest is linked with" },
     Package { name: "busybox-static", why: "the smallest images that tests make" },
     Package { name: "curl", why: "the client most agents use, tried in sandboxes" },
+    Package { name: "docker.io", why: "the engine most machines have, and the peer of goals P1, P2 and P5" },
     Package { name: "docker-registry", why: "where tests pull images from" },
     Package { name: "e2fsprogs", why: "formats the disks of sandboxes" },
     Package { name: "git", why: "a program that must work in sandboxes" },
     Package { name: "iproute2", why: "lays the wire to the internet of the tests" },
+    Package { name: "iptables", why: "Docker's engine does not start without" },
     Package { name: "mmdebstrap", why: "makes the Debian image of the tests" },
+    Package { name: "openssh-client", why: "the way to an engine on another machine" },
+    Package { name: "openssh-server", why: "the other machine" },
     Package { name: "openssl", why: "makes the certificates of the registries that tests pull from" },
+    Package { name: "podman", why: "the engine without a daemon" },
     Package { name: "python3", why: "the programs tests run in sandboxes" },
     Package { name: "python3-pip", why: "a client that must work in sandboxes" },
+    Package { name: "runc", why: "the runtime engines start" },
     Package {
         name: "util-linux",
         why: "prlimit marks the processes of a test; setsid, mount and unshare are attacks",
@@ -35,16 +41,11 @@ pub const TEST: &[Package] = &[
 pub const BENCH: &[Package] = &[
     Package { name: "bubblewrap", why: "the peer of goals P1 and P2" },
     Package { name: "crun", why: "the peer of goal P2" },
-    Package { name: "runc", why: "the runtime most engines start" },
 ];
 
 /// What the benchmark compares with when it is told to compare with all, beyond [`BENCH`].
-pub const PEERS: &[Package] = &[
-    Package { name: "docker.io", why: "the engine of goals P1, P2 and P5, and of AutoGen and llm-sandbox" },
-    Package { name: "iptables", why: "the engine does not start without" },
-    Package { name: "podman", why: "the engine without a daemon" },
-    Package { name: "python3-venv", why: "where AutoGen and llm-sandbox are installed" },
-];
+pub const PEERS: &[Package] =
+    &[Package { name: "python3-venv", why: "where AutoGen and llm-sandbox are installed" }];
 
 /// Installs what is missing. Where it cannot, says what is missing and goes on.
 pub fn install(packages: &[Package]) {

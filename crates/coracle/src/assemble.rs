@@ -33,6 +33,7 @@ pub fn engine_watched_by(
         home: config.home.clone(),
         instance: store.instance()?,
         registries: registries(config),
+        engines: config.engines.clone(),
         clock: || SystemClock.now(),
         crash: crash_at,
     };

@@ -1,5 +1,6 @@
 //! From a fresh process in new namespaces to a guest that can serve.
 
+pub mod contained;
 mod devices;
 mod mask;
 mod plan;
@@ -49,6 +50,12 @@ pub struct Failure {
     cause: io::Error,
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.attempted, self.cause)
+    }
+}
+
 impl Failure {
     /// Returns a function that says what was attempted when an error came.
     pub fn at<E: Into<io::Error>>(attempted: &str) -> impl FnOnce(E) -> Self + '_ {
@@ -76,8 +83,9 @@ pub fn start_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> Result<Forker, Failu
         last_filter: &plan.boot.last_filter,
         capabilities: plan.boot.capabilities,
         single_user: plan.is_single_user(),
+        tended: plan.boot.contained,
     };
-    let pid = spawn::fork_into(plan.commands.as_ref().map(AsFd::as_fd), || {
+    let pid = spawn::fork_into(plan.commands.as_ref().map(AsFd::as_fd), spawn::Parent::This, || {
         let confined = confine_forker(plan, bottom);
         // Whatever became of that, it is told to the guest and never on the host's socket.
         if keep_only(&theirs).is_ok() {
@@ -86,7 +94,7 @@ pub fn start_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> Result<Forker, Failu
     })
     .map_err(Failure::at("start the forker"))?;
     drop(theirs);
-    Forker::new(ours, pid).map_err(Failure::at("confine the forker"))
+    Forker::new(ours, pid, plan.boot.contained).map_err(Failure::at("confine the forker"))
 }
 
 /// Closes everything the forker has from the guest but its end of their socket, which takes the boot socket's place.
@@ -104,8 +112,10 @@ fn confine_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> io::Result<Fenced> {
     for join in &plan.joins {
         rustix::io::write(join, b"0")?;
     }
-    if !weak::off(Wall::CgroupNamespace) {
-        identity::hide_cgroups()?;
+    match plan.boot.contained {
+        true => contained::be_killed_first(),
+        false if weak::off(Wall::CgroupNamespace) => {}
+        false => identity::hide_cgroups()?,
     }
     signal::reset();
     identity::be_opaque()?;
@@ -145,7 +155,9 @@ pub fn drop_privileges(plan: &Plan) -> Result<(), Failure> {
         capability::bound(0)?;
         // Seeing the marks of processes that hide takes this.
         let marks = if plan.boot.without_cgroups.is_some() { bits(&[SYS_PTRACE]) } else { 0 };
-        become_guest(plan, GUEST_CAPABILITIES | marks)?;
+        // In the machine's own user namespace it opens files of the machine's by their numbers.
+        let unneeded = if plan.boot.contained { bits(&[DAC_READ_SEARCH]) } else { 0 };
+        become_guest(plan, (GUEST_CAPABILITIES | marks) & !unneeded)?;
         identity::be_opaque()?;
         Ok(rustix::thread::set_no_new_privs(true)?)
     };
@@ -181,7 +193,7 @@ pub fn report_ready(mut socket: &UnixStream, fenced: Fenced) -> Result<(), Failu
 
 /// Tells the host why there is no guest. PID 1 then ends, and everything with it.
 pub fn report_failure(mut socket: &UnixStream, failure: &Failure) {
-    let text = format!("\0{}: {}", failure.attempted, failure.cause);
+    let text = format!("\0{failure}");
     // Nobody is left to tell if this fails; the host sees the socket close.
     let _ = socket.write_all(text.as_bytes());
 }

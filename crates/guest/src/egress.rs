@@ -44,11 +44,13 @@ fn name_hosts(lines: &str) -> std::io::Result<()> {
         openat2(CWD, "/etc", directory, Mode::empty(), ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV)?;
     let mut text = without_ours(&own_hosts(&etc));
     text.push_str(lines);
-    match unlinkat(&etc, "hosts", AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
+    let fresh = match unlinkat(&etc, "hosts", AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => OFlags::CREATE | OFlags::EXCL,
+        // An engine mounts a file of its own there.
+        Err(Errno::BUSY) => OFlags::TRUNC,
         Err(error) => return Err(error.into()),
-    }
-    let fresh = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    };
+    let fresh = fresh | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = std::fs::File::from(openat(&etc, "hosts", fresh, Mode::from_raw_mode(0o644))?);
     file.write_all(text.as_bytes())
 }

@@ -10,9 +10,11 @@ mod pipes;
 mod spool;
 mod start;
 mod table;
+mod tended;
 
 pub use cgroup::Leaf;
 pub use counters::Counters;
 pub use family::Mark;
 pub use start::{Setting, Surroundings};
 pub use table::{Bounds, Execs};
+pub use tended::signal_below;

@@ -3,6 +3,8 @@
 //! It is born in the commands' cgroups and stands under their filter, so that a command costs one fork and one exec
 //! and inherits both. The guest asks for commands over a socket; their processes become the guest's own children.
 
+mod nanny;
+
 use std::ffi::{CStr, CString};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +13,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use coracle_sys::rustix::process::Signal;
-use coracle_sys::spawn::{self, Failed, Nest, Pointers};
+use coracle_sys::spawn::{self, Failed, Nest, Parent, Pointers};
 use coracle_sys::{capability, descriptors, identity, rustix, seccomp, signal, terminal};
 use coracle_wire::Stage;
 use minicbor::{Decode, Encode};
@@ -50,8 +52,19 @@ pub struct Streams<'a> {
     pub stdin: BorrowedFd<'a>,
     pub stdout: BorrowedFd<'a>,
     pub stderr: BorrowedFd<'a>,
-    /// The cgroup the command is born in; without one it gets a mark.
-    pub cgroup: Option<&'a Leaf>,
+    /// What keeps its processes together.
+    pub kin: Kin<'a>,
+}
+
+/// What will keep the processes of a command together.
+#[derive(Debug, Clone, Copy)]
+pub enum Kin<'a> {
+    /// The cgroup it is born in.
+    Leaf(&'a Leaf),
+    /// A mark the forker gives it.
+    Mark,
+    /// A nanny, who tells here how it ended.
+    Nanny { report: BorrowedFd<'a> },
 }
 
 /// Why a command was not started.
@@ -66,7 +79,15 @@ pub struct NotStarted {
 pub struct Started {
     pub pid: i32,
     /// What its processes are known by, if it has no cgroup.
-    pub mark: Option<Mark>,
+    pub bond: Option<Bond>,
+}
+
+/// What the processes of a command without a cgroup are known by.
+#[derive(Debug)]
+pub enum Bond {
+    Mark(Mark),
+    /// The process all of them descend from.
+    Nanny(i32),
 }
 
 /// Whether Landlock stands around commands.
@@ -81,6 +102,8 @@ pub enum Fenced {
 pub struct Forker {
     pub pid: i32,
     pub fenced: Fenced,
+    /// Commands have nannies.
+    pub tended: bool,
     socket: Mutex<UnixStream>,
 }
 
@@ -91,7 +114,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 impl Forker {
     /// Waits until the forker has confined itself.
-    pub fn new(socket: UnixStream, pid: i32) -> io::Result<Self> {
+    pub fn new(socket: UnixStream, pid: i32, tended: bool) -> io::Result<Self> {
         let mut word = [0; 5];
         (&socket).read_exact(&mut word)?;
         let [a, b, c, d, fenced] = word;
@@ -99,7 +122,7 @@ impl Forker {
             0 => {
                 socket.set_read_timeout(Some(LOOK_AGAIN))?;
                 let fenced = if fenced == 1 { Fenced::Yes } else { Fenced::No };
-                Ok(Self { pid, fenced, socket: Mutex::new(socket) })
+                Ok(Self { pid, fenced, tended, socket: Mutex::new(socket) })
             }
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
@@ -115,24 +138,59 @@ impl Forker {
         let payload = minicbor::to_vec(order).map_err(io::Error::other)?;
         let socket = self.socket.lock().map_err(|_| io::Error::other("the forker's socket is poisoned"))?;
         let mut sent = vec![streams.stdin, streams.stdout, streams.stderr];
-        sent.extend(streams.cgroup.map(Leaf::directory));
+        match streams.kin {
+            Kin::Leaf(leaf) => sent.push(leaf.directory()),
+            Kin::Nanny { report } => sent.push(report),
+            Kin::Mark => {}
+        }
         descriptors::send(&socket, &payload, &sent)?;
+        let nanny = self.hear_nanny(&socket, streams.kin)?;
         let mut reply = [0; 9];
-        self.receive(&socket, &mut reply, streams.cgroup)?;
+        self.receive(&socket, &mut reply, &|number| self.prod(streams.kin, nanny, number))?;
         let [a, b, c, d, stage, e, f, g, h] = reply;
         let (pid, errno) = (i32::from_le_bytes([a, b, c, d]), i32::from_le_bytes([e, f, g, h]));
         if pid <= 0 {
             return Ok(Err(NotStarted { stage: to_stage(stage), errno }));
         }
-        // While we hold the socket the forker takes no other order, and has the mark of this one.
-        let mark = if streams.cgroup.is_none() { Some(Mark::of(self.pid)?) } else { None };
-        Ok(Ok(Started { pid, mark }))
+        let bond = match streams.kin {
+            Kin::Leaf(_) => None,
+            // While we hold the socket the forker takes no other order, and has the mark of this one.
+            Kin::Mark => Some(Bond::Mark(Mark::of(self.pid)?)),
+            Kin::Nanny { .. } => Some(Bond::Nanny(nanny)),
+        };
+        Ok(Ok(Started { pid, bond }))
+    }
+
+    /// Returns the nanny's process, who says so before anything else; 0 if there is none to be.
+    fn hear_nanny(&self, socket: &UnixStream, kin: Kin<'_>) -> io::Result<i32> {
+        if !matches!(kin, Kin::Nanny { .. }) {
+            return Ok(0);
+        }
+        let mut word = [0; 4];
+        self.receive(socket, &mut word, &|_| Ok(()))?;
+        Ok(i32::from_le_bytes(word))
+    }
+
+    /// Signals what is being started.
+    fn prod(&self, kin: Kin<'_>, nanny: i32, number: Signal) -> io::Result<()> {
+        match kin {
+            Kin::Leaf(leaf) if number == Signal::KILL => leaf.kill(),
+            Kin::Leaf(leaf) => leaf.signal(number.as_raw()),
+            Kin::Mark => Mark::of(self.pid)?.signal(number.as_raw()),
+            Kin::Nanny { .. } => crate::execs::signal_below(nanny, number.as_raw()),
+        }
+        Ok(())
     }
 
     /// Waits for the forker's word. A fork that has become the command's user can be stopped by other commands before
     /// it runs its program, and the forker sleeps until it does: it is set going again, and killed if that does not
     /// help.
-    fn receive(&self, mut socket: &UnixStream, reply: &mut [u8], leaf: Option<&Leaf>) -> io::Result<()> {
+    fn receive(
+        &self,
+        mut socket: &UnixStream,
+        reply: &mut [u8],
+        prod: &dyn Fn(Signal) -> io::Result<()>,
+    ) -> io::Result<()> {
         let began = Instant::now();
         let mut filled = 0;
         while filled < reply.len() {
@@ -141,11 +199,7 @@ impl Forker {
                 Ok(length) => filled += length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let number = if began.elapsed() > START_TIME { Signal::KILL } else { Signal::CONT };
-                    match leaf {
-                        Some(leaf) if number == Signal::KILL => leaf.kill(),
-                        Some(leaf) => leaf.signal(number.as_raw()),
-                        None => Mark::of(self.pid)?.signal(number.as_raw()),
-                    }
+                    prod(number)?;
                     // Where there is one user, a command may have stopped the forker itself.
                     let _ = signal::send(self.pid, Signal::CONT.as_raw());
                     if began.elapsed() > START_TIME * 2 {
@@ -167,6 +221,8 @@ pub struct Confinement<'a> {
     pub capabilities: u64,
     /// There is one user, and nobody else to become.
     pub single_user: bool,
+    /// Each command gets a nanny.
+    pub tended: bool,
 }
 
 /// Serves orders until the guest is gone.
@@ -179,24 +235,32 @@ pub fn run(socket: &UnixStream, confined: io::Result<Fenced>, confinement: Confi
     }
     let Ok(nest) = Nest::new() else { return };
     while let Ok((payload, received)) = descriptors::receive(socket, ORDER_MAX) {
-        let reply = match minicbor::decode::<Order>(&payload) {
-            Ok(order) => fork(&nest, &order, &received, confinement),
-            Err(_) => {
-                Err(Failed { stage: Stage::Prepare as u8, errno: rustix::io::Errno::INVAL.raw_os_error() })
-            }
+        let order = minicbor::decode::<Order>(&payload);
+        let failed =
+            || Failed { stage: Stage::Prepare as u8, errno: rustix::io::Errno::INVAL.raw_os_error() };
+        let told = match (order, confinement.tended) {
+            (Ok(order), true) => nanny::raise(socket, &order, &received, confinement),
+            (Ok(order), false) => tell(socket, fork(&nest, &order, &received, confinement)),
+            (Err(_), true) => nanny::tell_none(socket, failed()),
+            (Err(_), false) => tell(socket, Err(failed())),
         };
-        let mut bytes = [0; 9];
-        match reply {
-            Ok(pid) => bytes[..4].copy_from_slice(&pid.to_le_bytes()),
-            Err(failed) => {
-                bytes[4] = failed.stage;
-                bytes[5..].copy_from_slice(&failed.errno.to_le_bytes());
-            }
-        }
-        if (&*socket).write_all(&bytes).is_err() {
+        if told.is_err() {
             return;
         }
     }
+}
+
+/// Tells the guest the pid of a command, or why there is none.
+fn tell(mut socket: &UnixStream, result: Result<i32, Failed>) -> io::Result<()> {
+    let mut bytes = [0; 9];
+    match result {
+        Ok(pid) => bytes[..4].copy_from_slice(&pid.to_le_bytes()),
+        Err(failed) => {
+            bytes[4] = failed.stage;
+            bytes[5..].copy_from_slice(&failed.errno.to_le_bytes());
+        }
+    }
+    socket.write_all(&bytes)
 }
 
 fn fork(
@@ -207,13 +271,16 @@ fn fork(
 ) -> Result<i32, Failed> {
     let prepare =
         |errno: rustix::io::Errno| Failed { stage: Stage::Prepare as u8, errno: errno.raw_os_error() };
-    let [stdin, stdout, stderr, cgroup @ ..] = received else { return Err(prepare(rustix::io::Errno::BADF)) };
-    let cgroup = cgroup.first().map(AsFd::as_fd);
-    if cgroup.is_none() {
+    let [stdin, stdout, stderr, rest @ ..] = received else { return Err(prepare(rustix::io::Errno::BADF)) };
+    let (cgroup, parent) = match confinement.tended {
+        true => (None, Parent::This),
+        false => (rest.first().map(AsFd::as_fd), Parent::Ours),
+    };
+    if cgroup.is_none() && !confinement.tended {
         identity::be_marked().map_err(|_| prepare(rustix::io::Errno::PERM))?;
     }
     let program = Program::new(order).ok_or(prepare(rustix::io::Errno::INVAL))?;
-    let result = spawn::spawn(nest, cgroup, || {
+    let result = spawn::spawn(nest, cgroup, parent, || {
         let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         become_command(order, &streams, confinement).err().unwrap_or_else(|| program.execute())
     });
@@ -229,7 +296,7 @@ fn become_command(
     streams: &[BorrowedFd<'_>; 3],
     confinement: Confinement<'_>,
 ) -> Result<(), Failed> {
-    let Confinement { last_filter, capabilities, single_user } = confinement;
+    let Confinement { last_filter, capabilities, single_user, .. } = confinement;
     let at = |stage: Stage| {
         move |error: io::Error| Failed { stage: stage as u8, errno: error.raw_os_error().unwrap_or(5) }
     };

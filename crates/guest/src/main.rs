@@ -5,10 +5,12 @@
 //! than a command has.
 
 mod boot;
+mod connect;
 mod egress;
 mod execs;
 mod files;
 mod forker;
+mod install;
 mod reactor;
 mod serve;
 mod tunnels;
@@ -24,6 +26,13 @@ fn main() {
     coracle_sys::heap::share_arena();
     // Whoever made the sandbox may have had another one.
     coracle_sys::rustix::process::umask(coracle_sys::rustix::fs::Mode::from_raw_mode(0o022));
+    // An engine starts it by its name and a word; we start it by a descriptor.
+    match std::env::args().nth(1).as_deref() {
+        Some("contained") => return boot::contained::run(),
+        Some("connect") => return connect::run(),
+        Some("install") => return install::run(),
+        Some(_) | None => {}
+    }
     let socket = boot::socket();
     let failed = match std::env::args_os().next().is_some_and(|name| name == coracle_sys::enter::NAME) {
         true => boot::restack(&socket).err(),

@@ -67,9 +67,18 @@ pub struct Ended {
 
 /// Reaps one ended child, if there is one.
 pub fn reap() -> Option<Ended> {
+    wait_for_any(libc::WNOHANG)
+}
+
+/// Waits for a child to end and reaps it; `None` if there is no child.
+pub fn wait() -> Option<Ended> {
+    wait_for_any(0)
+}
+
+fn wait_for_any(flags: i32) -> Option<Ended> {
     let mut status = 0;
     // SAFETY: `status` is a live, exclusive integer the kernel writes to.
-    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, flags) };
     if pid <= 0 {
         return None;
     }

@@ -58,19 +58,27 @@ pub struct Failed {
     pub errno: i32,
 }
 
-/// Starts a child that runs `child`, in `cgroup` if there is one, and returns its pid once it runs its program. It is a child of this
-/// process's parent, which is the one to reap it.
+/// Whose child a new process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parent {
+    /// This process's, which is to reap it.
+    This,
+    /// That of this process's parent.
+    Ours,
+}
+
+/// Starts a child that runs `child`, in `cgroup` if there is one, and returns its pid once it runs its program.
 ///
 /// `child` returns only if it failed, and keeps nothing it allocates. The caller must be single-threaded: it sleeps
 /// until the child has executed its program or given up, and nobody else may use the memory meanwhile.
 pub fn spawn<F: FnOnce() -> Failed>(
     nest: &Nest,
     cgroup: Option<BorrowedFd<'_>>,
+    parent: Parent,
     child: F,
 ) -> Result<i32, Failed> {
-    let mut arguments = born_in(cgroup);
-    // With CLONE_PARENT the new process ends with the signal its sibling, this process, was started with.
-    arguments.flags |= libc::CLONE_VFORK as u64 | libc::CLONE_PARENT as u64;
+    let mut arguments = of(parent, born_in(cgroup));
+    arguments.flags |= libc::CLONE_VFORK as u64;
     nest.word.store(0, Ordering::SeqCst);
     let mut task = Task { child: Some(child), word: nest.word };
     match start(arguments, nest, &mut task) {
@@ -80,6 +88,15 @@ pub fn spawn<F: FnOnce() -> Failed>(
             said => Err(Failed { stage: (said >> 32) as u8, errno: said as u32 as i32 }),
         },
     }
+}
+
+fn of(parent: Parent, mut arguments: libc::clone_args) -> libc::clone_args {
+    match parent {
+        Parent::This => arguments.exit_signal = libc::SIGCHLD as u64,
+        // The new process ends with the signal its sibling, this process, was started with.
+        Parent::Ours => arguments.flags |= libc::CLONE_PARENT as u64,
+    }
+    arguments
 }
 
 /// What the child is to do and where it says that it could not.
@@ -159,10 +176,9 @@ fn start<F: FnOnce() -> Failed>(
     }
 }
 
-/// Starts a child that goes on as a copy of this process, in `cgroup` if there is one; `child` returning ends it.
-pub fn fork_into(cgroup: Option<BorrowedFd<'_>>, child: impl FnOnce()) -> io::Result<i32> {
-    let arguments = libc::clone_args { exit_signal: libc::SIGCHLD as u64, ..born_in(cgroup) };
-    match clone3(&arguments)? {
+/// Starts a process that goes on as a copy of this one, in `cgroup` if there is one; `child` returning ends it.
+pub fn fork_into(cgroup: Option<BorrowedFd<'_>>, parent: Parent, child: impl FnOnce()) -> io::Result<i32> {
+    match clone3(&of(parent, born_in(cgroup)))? {
         0 => {
             child();
             exit(0)

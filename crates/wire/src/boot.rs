@@ -74,6 +74,32 @@ pub struct Boot {
     /// Where commands find the network; absent where there is none.
     #[n(30)]
     pub egress: Option<Egress>,
+    /// The root and the namespaces are an engine's work, and done.
+    #[n(50)]
+    pub contained: bool,
+}
+
+/// What a guest in a container of an engine's answers to its boot plan: how things stand, or what went wrong.
+pub type Report = Result<Standing, String>;
+
+/// How things stand where the host cannot look for itself. Said before any code of the image has run.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Standing {
+    /// Landlock stands around commands.
+    #[n(0)]
+    pub fenced: bool,
+    /// What the kernel shows of the forker, which every command is forked from: its `status`.
+    #[n(1)]
+    pub status: String,
+    /// The ids of its user namespace and those outside.
+    #[n(2)]
+    pub uid_map: String,
+    /// It sees how often the kernel enforced the limits on memory and on processes.
+    #[n(3)]
+    pub memory_counter: bool,
+    #[n(4)]
+    pub pids_counter: bool,
 }
 
 /// The places on the loopback interface that lead outside.

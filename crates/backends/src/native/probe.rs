@@ -12,7 +12,7 @@ use coracle_sys::{landlock, launch};
 use super::Native;
 use super::privilege::Privilege;
 use super::storage::{self, Storage};
-use super::weak;
+use crate::weak;
 
 /// Namespaces by their names in `/proc/self/ns`.
 const NAMESPACES: [(&str, &str); 7] = [
@@ -60,7 +60,7 @@ pub fn expect(native: &Native, spec: &Spec) -> Result<Profile> {
 pub fn fit(native: &Native, spec: &Spec) -> Result<()> {
     match unavailable(native) {
         Some(reason) => {
-            Err(Error::new(Kind::NotAvailable, format!("the native backend cannot be used here: {reason}"))
+            Err(Error::new(Kind::NotAvailable, format!("backend `native` cannot be used here: {reason}"))
                 .hint("run `coracle doctor` to see what is missing"))
         }
         None => fit::check("native", &expect(native, spec)?, spec),

@@ -33,6 +33,7 @@ pub struct File {
     pub mounts: AllowList,
     pub registries: Registries,
     pub network: Network,
+    pub engines: Engines,
 }
 
 /// The tables `[images]` and `[mounts]`.
@@ -61,6 +62,19 @@ pub struct Network {
     pub connections: Option<u32>,
     pub names_per_second: Option<u32>,
     pub bandwidth_mbit: Option<u32>,
+}
+
+/// The table `[engines]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Engines {
+    pub docker_host: Option<String>,
+    pub docker_context: Option<String>,
+    pub docker_tls_verify: Option<bool>,
+    pub docker_cert_path: Option<PathBuf>,
+    pub container_host: Option<String>,
+    pub ssh: Option<Vec<String>>,
+    pub image: Option<String>,
 }
 
 /// The table `[limits]`.

@@ -45,6 +45,11 @@ pub fn docker_config(environment: Environment<'_>) -> Option<PathBuf> {
     in_home(environment, ".docker")
 }
 
+/// Returns where sockets of this user's programs are.
+pub fn runtime_directory(environment: Environment<'_>) -> Option<PathBuf> {
+    absolute(environment("XDG_RUNTIME_DIR"))
+}
+
 fn state_directory(environment: Environment<'_>) -> Result<PathBuf> {
     let directory = absolute(environment("XDG_STATE_HOME")).or_else(|| in_home(environment, ".local/state"));
     directory.ok_or_else(|| {

@@ -117,7 +117,7 @@ fn list(list: Option<&[String]>) -> String {
     }
 }
 
-fn place(path: &Option<PathBuf>) -> String {
+pub(super) fn place(path: &Option<PathBuf>) -> String {
     path.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string())
 }
 

@@ -3,6 +3,7 @@
 //! The only place that reads the environment. Everything else is told.
 
 mod backends;
+mod engines;
 mod file;
 mod home;
 mod images;
@@ -14,6 +15,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
+use coracle_backends::Engines;
 use coracle_core::{Epoch, Error, Policy, Result, RunId};
 use serde::Serialize;
 
@@ -37,6 +39,8 @@ pub struct Config {
     pub policy: Policy,
     /// How registries are spoken to.
     pub registries: Registries,
+    /// Where engines are, as far as anyone has said.
+    pub engines: Engines,
     /// The run that owns what is opened.
     pub run: RunId,
     /// The epoch the caller believes in; without it the run's current lease counts.
@@ -78,6 +82,7 @@ impl Config {
             home: home.into(),
             policy: Policy::default(),
             registries: Registries::default(),
+            engines: Engines::default(),
             run: home::person(user()),
             epoch: None,
             spares: None,
@@ -97,6 +102,7 @@ impl From<Resolved> for Config {
         Self {
             policy: resolved.policy(),
             registries: resolved.images.registries(),
+            engines: resolved.engines(),
             home: resolved.home.value,
             run: resolved.run.value,
             epoch: resolved.epoch.value,

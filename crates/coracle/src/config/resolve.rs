@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use coracle_backends::Engines;
 use coracle_core::limits::{Range, Ranges};
 use coracle_core::{Epoch, Error, Policy, Result, RunId, duration};
 
 use super::backends::BackendSettings;
+use super::engines::EngineSettings;
 use super::file::{self, PartialRange};
 use super::images::{ImageSettings, check_image};
 use super::layers::{Environment, Found, Layers};
@@ -28,6 +30,7 @@ pub struct Resolved {
     pub backends: BackendSettings,
     pub images: ImageSettings,
     pub network: NetworkSettings,
+    pub engines: EngineSettings,
     pub crash_at: Option<String>,
 }
 
@@ -70,6 +73,7 @@ impl Resolved {
             backends: BackendSettings::from(&layers)?,
             images: ImageSettings::from(&layers)?,
             network: NetworkSettings::from(&layers)?,
+            engines: EngineSettings::from(&layers)?,
             crash_at: environment("CORACLE_CRASH_AT").and_then(|name| name.into_string().ok()),
         };
         resolved.check()?;
@@ -102,6 +106,11 @@ impl Resolved {
         policy
     }
 
+    /// Returns what was said about engines.
+    pub fn engines(&self) -> Engines {
+        self.engines.engines(self.images.registries().docker_config)
+    }
+
     /// Returns every setting for people.
     pub fn settings(&self) -> Vec<Setting> {
         let epoch = self.epoch.value.map_or("current".to_owned(), |epoch| epoch.0.to_string());
@@ -132,6 +141,7 @@ impl Resolved {
         all.extend(self.backends.settings());
         all.extend(self.images.settings());
         all.extend(self.network.settings());
+        all.extend(self.engines.settings());
         all
     }
 

@@ -1,5 +1,5 @@
 //! The processes of one exec, whatever they do to get away: known by the cgroup they were born in or, where there are
-//! no cgroups for us, by a namespace they were born in and have no right to leave.
+//! no cgroups for us, by a namespace they were born in and have no right to leave, or by whom they descend from.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,12 +9,14 @@ use coracle_sys::rustix::process::Signal;
 use coracle_sys::signal;
 
 use super::cgroup::Leaf;
+use super::tended::Tended;
 
 /// One exec's processes.
 #[derive(Debug)]
 pub enum Family {
     Born(Leaf),
     Marked(Mark),
+    Tended(Tended),
 }
 
 impl Family {
@@ -23,6 +25,7 @@ impl Family {
         match self {
             Self::Born(leaf) => leaf.is_populated(),
             Self::Marked(mark) => !mark.processes().is_ok_and(|left| left.is_empty()),
+            Self::Tended(tended) => tended.is_populated(),
         }
     }
 
@@ -31,6 +34,7 @@ impl Family {
         match self {
             Self::Born(leaf) => leaf.kill(),
             Self::Marked(mark) => mark.kill(),
+            Self::Tended(tended) => tended.kill(),
         }
     }
 
@@ -39,6 +43,7 @@ impl Family {
         match self {
             Self::Born(leaf) => leaf.signal(number),
             Self::Marked(mark) => mark.signal(number),
+            Self::Tended(tended) => tended.signal(number),
         }
     }
 
@@ -46,7 +51,7 @@ impl Family {
     pub fn into_reusable(self) -> Option<Leaf> {
         match self {
             Self::Born(leaf) => Some(leaf).filter(Leaf::is_reusable),
-            Self::Marked(_) => None,
+            Self::Marked(_) | Self::Tended(_) => None,
         }
     }
 }

@@ -18,7 +18,8 @@ use super::family::Family;
 use super::pipes::Pipe;
 use super::spool::Spool;
 use super::table::{Execs, RUNNING_MAX, shown};
-use crate::forker::{NotStarted, Order, Streams};
+use super::tended::Tended;
+use crate::forker::{Bond, Kin, NotStarted, Order, Streams};
 use crate::users::{self, User};
 use crate::weak::{self, Wall};
 
@@ -160,20 +161,39 @@ impl Execs {
         })?;
         let ends = self.open_streams(command, &user).map_err(prepare("open the streams"))?;
         let leaf = self.leaf(serial).map_err(prepare("make a cgroup"))?;
+        let report = self.report().map_err(prepare("make a pipe"))?;
         let order = self.order(command, &user);
         let [stdin, stdout, stderr] = &ends.theirs;
         let streams = Streams {
             stdin: stdin.as_fd(),
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
-            cgroup: leaf.as_ref(),
+            kin: match (&leaf, &report) {
+                (Some(leaf), _) => Kin::Leaf(leaf),
+                (None, Some((_, theirs))) => Kin::Nanny { report: theirs.as_fd() },
+                (None, None) => Kin::Mark,
+            },
         };
         let started =
             self.forker.start(&order, &streams).map_err(|failed| describe(failed, command, &order))?;
-        let family = leaf.map(Family::Born).or(started.mark.map(Family::Marked));
+        let family = match (started.bond, report, leaf) {
+            (Some(Bond::Mark(mark)), _, _) => Some(Family::Marked(mark)),
+            (Some(Bond::Nanny(nanny)), Some((ours, _)), _) => Some(Family::Tended(Tended::new(nanny, ours))),
+            (_, _, leaf) => leaf.map(Family::Born),
+        };
         let family =
             family.ok_or_else(|| prepare("mark the processes")(std::io::ErrorKind::NotFound.into()))?;
         Ok((started.pid, family, ends))
+    }
+
+    /// Returns both ends of what a nanny tells by, if commands have nannies.
+    fn report(&self) -> std::io::Result<Option<(OwnedFd, OwnedFd)>> {
+        if !self.forker.tended {
+            return Ok(None);
+        }
+        let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        Ok(Some((ours, theirs)))
     }
 
     /// Returns an empty leaf, if there are cgroups.
@@ -191,7 +211,13 @@ impl Execs {
             watch(token, &descriptor);
             table.pipes.insert(token, Pipe { exec: id.to_owned(), stream, descriptor, begun: Vec::new() });
         }
-        let early = table.unclaimed.remove(&pid);
+        let early = match &family {
+            Family::Tended(tended) => {
+                table.unclaimed.retain(|pid, _| !tended.note_end(*pid));
+                tended.hear()
+            }
+            Family::Born(_) | Family::Marked(_) => table.unclaimed.remove(&pid),
+        };
         if let Some(exec) = table.execs.get_mut(id) {
             exec.pid = pid;
             exec.family = Some(family);

@@ -223,6 +223,9 @@ impl Execs {
                 // Without it nothing can be started any more. Better gone than there and of no use.
                 spawn::exit(1);
             }
+            if table.note_nanny(ended.pid) {
+                continue;
+            }
             let leader = table
                 .execs
                 .iter_mut()
@@ -233,6 +236,7 @@ impl Execs {
                 None => {}
             }
         }
+        table.hear_nannies();
         self.settle(table);
     }
 
@@ -269,6 +273,23 @@ impl Execs {
 impl Table {
     pub(super) fn running(&self) -> usize {
         self.execs.values().filter(|exec| !exec.is_ended()).count()
+    }
+
+    /// Takes note of a process that has ended; tells whether it was the nanny of an exec.
+    fn note_nanny(&mut self, pid: i32) -> bool {
+        let families = self.execs.values().filter_map(|exec| exec.family.as_ref());
+        let kept = self.kept.iter().map(|(_, family)| family);
+        families.chain(kept).any(|family| matches!(family, Family::Tended(tended) if tended.note_end(pid)))
+    }
+
+    /// Asks nannies how those they tend have ended.
+    fn hear_nannies(&mut self) {
+        for exec in self.execs.values_mut().filter(|exec| matches!(exec.phase, Phase::Running)) {
+            let Some(Family::Tended(tended)) = &exec.family else { continue };
+            if let Some(exit) = tended.hear() {
+                exec.phase = Phase::Clearing { exit };
+            }
+        }
     }
 
     /// Ends one exec if nothing of it is left to wait for. Never waits for the end of a pipe: someone outside the

@@ -1,0 +1,61 @@
+//! What the user's environment and files say about engines, and which endpoint follows from it.
+
+use std::path::{Path, PathBuf};
+
+use coracle_core::Result;
+
+use super::{Endpoint, context};
+
+const DOCKER_SOCKET: &str = "/var/run/docker.sock";
+const PODMAN_SOCKET: &str = "/run/podman/podman.sock";
+
+/// What the user's environment and files say; backends read no environment themselves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Engines {
+    pub docker_host: Option<String>,
+    pub docker_context: Option<String>,
+    /// The directory of Docker's `config.json` and contexts.
+    pub docker_config: Option<PathBuf>,
+    pub docker_tls_verify: bool,
+    pub docker_cert_path: Option<PathBuf>,
+    /// Where podman listens.
+    pub container_host: Option<String>,
+    /// Where sockets of this user's programs are.
+    pub runtime_directory: Option<PathBuf>,
+    /// The ssh program and arguments that come first.
+    pub ssh: Option<Vec<String>>,
+    /// What the image `host` means on engines, which have none of this machine's files.
+    pub image: Option<String>,
+}
+
+/// Returns where Docker listens: what `DOCKER_HOST` says, else the context, else the usual socket.
+pub fn docker(engines: &Engines) -> Result<Endpoint> {
+    if let Some(host) = &engines.docker_host {
+        return Endpoint::secured(host, certificates(engines));
+    }
+    let chosen = match &engines.docker_context {
+        Some(name) => Some(name.clone()),
+        None => context::current(engines.docker_config.as_deref())?,
+    };
+    match chosen.as_deref() {
+        None | Some(context::DEFAULT) => Ok(Endpoint::Unix(DOCKER_SOCKET.into())),
+        Some(name) => context::endpoint(engines.docker_config.as_deref(), name),
+    }
+}
+
+/// Returns where podman listens: what `CONTAINER_HOST` says, else this user's socket, else the machine's.
+pub fn podman(engines: &Engines) -> Result<Endpoint> {
+    if let Some(host) = &engines.container_host {
+        return Endpoint::parse(host);
+    }
+    let own = engines.runtime_directory.as_ref().map(|directory| directory.join("podman/podman.sock"));
+    let candidates: Vec<PathBuf> = own.into_iter().chain([PODMAN_SOCKET.into()]).collect();
+    let there = candidates.iter().find(|path| path.exists());
+    Ok(Endpoint::Unix(there.unwrap_or(&candidates[0]).clone()))
+}
+
+/// As for Docker, the certificates are in its own directory unless another is named.
+fn certificates(engines: &Engines) -> Option<&Path> {
+    let directory = engines.docker_cert_path.as_deref().or(engines.docker_config.as_deref());
+    directory.filter(|_| engines.docker_tls_verify)
+}

@@ -1,0 +1,176 @@
+//! The guest as PID 1 of a container that an engine made: root, namespaces and mounts are there already, the plan comes
+//! on standard input and the answer goes to standard output. Neither is kept: no command ever holds them.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+
+use coracle_sys::rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, mkdirat, open, openat2};
+use coracle_sys::rustix::io::Errno;
+use coracle_sys::{loopback, rustix, spawn};
+use coracle_wire::{Boot, Report, Standing};
+
+use super::{Built, Failure, Plan, drop_privileges, start_forker};
+use crate::forker::{Fenced, Forker};
+use crate::reactor::Reactor;
+use crate::{GUEST_ID, egress, weak};
+
+/// Where the host, or `guest connect` on its behalf, finds the guest. Commands cannot enter the directory.
+pub const SOCKET: &str = "/.coracle/run/guest";
+const DIRECTORY: &str = "/.coracle/run";
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
+/// The environment is at most 512 KiB, the filters a few KiB.
+const PLAN_MAX: usize = 1 << 20;
+
+/// The filesystems limits are shown on.
+const CGROUP: i64 = 0x0027_e0eb;
+const CGROUP2: i64 = 0x6367_7270;
+
+/// Boots and serves; tells the host how that went.
+pub fn run() {
+    let Ok(answer) = let_go_of_streams() else { return };
+    let started = receive(&answer.0).and_then(|plan| start(plan, &answer.1));
+    match started {
+        Ok(reactor) => {
+            drop(answer);
+            reactor.run();
+        }
+        Err(failure) => drop(tell(&answer.1, &Err(failure.to_string()))),
+    }
+}
+
+/// Returns the streams the engine gave us, and has `/dev/null` in their place: forks inherit those.
+fn let_go_of_streams() -> io::Result<(File, File)> {
+    let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    for number in 0..3 {
+        spawn::place(null.as_fd(), number)?;
+    }
+    Ok((input, output))
+}
+
+fn receive(mut input: &File) -> Result<Plan, Failure> {
+    let mut payload = || {
+        let mut header = [0; coracle_wire::HEADER_LEN];
+        input.read_exact(&mut header)?;
+        let length = u32::from_le_bytes(header) as usize;
+        if length > PLAN_MAX {
+            return Err(io::Error::from(io::ErrorKind::InvalidData));
+        }
+        let mut payload = vec![0; length];
+        input.read_exact(&mut payload)?;
+        Ok(payload)
+    };
+    let payload = payload().map_err(Failure::at("receive the boot plan"))?;
+    let boot: Boot = coracle_wire::decode(&payload)
+        .map_err(io::Error::other)
+        .map_err(Failure::at("read the boot plan"))?;
+    weak::heed(boot.weakened);
+    let listener = listen().map_err(Failure::at("listen for the host"))?;
+    Ok(Plan {
+        listener,
+        layers: Vec::new(),
+        storage: None,
+        devices: Vec::new(),
+        overlays: Vec::new(),
+        mounts: Vec::new(),
+        bases: Vec::new(),
+        commands: None,
+        joins: Vec::new(),
+        memory_counter: counter("memory/memory.oom_control", "memory.events"),
+        pids_counter: counter("pids/pids.events", "pids.events"),
+        boot,
+    })
+}
+
+/// Binds the guest's socket, in a directory that is the guest's alone from then on: commands may be its owner's user now.
+fn listen() -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(SOCKET)?;
+    std::os::unix::fs::chown(DIRECTORY, Some(GUEST_ID), Some(GUEST_ID))?;
+    std::fs::set_permissions(DIRECTORY, std::fs::Permissions::from_mode(0o700))?;
+    Ok(listener)
+}
+
+fn start(plan: Plan, answer: &File) -> Result<Reactor, Failure> {
+    let Built { devpts, bottom } = build()?;
+    let listeners = egress::bind(&plan)?;
+    let forker = start_forker(&plan, bottom.as_fd())?;
+    drop_privileges(&plan)?;
+    // Once more, as the guest's user: the host looks who it is that listens before it shows its secret.
+    rustix::net::listen(&plan.listener, BACKLOG).map_err(Failure::at("listen as the guest"))?;
+    let standing = stand(&plan, &forker).map_err(Failure::at("see how things stand"))?;
+    let reactor = Reactor::new(plan, devpts, forker, listeners).map_err(Failure::at("start serving"))?;
+    tell(answer, &Ok(standing)).map_err(Failure::at("tell the host"))?;
+    Ok(reactor)
+}
+
+/// Adds to the container what every sandbox has.
+fn build() -> Result<Built, Failure> {
+    make_directory("/workspace", 0o755).map_err(Failure::at("make /workspace"))?;
+    make_directory("/tmp", 0o1777).map_err(Failure::at("make /tmp"))?;
+    // Where there is a network, the engine has done so, and we may not.
+    let _ = loopback::up();
+    let directory = |path: &str| {
+        openat2(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())
+    };
+    Ok(Built {
+        devpts: directory("/dev/pts").map_err(Failure::at("open /dev/pts"))?,
+        bottom: directory("/").map_err(Failure::at("open the root"))?,
+    })
+}
+
+fn plain() -> ResolveFlags {
+    ResolveFlags::NO_SYMLINKS
+}
+
+/// Makes a directory at the top if there is nothing of that name; what is there must be one.
+fn make_directory(path: &str, mode: u32) -> Result<(), Errno> {
+    let made = match mkdirat(CWD, path, Mode::from_raw_mode(mode)) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(error) => return Err(error),
+    };
+    let found =
+        openat2(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())?;
+    if made {
+        // Whatever the file mode creation mask says.
+        rustix::fs::fchmod(&found, Mode::from_raw_mode(mode))?;
+    }
+    Ok(())
+}
+
+/// Opens a file that counts how often a limit was enforced, in either version's tree. An image may have brought a file
+/// of that name; it is not on a filesystem of that kind.
+fn counter(version1: &str, version2: &str) -> Option<OwnedFd> {
+    [version1, version2].into_iter().find_map(|name| {
+        let path = format!("/sys/fs/cgroup/{name}");
+        let file = openat2(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty(), plain()).ok()?;
+        let kind = fstatfs(&file).ok()?.f_type as i64;
+        matches!(kind, CGROUP | CGROUP2).then_some(file)
+    })
+}
+
+/// Has the kernel kill commands before the guest when memory runs out: an engine has one group for both.
+pub fn be_killed_first() {
+    // Some kernels and engines do not let it; then the largest is killed, which the guest never is.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "900");
+}
+
+fn stand(plan: &Plan, forker: &Forker) -> io::Result<Standing> {
+    Ok(Standing {
+        fenced: forker.fenced == Fenced::Yes,
+        status: std::fs::read_to_string(format!("/proc/{}/status", forker.pid))?,
+        uid_map: std::fs::read_to_string("/proc/self/uid_map")?,
+        memory_counter: plan.memory_counter.is_some(),
+        pids_counter: plan.pids_counter.is_some(),
+    })
+}
+
+fn tell(mut answer: &File, report: &Report) -> io::Result<()> {
+    answer.write_all(&coracle_wire::encode(report).map_err(io::Error::other)?)
+}

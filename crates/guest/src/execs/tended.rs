@@ -1,0 +1,112 @@
+//! The family of an exec that has a nanny: whoever descends from it.
+
+use std::cell::Cell;
+use std::os::fd::OwnedFd;
+
+use coracle_sys::rustix::fs::{Dir, Mode, OFlags, open};
+use coracle_sys::rustix::io::read;
+use coracle_sys::rustix::process::Signal;
+use coracle_sys::signal;
+
+/// The guest's end of a nanny.
+#[derive(Debug)]
+pub struct Tended {
+    nanny: i32,
+    /// Where the nanny tells how the leader ended.
+    report: OwnedFd,
+    /// The nanny has ended, and with it the family.
+    ended: Cell<bool>,
+}
+
+impl Tended {
+    /// `report` must not block.
+    pub fn new(nanny: i32, report: OwnedFd) -> Self {
+        Self { nanny, report, ended: Cell::new(false) }
+    }
+
+    pub fn is_populated(&self) -> bool {
+        !self.ended.get()
+    }
+
+    /// Takes note of a process that has ended; tells whether it was the nanny.
+    pub fn note_end(&self, pid: i32) -> bool {
+        let ours = pid == self.nanny;
+        self.ended.set(self.ended.get() || ours);
+        ours
+    }
+
+    /// Returns how the leader ended, once it has. A nanny that ended without a word was killed, and its family with it.
+    pub fn hear(&self) -> Option<Result<i32, i32>> {
+        let mut word = [0; 5];
+        match read(&self.report, &mut word) {
+            Ok(5) => {
+                let [kind, a, b, c, d] = word;
+                let number = i32::from_le_bytes([a, b, c, d]);
+                Some(if kind == 0 { Ok(number) } else { Err(number) })
+            }
+            _ => self.ended.get().then(|| {
+                kill_strays();
+                Err(Signal::KILL.as_raw())
+            }),
+        }
+    }
+
+    pub fn signal(&self, number: i32) {
+        signal_below(self.nanny, number);
+    }
+
+    /// Stops all before killing any, or those not yet killed could fork faster than they die.
+    pub fn kill(&self) {
+        self.signal(Signal::STOP.as_raw());
+        self.signal(Signal::KILL.as_raw());
+    }
+}
+
+/// Signals every process that descends from this one.
+pub fn signal_below(ancestor: i32, number: i32) {
+    let processes = processes();
+    let mut below = vec![ancestor];
+    let mut next = 0;
+    while next < below.len() {
+        let parent = below[next];
+        below.extend(processes.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    for pid in &below[1..] {
+        // It may have ended meanwhile; its number cannot have been given away, since only nannies reap.
+        let _ = signal::send(*pid, number);
+    }
+}
+
+/// Kills what became the guest's own child because its nanny is gone: everything that is neither the guest's user nor
+/// below one that is.
+fn kill_strays() {
+    const GUEST: i32 = 1;
+    for (pid, _) in processes().into_iter().filter(|(_, parent)| *parent == GUEST) {
+        if user(pid).is_some_and(|user| user != crate::GUEST_ID) {
+            signal_below(pid, Signal::KILL.as_raw());
+            let _ = signal::send(pid, Signal::KILL.as_raw());
+        }
+    }
+}
+
+/// Returns every process and its parent.
+fn processes() -> Vec<(i32, i32)> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listed = open("/proc", flags, Mode::empty()).and_then(Dir::new);
+    let Ok(listed) = listed else { return Vec::new() };
+    let numbers = listed.filter_map(|entry| entry.ok()?.file_name().to_str().ok()?.parse::<i32>().ok());
+    numbers.filter_map(|pid| Some((pid, field(pid, "PPid:")?))).collect()
+}
+
+fn user(pid: i32) -> Option<u32> {
+    field(pid, "Uid:").and_then(|uid| u32::try_from(uid).ok())
+}
+
+/// Returns the first number after a name in what the kernel shows of a process. The name of its program, which could
+/// hold anything, has its newlines escaped there.
+fn field(pid: i32, name: &str) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}

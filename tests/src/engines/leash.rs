@@ -1,0 +1,124 @@
+//! The process that keeps an engine apart from the machine, and ends it with whoever started it.
+//!
+//! Nothing has to be told for the end: the kernel closes our end of a pipe, however we end. The script at the other end
+//! is the first process of the engine's namespaces, so the kernel ends everything in them with it.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use rustix::fs::{FlockOperation, flock};
+
+const SCRIPT: &str = include_str!("leash.sh");
+const PREFIX: &str = "coracle-engine-";
+
+/// Where an engine keeps images and containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Storage {
+    /// Quick, and gone with the engine.
+    Memory,
+    /// As users have it.
+    Disk,
+}
+
+/// An empty place for an engine, with `data` in it.
+#[derive(Debug)]
+pub struct Room {
+    path: PathBuf,
+    /// Locked for as long as anyone has it open to write: that is how the dead are told from the living.
+    log: File,
+}
+
+impl Room {
+    pub fn new() -> io::Result<Self> {
+        sweep();
+        let path = tempfile::Builder::new().prefix(PREFIX).tempdir()?.keep();
+        fs::create_dir(path.join("data"))?;
+        fs::write(path.join("leash.sh"), SCRIPT)?;
+        // Only a log that is locked already gets the name others look for.
+        let log = File::create(path.join("log.new"))?;
+        flock(&log, FlockOperation::LockExclusive)?;
+        fs::rename(path.join("log.new"), path.join("log"))?;
+        Ok(Self { path, log })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// A leash with an engine at its end, which is not yet told to start.
+#[derive(Debug)]
+pub struct Leash {
+    child: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    log: File,
+}
+
+impl Leash {
+    /// Prepares a place apart in which `program` will be run.
+    pub fn new(room: Room, storage: Storage, program: &[String]) -> io::Result<Self> {
+        let storage = match storage {
+            Storage::Memory => "memory",
+            Storage::Disk => "disk",
+        };
+        let log = File::open(room.path.join("log"))?;
+        let mut child = Command::new("bash")
+            .arg(room.path.join("leash.sh"))
+            .arg("keep")
+            .arg(&room.path)
+            .arg(storage)
+            .args(program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(room.log)
+            // What a terminal sends to us is not meant for it: it has to clean up after us.
+            .process_group(0)
+            .spawn()?;
+        let orders = child.stdin.take();
+        let answers = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
+        Ok(Self { child, orders, answers, log })
+    }
+
+    /// Gives an order and waits until it was carried out.
+    pub fn order(&mut self, order: &str) -> io::Result<()> {
+        let orders = self.orders.as_mut().expect("orders are taken until the end");
+        orders.write_all(format!("{order}\n").as_bytes())?;
+        let mut answer = String::new();
+        match self.answers.read_line(&mut answer)? {
+            0 => Err(io::Error::other(self.log())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns what was logged since the last look.
+    pub fn log(&mut self) -> String {
+        let mut text = Vec::new();
+        let _ = self.log.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        self.orders = None;
+        let _ = self.child.wait();
+    }
+}
+
+/// Removes the places of those that were killed before they could.
+fn sweep() {
+    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    let rooms = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
+    for room in rooms.map(|entry| entry.path()).filter(|room| is_abandoned(room)) {
+        let _ = Command::new("bash").arg(room.join("leash.sh")).arg("remove").arg(&room).status();
+    }
+}
+
+fn is_abandoned(room: &Path) -> bool {
+    let log = File::open(room.join("log"));
+    log.is_ok_and(|log| flock(log, FlockOperation::NonBlockingLockExclusive).is_ok())
+}
