@@ -28,6 +28,8 @@ pub struct Home {
     namespaces: Mutex<BTreeSet<String>>,
     /// Walls that are left out.
     weakened: Option<String>,
+    /// What every call finds in its environment.
+    variables: Vec<(String, String)>,
     /// What every call is started by.
     through: Vec<String>,
     /// The binary for an ordinary user, if one makes the calls.
@@ -52,6 +54,7 @@ impl Home {
             instance: OnceLock::new(),
             namespaces: Mutex::default(),
             weakened: None,
+            variables: Vec::new(),
             through: Vec::new(),
             ordinary: None,
         }
@@ -81,6 +84,12 @@ impl Home {
         self.ordinary.is_some()
     }
 
+    /// Sets a variable for every call.
+    pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.variables.push((name.to_owned(), value.into()));
+        self
+    }
+
     /// Has every call started by another program, which finds the call in its last arguments.
     pub fn through(mut self, words: &[String]) -> Self {
         self.through = words.to_vec();
@@ -108,6 +117,7 @@ impl Home {
         if self.ordinary.is_some() {
             call = call.env("HOME", self.path());
         }
+        call = self.variables.iter().fold(call, |call, (name, value)| call.env(name, value));
         call.env("CORACLE_WEAKEN", self.weakened.as_deref().unwrap_or_default()).through(&self.through)
     }
 

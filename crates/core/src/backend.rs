@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::branch::{Branch, Held};
 use crate::error::Result;
 use crate::ids::{ImageId, InstanceId, SandboxId};
-use crate::image::{self, Images, Progress, Stored};
+use crate::image::{self, Builder, Images, Progress, Stored};
 use crate::lease::Epoch;
 use crate::record::Secret;
 use crate::spec::Spec;
@@ -63,6 +63,12 @@ pub struct Probe {
     pub available: bool,
     /// Why not, where it is not.
     pub reason: Option<String>,
+    /// What it runs on, as in `Docker 27.3.1 (API 1.47)`; nothing where it is part of coracle.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// Where that listens; nothing where it is part of coracle.
+    #[serde(default)]
+    pub endpoint: Option<String>,
     pub profile: Profile,
 }
 
@@ -79,9 +85,10 @@ pub struct Found {
 /// Makes, reaches and destroys sandboxes of one kind.
 pub trait Backend: Send + Sync {
     /// Returns the name users choose it by.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
-    /// Tells whether it can be used here and what it would enforce. Makes nothing.
+    /// Tells whether it can be used here and what it would enforce. Makes nothing, and answers within a second whatever
+    /// it waits for.
     fn probe(&self) -> Probe;
 
     /// Brings what the spec needs beforehand, such as its image. May take long; calling it twice costs little.
@@ -114,6 +121,11 @@ pub trait Backend: Send + Sync {
 
     /// Returns where it keeps images; nothing if it has none but its own.
     fn images(&self) -> Option<&dyn Images>;
+
+    /// Returns what builds images into [`Backend::images`]; nothing if it cannot by itself.
+    fn builder(&self) -> Option<&dyn Builder> {
+        None
+    }
 
     /// Returns where it keeps volumes; nothing if it cannot.
     fn volumes(&self) -> Option<&dyn Volumes>;

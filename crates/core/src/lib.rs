@@ -16,10 +16,12 @@ pub mod lease;
 pub mod lifecycle;
 pub mod limits;
 pub mod mount;
+pub mod near;
 pub mod network;
 pub mod policy;
 pub mod reconcile;
 pub mod record;
+pub mod runtime;
 pub mod spec;
 pub mod store;
 #[cfg(feature = "testing")]

@@ -1,3 +1,4 @@
 //! The same sandbox on engines: Docker's, Podman's, and one behind ssh.
 
+mod parity;
 mod private;

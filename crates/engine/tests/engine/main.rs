@@ -1,6 +1,7 @@
 //! The engine against strict fakes of store and backend: what the operations promise.
 
 mod attach;
+mod builds;
 mod crash;
 mod egress;
 mod exec;
@@ -14,6 +15,7 @@ mod janitor;
 mod open;
 mod ownership;
 mod run;
+mod selection;
 mod spares;
 mod standstill;
 mod volumes;

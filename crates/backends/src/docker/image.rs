@@ -1,0 +1,61 @@
+//! What a container's root is made of: an image the engine has.
+
+use bollard::models::ImageConfig;
+use coracle_core::image::{self, HOST, Progress, Reference};
+use coracle_core::{Error, Kind, Result, Spec};
+
+use super::images::missing;
+use super::{Docker, images};
+
+/// The root of one container.
+#[derive(Debug)]
+pub struct Root {
+    /// What the engine calls it, whatever names lead to it.
+    pub id: String,
+    pub config: image::Config,
+    pub env: Vec<(String, String)>,
+}
+
+/// Brings the image the spec names, if the engine does not have it.
+pub fn prepare(docker: &Docker, spec: &Spec, progress: &dyn Progress) -> Result<()> {
+    docker.bring(&name(docker, spec)?, progress)
+}
+
+/// Finds the image the spec names.
+pub fn find(docker: &Docker, spec: &Spec) -> Result<Root> {
+    let name = name(docker, spec)?;
+    let found = docker.inspect(&name.to_string())?.ok_or_else(|| missing(&name.to_string()))?;
+    let digest = images::digest(&name, &found);
+    let id = found.id.clone().ok_or_else(|| Error::new(Kind::Internal, "the engine's image has no id"))?;
+    let config = found.config.unwrap_or_default();
+    Ok(Root { env: variables(&config), config: describe(digest, config), id })
+}
+
+/// Returns the image by the name the engine is asked for it. What is the machine's own there is what the operator says.
+fn name(docker: &Docker, spec: &Spec) -> Result<Reference> {
+    if spec.image != HOST {
+        return spec.image.parse();
+    }
+    let chosen = docker.setting.engines.image.as_ref().ok_or_else(|| {
+        Error::new(Kind::Unsupported, format!("backend `{}` has no image `{HOST}`", docker.name))
+            .hint("name one with `--image`, or the one to use for it in the setting `engines.image`")
+            .detail("backend", docker.name.as_str())
+    })?;
+    chosen.parse()
+}
+
+fn variables(config: &ImageConfig) -> Vec<(String, String)> {
+    let pair = |text: &String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    config.env.iter().flatten().filter_map(pair).collect()
+}
+
+fn describe(digest: String, config: ImageConfig) -> image::Config {
+    let written = |text: Option<String>| text.filter(|text| !text.is_empty());
+    image::Config {
+        digest: Some(digest),
+        workdir: written(config.working_dir).filter(|workdir| workdir.starts_with('/') && workdir != "/"),
+        user: written(config.user),
+        entrypoint: config.entrypoint.unwrap_or_default(),
+        cmd: config.cmd.unwrap_or_default(),
+    }
+}
