@@ -18,6 +18,7 @@ mod images;
 mod install;
 mod patience;
 mod probe;
+mod secure;
 mod survey;
 pub mod tunnel;
 
