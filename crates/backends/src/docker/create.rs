@@ -5,7 +5,7 @@ use std::time::Duration;
 use bollard::container::LogOutput;
 use bollard::query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptionsBuilder};
 use coracle_core::backend::{Created, Order, Placement};
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Error, Kind, Result, fit};
 use coracle_wire::{Boot, Decoder, Report, Standing};
 use futures_util::{Stream, StreamExt};
 use tokio::io::AsyncWriteExt;
@@ -14,7 +14,7 @@ use super::connect::Reached;
 use super::container::{self, Way};
 use super::image::{self, Root};
 use super::{Docker, connect, container_name, destroy, install, probe};
-use crate::{boot, fit};
+use crate::boot;
 
 /// A guest that has not come up by then never will. Engines on a busy machine take seconds.
 const BOOT_TIME: Duration = Duration::from_secs(60);
@@ -35,9 +35,12 @@ pub fn create(docker: &Docker, order: &Order<'_>) -> Result<Created> {
         false => Err(error),
     });
     made.map_err(|error| {
-        let error = Error::new(kind_of(&error), format!("could not make a container for sandbox `{}`", order.sandbox))
-            .hint("run `coracle doctor` to see what the engine offers")
-            .caused_by(error);
+        let error = Error::new(
+            kind_of(&error),
+            format!("could not make a container for sandbox `{}`", order.sandbox),
+        )
+        .hint("run `coracle doctor` to see what the engine offers")
+        .caused_by(error);
         match destroy::destroy(docker, order.sandbox) {
             Ok(()) => error,
             Err(left) => error.detail("left_behind", left.chain()),
@@ -117,13 +120,17 @@ fn start(docker: &Docker, container: &str, plan: &Boot) -> Result<Standing> {
             attached.input.flush().await?;
             Ok(hear(&mut attached.output).await)
         };
-        tokio::time::timeout(BOOT_TIME, converse).await.unwrap_or_else(|_| Ok(Err("it took too long".to_owned())))
+        tokio::time::timeout(BOOT_TIME, converse)
+            .await
+            .unwrap_or_else(|_| Ok(Err("it took too long".to_owned())))
     })?;
     report.map_err(|words| Error::new(Kind::StartFailed, format!("the guest did not come up: {words}")))
 }
 
 /// Waits for the guest's answer.
-async fn hear(output: &mut (impl Stream<Item = Result<LogOutput, bollard::errors::Error>> + Unpin)) -> Report {
+async fn hear(
+    output: &mut (impl Stream<Item = Result<LogOutput, bollard::errors::Error>> + Unpin),
+) -> Report {
     let mut decoder = Decoder::default();
     while let Some(piece) = output.next().await {
         match piece.map_err(|error| error.to_string())? {

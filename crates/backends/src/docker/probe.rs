@@ -74,18 +74,36 @@ fn walls(landlock: bool, own_ids: Option<bool>) -> Vec<Wall> {
         ..wall(
             "user_namespace",
             own_ids == Some(true),
-            if own_ids == Some(true) { "the engine's" } else { "root inside is the machine's root, without rights" },
+            if own_ids == Some(true) {
+                "the engine's"
+            } else {
+                "root inside is the machine's root, without rights"
+            },
         )
     }];
-    let namespaces =
-        ["mount_namespace", "pid_namespace", "ipc_namespace", "uts_namespace", "network_namespace", "cgroup_namespace"];
+    let namespaces = [
+        "mount_namespace",
+        "pid_namespace",
+        "ipc_namespace",
+        "uts_namespace",
+        "network_namespace",
+        "cgroup_namespace",
+    ];
     walls.extend(namespaces.map(|name| wall(name, true, "the engine's")));
     walls.extend([
         wall("seccomp", true, "allow-list, socket families, no foreign ABI"),
         wall("no_new_privileges", true, "set by the engine and before any command"),
         wall("capabilities", true, "none but what `privileges` names"),
         wall("separate_users", true, "the guest's user is not any command's"),
-        wall("landlock", landlock, if landlock { "nothing outside the container's own files by any path" } else { "the kernel has none" }),
+        wall(
+            "landlock",
+            landlock,
+            if landlock {
+                "nothing outside the container's own files by any path"
+            } else {
+                "the kernel has none"
+            },
+        ),
         wall("cpu", true, "the engine's cgroup"),
         wall("memory", true, "the engine's cgroup, the guest included"),
         wall("pids", true, "the engine's cgroup, the guest included"),

@@ -136,7 +136,8 @@ fn make_directory(path: &str, mode: u32) -> Result<(), Errno> {
         Err(Errno::EXIST) => false,
         Err(error) => return Err(error),
     };
-    let found = openat2(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())?;
+    let found =
+        openat2(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())?;
     if made {
         // Whatever the file mode creation mask says.
         rustix::fs::fchmod(&found, Mode::from_raw_mode(mode))?;

@@ -279,7 +279,9 @@ impl Table {
     fn note_nanny(&mut self, ended: signal::Ended) -> bool {
         let families = self.execs.values().filter_map(|exec| exec.family.as_ref());
         let kept = self.kept.iter().map(|(_, family)| family);
-        families.chain(kept).any(|family| matches!(family, Family::Tended(tended) if tended.note_end(ended.pid, ended.exit)))
+        families
+            .chain(kept)
+            .any(|family| matches!(family, Family::Tended(tended) if tended.note_end(ended.pid, ended.exit)))
     }
 
     /// Asks nannies how those they tend have ended.

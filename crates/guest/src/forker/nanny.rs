@@ -15,7 +15,6 @@ use coracle_wire::Stage;
 
 use super::{Confinement, Order, fork, tell};
 
-
 /// Starts a nanny that starts the command. It tells the guest who it is, and then what became of the start.
 pub fn raise(
     socket: &UnixStream,
@@ -71,7 +70,8 @@ fn prepare(received: &[OwnedFd]) -> Result<(Nest, BorrowedFd<'_>), Failed> {
 /// Waits for the family to end, and tells how its leader did as soon as it has.
 fn tend(report: BorrowedFd<'_>, leader: i32) {
     // Without rights, and without the streams: whoever reads them waits for their end.
-    let kept = spawn::place(report, BOOT_DESCRIPTOR).and_then(|()| spawn::close_from(BOOT_DESCRIPTOR as u32 + 1));
+    let kept =
+        spawn::place(report, BOOT_DESCRIPTOR).and_then(|()| spawn::close_from(BOOT_DESCRIPTOR as u32 + 1));
     if kept.and_then(|()| capability::keep(0)).is_err() {
         return;
     }
