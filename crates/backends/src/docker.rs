@@ -19,6 +19,7 @@ mod images;
 mod install;
 mod patience;
 mod probe;
+mod secure;
 mod survey;
 pub mod tunnel;
 
