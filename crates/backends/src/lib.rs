@@ -4,7 +4,6 @@ mod boot;
 pub mod context;
 pub mod docker;
 mod filter;
-mod fit;
 pub mod native;
 mod place;
 mod program;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::branch::{Branch, Held};
 use crate::error::Result;
+use crate::fit;
 use crate::ids::{ImageId, InstanceId, SandboxId};
 use crate::image::{self, Builder, Images, Progress, Stored};
 use crate::lease::Epoch;
@@ -90,6 +91,18 @@ pub trait Backend: Send + Sync {
     /// Tells whether it can be used here and what it would enforce. Makes nothing, and answers within a second whatever
     /// it waits for.
     fn probe(&self) -> Probe;
+
+    /// Refuses a spec it could not make a sandbox of now: `not_available`, or `unsupported` with the `misfits` in the
+    /// details. Asked where there is another one to fall back to; costs little and makes nothing.
+    fn fit(&self, spec: &Spec) -> Result<()> {
+        fit::check_probe(self.name(), &self.probe(), spec)
+    }
+
+    /// Tells whether its sandboxes end when the machine coracle runs on is restarted. Of those that are somewhere else
+    /// the survey alone says whether they live.
+    fn ends_with_this_machine(&self) -> bool {
+        true
+    }
 
     /// Brings what the spec needs beforehand, such as its image. May take long; calling it twice costs little.
     fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()>;

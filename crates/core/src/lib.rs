@@ -10,6 +10,7 @@ pub mod clock;
 pub mod duration;
 pub mod error;
 pub mod exec;
+pub mod fit;
 pub mod ids;
 pub mod image;
 pub mod lease;
@@ -22,6 +23,7 @@ pub mod policy;
 pub mod reconcile;
 pub mod record;
 pub mod runtime;
+pub mod selection;
 pub mod spec;
 pub mod store;
 #[cfg(feature = "testing")]

@@ -7,6 +7,7 @@ use crate::image::{Allowed, HOST};
 use crate::limits::Ranges;
 use crate::mount::MountPolicy;
 use crate::network::NetworkPolicy;
+use crate::selection::Preference;
 use crate::spec::Runtime;
 
 /// The operator's rules.
@@ -28,6 +29,7 @@ pub struct Policy {
     pub images: Allowed,
     pub mounts: MountPolicy,
     pub network: NetworkPolicy,
+    pub backends: Preference,
 }
 
 impl Default for Policy {
@@ -43,6 +45,7 @@ impl Default for Policy {
             images: Allowed::default(),
             mounts: MountPolicy::default(),
             network: NetworkPolicy::default(),
+            backends: Preference::default(),
         }
     }
 }

@@ -55,7 +55,11 @@ pub struct SpecInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub privileges: Option<Privileges>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The backend that makes it; `auto` for the first that can. The operator's choice if absent.
     pub backend: Option<String>,
+    /// Backends that may be used, in this order, where that one cannot. None unless somebody wrote some down.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<String>,
     /// How long the sandbox may be idle, as in `15m`; another way to write `limits.timeout_seconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<String>,
@@ -166,7 +170,10 @@ pub struct Spec {
     #[serde(default)]
     pub mounts: Vec<Mount>,
     pub privileges: Privileges,
+    /// What was asked for; the record has what it became.
     pub backend: Option<String>,
+    #[serde(default)]
+    pub fallback: Vec<String>,
     pub labels: BTreeMap<String, String>,
     #[serde(default)]
     pub require: Vec<String>,
@@ -211,6 +218,7 @@ impl Spec {
             Some(LimitsChoice::Word(_)) | None => None,
         };
         let limits = resolve_limits(input.limits, input.ttl.as_deref(), policy)?;
+        let (backend, fallback) = policy.backends.resolve(input.backend, input.fallback)?;
 
         Ok(Self {
             image: resolve_image(input.image, input.runtime, policy)?,
@@ -222,7 +230,8 @@ impl Spec {
             network: policy.network.resolve(input.network.as_deref())?,
             mounts: mount::resolve(input.mounts, &policy.mounts)?,
             privileges: input.privileges.unwrap_or_default(),
-            backend: input.backend,
+            backend,
+            fallback,
             labels: input.labels,
             require: input.require,
             allow_missing: input.allow_missing,

@@ -15,6 +15,7 @@ mod keepers;
 mod live;
 mod missing;
 mod printable;
+mod refusals;
 mod session;
 mod signals;
 mod stderr;

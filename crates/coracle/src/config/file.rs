@@ -22,6 +22,10 @@ pub struct File {
     #[serde(deserialize_with = "span")]
     pub grace: Option<Duration>,
     pub spares: Option<usize>,
+    pub backend: Option<String>,
+    pub fallback: Option<Vec<String>>,
+    /// The order of `auto`.
+    pub backends: Option<Vec<String>>,
     pub limits: Limits,
     /// The images of languages.
     pub runtimes: BTreeMap<Runtime, String>,

@@ -2,6 +2,7 @@
 //!
 //! The only place that reads the environment. Everything else is told.
 
+mod backends;
 mod engines;
 mod file;
 mod home;

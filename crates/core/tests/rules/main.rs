@@ -8,6 +8,7 @@ mod mounts;
 mod network;
 mod reconcile;
 mod runtimes;
+mod selection;
 
 use proptest::test_runner::Config;
 

@@ -77,9 +77,12 @@ pub struct SpecArgs {
     /// Let commands change owners and users inside the sandbox, as package managers do
     #[arg(long, value_name = "WHICH", value_parser = word::<Privileges>(&["minimal", "install"]))]
     privileges: Option<Privileges>,
-    /// Use this backend
+    /// Use this backend: native, docker, podman, ssh://HOST, or auto for the first that can
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
+    /// Use these backends, in this order, where that one cannot
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    fallback: Vec<String>,
     /// Attach a label
     #[arg(long, value_name = "NAME=VALUE")]
     label: Vec<Pair>,
@@ -111,6 +114,7 @@ impl SpecArgs {
             network: self.network,
             privileges: self.privileges,
             backend: self.backend,
+            fallback: self.fallback,
             ttl: self.ttl.map(|ttl| ttl.text),
             labels: self.label.into_iter().map(|pair| (pair.name, pair.value)).collect(),
             require: self.require,
