@@ -1,3 +1,134 @@
-//! Engines that speak Docker's API: where they listen and how they are reached.
+//! Sandboxes in containers of an engine that speaks Docker's API: Docker itself, podman, or either on another machine.
+//!
+//! The engine makes root, namespaces and cgroup; PID 1 is our guest, from a volume made once per engine. The boot plan
+//! goes over the container's standard input, so that the engine never keeps the secret in it. From then on the guest is
+//! spoken to through a socket in the home, where the engine shares our files, or else through a program it starts.
 
+mod client;
+mod connect;
+mod container;
+mod create;
+mod destroy;
 pub mod endpoint;
+mod failure;
+mod home;
+mod image;
+mod install;
+mod probe;
+mod survey;
+pub mod tunnel;
+
+use std::fmt;
+use std::os::unix::net::UnixStream;
+
+use coracle_core::backend::{Created, Found, Order, Placement, Probe};
+use coracle_core::branch::{Branch, Held};
+use coracle_core::image::{Images, Progress, Stored};
+use coracle_core::volume::Volumes;
+use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec};
+
+use crate::Setting;
+use client::Client;
+use endpoint::Endpoint;
+use home::Home;
+
+/// The moments of making and removing a container at which a crash is tested.
+pub const CRASH_POINTS: &[&str] = &[
+    "docker.install.image",
+    "docker.install.container",
+    "docker.create.room",
+    "docker.create.container",
+    "docker.create.started",
+    "docker.create.ready",
+    "docker.destroy.container",
+    "docker.destroy.room",
+];
+
+/// The labels our containers carry. An image can carry any label, too: they are believed only together with the name.
+const INSTANCE_LABEL: &str = "coracle.instance";
+const SANDBOX_LABEL: &str = "coracle.sandbox";
+
+/// An engine's containers.
+pub struct Docker {
+    name: String,
+    setting: Setting,
+    home: Home,
+    client: Client,
+}
+
+impl Docker {
+    /// `endpoint` may be an error: it is told to whoever wants something of the engine.
+    pub fn new(setting: Setting, name: impl Into<String>, endpoint: Result<Endpoint>) -> Self {
+        let name = name.into();
+        let home = Home::new(&setting.home, &name);
+        let client = Client::new(endpoint, &setting);
+        Self { name, setting, home, client }
+    }
+
+    fn crash(&self, point: &'static str) {
+        (self.setting.crash)(point);
+    }
+
+    fn unsupported(&self, what: &str) -> Error {
+        Error::new(Kind::Unsupported, format!("backend `{}` cannot {what}", self.name))
+            .hint("the native backend can")
+            .detail("backend", self.name.as_str())
+    }
+}
+
+impl fmt::Debug for Docker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Docker").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Returns what a sandbox's container is called.
+fn container_name(sandbox: &SandboxId) -> String {
+    format!("coracle-{sandbox}")
+}
+
+impl Backend for Docker {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn probe(&self) -> Probe {
+        probe::probe(self)
+    }
+
+    fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()> {
+        image::prepare(self, spec, progress)
+    }
+
+    fn create(&self, order: &Order<'_>) -> Result<Created> {
+        create::create(self, order)
+    }
+
+    fn branch<'a>(&'a self, _held: &Held<'_>) -> Result<Box<dyn Branch + 'a>> {
+        Err(self.unsupported("fork a sandbox"))
+    }
+
+    fn snapshot(&self, _held: &Held<'_>, _image: &ImageId) -> Result<Stored> {
+        Err(self.unsupported("keep a sandbox's files as an image"))
+    }
+
+    fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream> {
+        connect::connect(self, sandbox, placement)
+    }
+
+    fn destroy(&self, sandbox: &SandboxId) -> Result<()> {
+        destroy::destroy(self, sandbox)
+    }
+
+    fn images(&self) -> Option<&dyn Images> {
+        None
+    }
+
+    fn volumes(&self) -> Option<&dyn Volumes> {
+        None
+    }
+
+    fn survey(&self) -> Result<Vec<Found>> {
+        survey::survey(self)
+    }
+}

@@ -1,7 +1,13 @@
 //! The roll-call of backends. Adding one is a directory and a line here.
 
+mod boot;
 pub mod docker;
+mod filter;
+mod fit;
 pub mod native;
+mod place;
+mod program;
+mod weak;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,16 +46,30 @@ impl Setting {
     }
 }
 
-/// Returns all backends, the preferred one first.
+/// Returns the backends that are looked for on every machine.
 pub fn all(setting: &Setting) -> Vec<Arc<dyn Backend>> {
-    vec![Arc::new(native::Native::new(setting.clone()))]
+    let docker = docker::endpoint::docker(&setting.engines);
+    let podman = docker::endpoint::podman(&setting.engines);
+    vec![
+        Arc::new(native::Native::new(setting.clone())),
+        Arc::new(docker::Docker::new(setting.clone(), "docker", docker)),
+        Arc::new(docker::Docker::new(setting.clone(), "podman", podman)),
+    ]
 }
 
-/// The moments [`Setting::crash`] is called at.
+/// Makes a backend that exists only by its name, as `ssh://host` does; nothing if there is no such kind.
+///
+/// It is reached when it is first used: what is wrong with the name, or with what it names, is said then.
+pub fn named(setting: &Setting, name: &str) -> Option<Arc<dyn Backend>> {
+    let endpoint = name.starts_with("ssh://").then(|| docker::endpoint::Endpoint::parse(name))?;
+    Some(Arc::new(docker::Docker::new(setting.clone(), name, endpoint)))
+}
+
+/// The moments [`Setting::crash`] is called at by the native backend; [`docker::CRASH_POINTS`] are an engine's.
 pub const CRASH_POINTS: &[&str] = native::CRASH_POINTS;
 
 /// Returns the walls this build leaves out, as bits.
 #[cfg(feature = "weaken")]
 pub fn weakened() -> u64 {
-    native::weakened().unwrap_or(0)
+    weak::weakened().unwrap_or(0)
 }

@@ -8,21 +8,15 @@ mod cage;
 mod create;
 mod destroy;
 mod disk;
-mod filter;
 mod home;
 mod ids;
 mod image;
 mod privilege;
 mod probe;
-mod program;
 mod snapshot;
 mod storage;
 mod survey;
 mod volumes;
-mod weak;
-
-#[cfg(feature = "weaken")]
-pub use weak::weakened;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -111,7 +105,7 @@ impl Native {
 }
 
 impl Backend for Native {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "native"
     }
 

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use coracle_core::image::{Progress, Silent};
 use coracle_core::{Claim, Clock, Error, Result, Store, Timestamp};
 use coracle_engine::egress::{Start, Threads};
-use coracle_engine::{Caller, CrashPoints, Engine, Keepers, Parts};
+use coracle_engine::{Caller, CrashPoints, Engine, Keepers, Parts, Roster};
 use coracle_stores::sqlite::SqliteStore;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -39,7 +39,9 @@ pub fn engine_watched_by(
     };
     Ok(Engine::new(Parts {
         store,
-        backends: coracle_backends::all(&setting),
+        backends: Roster::with(coracle_backends::all(&setting), move |name| {
+            coracle_backends::named(&setting, name)
+        }),
         clock: Arc::new(SystemClock),
         policy: config.policy.clone(),
         boot: boot()?,

@@ -244,7 +244,7 @@ mod tests {
         let backend = FakeBackend::new(store.instance().expect("a fake has an instance"));
         let engine = Engine::new(Parts {
             store: Arc::new(store),
-            backends: vec![Arc::new(backend)],
+            backends: coracle_engine::Roster::of(vec![Arc::new(backend)]),
             clock: Arc::new(SystemClock),
             policy: Policy::default(),
             boot: "boot".to_owned(),

@@ -63,6 +63,12 @@ pub struct Probe {
     pub available: bool,
     /// Why not, where it is not.
     pub reason: Option<String>,
+    /// What it runs on, as in `Docker 27.3.1 (API 1.47)`; nothing where it is part of coracle.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// Where that listens; nothing where it is part of coracle.
+    #[serde(default)]
+    pub endpoint: Option<String>,
     pub profile: Profile,
 }
 
@@ -79,9 +85,10 @@ pub struct Found {
 /// Makes, reaches and destroys sandboxes of one kind.
 pub trait Backend: Send + Sync {
     /// Returns the name users choose it by.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
-    /// Tells whether it can be used here and what it would enforce. Makes nothing.
+    /// Tells whether it can be used here and what it would enforce. Makes nothing, and answers within a second whatever
+    /// it waits for.
     fn probe(&self) -> Probe;
 
     /// Brings what the spec needs beforehand, such as its image. May take long; calling it twice costs little.

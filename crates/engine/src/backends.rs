@@ -37,13 +37,7 @@ impl Engine {
     }
 
     fn backend(&self, name: &str) -> Result<&Arc<dyn Backend>> {
-        let found = self.backends().iter().find(|backend| backend.name() == name);
-        found.ok_or_else(|| {
-            let names: Vec<_> = self.backends().iter().map(|backend| backend.name()).collect();
-            Error::new(Kind::NotAvailable, format!("there is no backend `{}`", name.escape_debug()))
-                .hint(format!("use one of: {}", names.join(", ")))
-                .detail("backends", names)
-        })
+        self.parts.backends.named(name)
     }
 
     fn first_available(&self) -> Result<&Arc<dyn Backend>> {

@@ -59,6 +59,14 @@ pub struct Orphan {
     pub objects: Vec<String>,
 }
 
+/// What a sweep would do something about, and which backends did not answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Left {
+    pub orphans: Vec<Orphan>,
+    /// Where there may be more: nobody could look.
+    pub trouble: Vec<String>,
+}
+
 /// What there is on one backend and what to do about it.
 struct Survey<'a> {
     backend: &'a Arc<dyn Backend>,
@@ -71,7 +79,7 @@ impl Engine {
     /// Carries out everything there is to do. One sandbox that resists does not stop the others.
     pub fn sweep(&self) -> Result<Report> {
         let mut report = Report::default();
-        for backend in self.backends() {
+        for backend in self.inhabited(&mut report.trouble)? {
             match self.survey(backend) {
                 Ok(survey) => self.carry_out(&survey, &mut report),
                 Err(error) => report.trouble.push(format!("{}: {}", backend.name(), error.chain())),
@@ -115,24 +123,48 @@ impl Engine {
     }
 
     /// Lists what a sweep would do something about, and does nothing.
-    pub fn orphans(&self) -> Result<Vec<Orphan>> {
-        let mut orphans = Vec::new();
-        for backend in self.backends() {
-            let survey = self.survey(backend)?;
-            for action in &survey.actions {
-                if self.store().try_work_on(action.sandbox())?.is_some() {
-                    orphans.push(survey.orphan(action));
-                }
+    pub fn orphans(&self) -> Result<Left> {
+        let mut left = Left::default();
+        for backend in self.inhabited(&mut left.trouble)? {
+            match self.survey(backend) {
+                Ok(survey) => left.orphans.extend(self.orphans_of(&survey)?),
+                Err(error) => left.trouble.push(format!("{}: {}", backend.name(), error.chain())),
             }
         }
         for id in self.stray_keepers()? {
-            if !orphans.iter().any(|orphan| orphan.sandbox_id == id)
+            if !left.orphans.iter().any(|orphan| orphan.sandbox_id == id)
                 && self.store().try_work_on(&id)?.is_some()
             {
-                orphans.push(stray(id));
+                left.orphans.push(stray(id));
+            }
+        }
+        Ok(left)
+    }
+
+    fn orphans_of(&self, survey: &Survey<'_>) -> Result<Vec<Orphan>> {
+        let mut orphans = Vec::new();
+        for action in &survey.actions {
+            if self.store().try_work_on(action.sandbox())?.is_some() {
+                orphans.push(survey.orphan(action));
             }
         }
         Ok(orphans)
+    }
+
+    /// Lists the backends something of ours may be on: the roll-call, and what live records name besides. A name
+    /// that means nothing any more is trouble, and no reason to leave the others alone.
+    fn inhabited(&self, trouble: &mut Vec<String>) -> Result<Vec<&Arc<dyn Backend>>> {
+        let mut backends: Vec<_> = self.backends().iter().collect();
+        let named: BTreeSet<_> =
+            self.store().list(Which::Live)?.into_iter().map(|record| record.backend).collect();
+        for name in named {
+            match self.parts.backends.named(&name) {
+                Ok(backend) if backends.iter().any(|known| known.name() == backend.name()) => {}
+                Ok(backend) => backends.push(backend),
+                Err(error) => trouble.push(format!("{name}: {}", error.chain())),
+            }
+        }
+        Ok(backends)
     }
 
     /// Lists sandboxes that are over, or that nobody knows, and of whose network something is left.

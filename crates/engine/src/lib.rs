@@ -21,6 +21,7 @@ pub mod ops;
 pub mod progress;
 mod provision;
 mod random;
+pub mod roster;
 mod sessions;
 mod spares;
 mod standstill;
@@ -41,13 +42,13 @@ pub use self::egress::Keepers;
 pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin};
 pub use self::files::{Depth, Entries, FileEntry, NewFile};
 pub use self::follow::{Batch, Follow};
+pub use self::roster::Roster;
 pub use self::spares::Stocker;
 
 /// What an engine is made of.
 pub struct Parts {
     pub store: Arc<dyn Store>,
-    /// In the order they are preferred.
-    pub backends: Vec<Arc<dyn Backend>>,
+    pub backends: Roster,
     pub clock: Arc<dyn Clock>,
     pub policy: Policy,
     /// The boot the machine is in; sandboxes of an earlier one are lost.
@@ -61,8 +62,10 @@ pub struct Parts {
 
 impl fmt::Debug for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.backends.iter().map(|backend| backend.name()).collect();
-        f.debug_struct("Parts").field("backends", &names).field("boot", &self.boot).finish_non_exhaustive()
+        f.debug_struct("Parts")
+            .field("backends", &self.backends)
+            .field("boot", &self.boot)
+            .finish_non_exhaustive()
     }
 }
 
@@ -89,9 +92,9 @@ impl Engine {
         &self.parts.policy
     }
 
-    /// Returns the backends, in the order they are preferred.
+    /// Returns the backends that are looked for on every machine.
     pub fn backends(&self) -> &[Arc<dyn Backend>] {
-        &self.parts.backends
+        self.parts.backends.all()
     }
 
     fn progress(&self) -> &dyn Progress {

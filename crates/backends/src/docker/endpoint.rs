@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use coracle_core::{Error, Kind, Result};
 
 pub use self::engines::{Engines, docker, podman};
-pub use self::ssh::SshPlace;
+pub use self::ssh::{SshPlace, remote_socket};
 
 /// A socket's address in the kernel has 108 bytes, the last of them zero.
 pub const SOCKET_PATH_MAX: usize = 107;

@@ -19,7 +19,8 @@ use super::create::{self, Failure, at};
 use super::disk;
 use super::home::BASES_MAX;
 use super::storage::Storage;
-use super::{Native, weak};
+use super::Native;
+use crate::weak;
 
 /// No guest makes more generations on one disk.
 const GENERATIONS_MAX: u32 = 32;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use coracle_sys::mount::{self, Attributes};
 use coracle_sys::{block, rustix};
 
-use super::weak;
+use crate::weak;
 
 /// Where distributions have it; the search path of a service often has not.
 const FORMATTERS: [&str; 2] = ["/usr/sbin/mke2fs", "/sbin/mke2fs"];
@@ -183,7 +183,7 @@ fn pattern(patterns: &Path, size: Size, purpose: Purpose) -> io::Result<PathBuf>
     if finished.exists() {
         return Ok(finished);
     }
-    super::home::private(patterns)?;
+    crate::place::private(patterns)?;
     forget_oldest(patterns)?;
     // Of this thread alone; one of that name is of an earlier process with the same number.
     static SERIAL: AtomicU64 = AtomicU64::new(0);

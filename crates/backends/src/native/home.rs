@@ -13,6 +13,8 @@ use coracle_core::{SandboxId, VolumeName};
 use coracle_sys::tree;
 use serde::{Deserialize, Serialize};
 
+use crate::place::{private, short_path};
+
 const SOCKET: &str = "guest.sock";
 const USES: &str = "uses";
 const STORAGE: &str = "storage";
@@ -80,7 +82,7 @@ impl Home {
 
     pub fn connect(&self, sandbox: &SandboxId) -> io::Result<UnixStream> {
         let directory = File::open(self.sandboxes.join(sandbox.as_str()))?;
-        UnixStream::connect(short_path(&directory))
+        UnixStream::connect(short_path(&directory, SOCKET))
     }
 
     /// Returns where the first process of a sandbox is written down.
@@ -154,7 +156,7 @@ impl Home {
 
 impl Room {
     pub fn listen(&self) -> io::Result<UnixListener> {
-        UnixListener::bind(short_path(&self.directory))
+        UnixListener::bind(short_path(&self.directory, SOCKET))
     }
 
     /// Writes down what the sandbox is made from, before it is.
@@ -207,19 +209,4 @@ fn base(index: usize) -> String {
 
 fn device_of(disk: &str) -> String {
     format!("{disk}.device")
-}
-
-/// A socket's path has at most 107 bytes, and the home's may be longer: it is named through a descriptor.
-fn short_path(directory: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
-}
-
-/// Makes a directory nobody else may enter; what is executed from it or written through it is ours alone.
-pub fn private(path: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::set_permissions(path, fs::Permissions::from_mode(0o700))
-        }
-        result => result,
-    }
 }

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use coracle_core::SandboxId;
 
-use super::weak;
+use crate::weak;
 
 /// How many users a sandbox has.
 pub const COUNT: u32 = 65_536;

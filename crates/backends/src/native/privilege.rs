@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::{ids, weak};
+use super::ids;
+use crate::weak;
 
 /// Who makes the sandboxes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use coracle_sys::{landlock, launch};
 use super::Native;
 use super::privilege::Privilege;
 use super::storage::{self, Storage};
-use super::weak;
+use crate::weak;
 
 /// Namespaces by their names in `/proc/self/ns`.
 const NAMESPACES: [(&str, &str); 7] = [
@@ -40,7 +40,7 @@ pub fn probe(native: &Native) -> Probe {
     walls.push(landlock_wall(landlock::version() > 0));
     walls.extend(limits(native));
     walls.push(storage::probe(native.privilege));
-    Probe { available: reason.is_none(), reason, profile: Profile { walls } }
+    Probe { available: reason.is_none(), reason, version: None, endpoint: None, profile: Profile { walls } }
 }
 
 /// Tells what is to be expected of a sandbox of this spec, at the price of a look at what is known already.

@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use super::branch::{self, Base, Taken};
 use super::create::{Failure, at};
 use super::privilege::Privilege;
-use super::{Native, home};
+use super::Native;
+use crate::place;
 
 const ABOUT: &str = "about";
 /// What a directory is called while it is being written.
@@ -93,9 +94,9 @@ fn write(
     disks: &[(PathBuf, PathBuf)],
 ) -> Result<Kept, Failure> {
     let uses = native.home.uses_of(held.sandbox).map_err(at("see what it uses"))?.unwrap_or_default();
-    home::private(&native.home.snapshots).map_err(at("make a directory"))?;
+    place::private(&native.home.snapshots).map_err(at("make a directory"))?;
     let draft = native.home.snapshots.join(format!("{DRAFT}{image}"));
-    home::private(&draft).map_err(at("make a directory"))?;
+    place::private(&draft).map_err(at("make a directory"))?;
     let directory = File::open(&draft).map_err(at("open a directory"))?;
     // Whoever tidies up leaves alone what is locked.
     flock(&directory, FlockOperation::LockExclusive).map_err(Into::into).map_err(at("lock a directory"))?;

@@ -8,7 +8,7 @@ use coracle_core::spec;
 
 use super::disk::{self, Size};
 use super::privilege::Privilege;
-use super::weak;
+use crate::weak;
 
 /// The mechanism for one sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,8 @@ use coracle_sys::rustix::io::Errno;
 use coracle_sys::tree;
 
 use super::disk::{self, Purpose, Size};
-use super::{Native, home};
+use super::Native;
+use crate::place;
 
 const DISK: &str = "disk";
 const DATA: &str = "data";
@@ -46,7 +47,7 @@ impl Volume {
 /// Finds a volume or makes it, and keeps it from being removed while the result lives.
 pub fn ensure(native: &Native, name: &VolumeName, size: Option<Size>) -> Result<Volume> {
     let failed = |error| Error::internal(format!("could not open volume `{name}`"), error);
-    home::private(&native.home.volumes).map_err(failed)?;
+    place::private(&native.home.volumes).map_err(failed)?;
     let directory = native.home.volumes.join(name.as_str());
     let lock = lock(&directory, name)?;
     if !directory.join(DISK).exists() && !directory.join(DATA).exists() {
@@ -102,7 +103,7 @@ fn lock(directory: &Path, name: &VolumeName) -> Result<File> {
 
 /// Locks a volume; nothing if another holds the lock, or has just removed it.
 fn try_lock(directory: &Path) -> io::Result<Option<File>> {
-    home::private(directory)?;
+    place::private(directory)?;
     let path = directory.join(LOCK);
     let lock = match File::options().create(true).truncate(false).write(true).open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use coracle_backends::Engines;
-use coracle_core::image::Reference;
+use coracle_core::image::{HOST, Reference};
 use coracle_core::{Error, Result};
 
 use super::images::place;
@@ -139,9 +139,12 @@ fn check_program(words: &Option<Vec<String>>) -> Result<()> {
 
 /// Engines have nothing of this machine, so `host` is no image for them.
 fn check_image(image: &str) -> Result<()> {
-    let shown = image.escape_debug();
-    let refuse = |_| Error::invalid("engines.image", format!("is `{shown}`, not a reference"));
-    image.parse::<Reference>().map(|_| ()).map_err(refuse)
+    match image != HOST && image.parse::<Reference>().is_ok() {
+        true => Ok(()),
+        false => {
+            Err(Error::invalid("engines.image", format!("is `{}`, not a reference", image.escape_debug())))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -68,6 +68,7 @@ pub fn crashes(deed: impl FnOnce()) -> bool {
 /// prepared, connecting with a placement that is not its own.
 #[derive(Debug, Clone)]
 pub struct FakeBackend {
+    name: String,
     instance: InstanceId,
     machine: Arc<Machine>,
     images: FakeImages,
@@ -81,6 +82,11 @@ struct Machine {
     faults: Mutex<BTreeMap<Step, Fault>>,
     boots: AtomicU64,
     creates: AtomicU64,
+    probes: AtomicU64,
+    /// Why nothing can be done on it, while nothing can.
+    away: Mutex<Option<String>>,
+    /// Walls that do not stand on it.
+    lacking: Mutex<Vec<String>>,
 }
 
 /// What is on the machine of one sandbox: always a directory, and perhaps a guest.
@@ -94,7 +100,12 @@ impl FakeBackend {
     /// Returns a backend on a machine of its own.
     pub fn new(instance: InstanceId) -> Self {
         let (images, volumes) = (FakeImages::default(), FakeVolumes::default());
-        Self { instance, machine: Arc::default(), images, volumes, bare: false }
+        Self { name: "fake".to_owned(), instance, machine: Arc::default(), images, volumes, bare: false }
+    }
+
+    /// Returns it under another name.
+    pub fn called(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
     }
 
     /// Returns the backend of another instance on the same machine. Images and volumes are each instance's own.
@@ -110,6 +121,26 @@ impl FakeBackend {
     /// Returns its images, and the registry they come from.
     pub fn image_shelf(&self) -> &FakeImages {
         &self.images
+    }
+
+    /// Makes everything fail for this reason, as an engine does that was stopped. Its sandboxes stay as they are.
+    pub fn go_away(&self, reason: &str) {
+        *lock(&self.machine.away) = Some(reason.to_owned());
+    }
+
+    /// Ends that.
+    pub fn come_back(&self) {
+        *lock(&self.machine.away) = None;
+    }
+
+    /// Takes walls down, for every sandbox that is made from now on.
+    pub fn lack(&self, walls: &[&str]) {
+        lock(&self.machine.lacking).extend(walls.iter().map(ToString::to_string));
+    }
+
+    /// Returns how often it was asked what it can do.
+    pub fn probes(&self) -> u64 {
+        self.machine.probes.load(Ordering::SeqCst)
     }
 
     /// Makes the next call that reaches `step` go wrong, once.
@@ -168,6 +199,9 @@ impl FakeBackend {
     }
 
     fn reach(&self, step: Step) -> Result<()> {
+        if let Some(reason) = &*lock(&self.machine.away) {
+            return Err(Error::new(Kind::NotAvailable, format!("backend `{}` is away: {reason}", self.name)));
+        }
         match lock(&self.machine.faults).remove(&step) {
             None => Ok(()),
             Some(Fault::Fail) => Err(Error::new(Kind::StartFailed, format!("told to fail at {step:?}"))),
@@ -194,7 +228,18 @@ impl FakeBackend {
             resident.guest = Some(guest);
         }
         self.reach(Step::GuestStarted)?;
-        Ok(Created { placement: Placement(json!({ "fake": order.sandbox })), profile: profile(), image })
+        Ok(Created { placement: Placement(json!({ "fake": order.sandbox })), profile: self.profile(), image })
+    }
+
+    fn profile(&self) -> Profile {
+        let lacking = lock(&self.machine.lacking);
+        let wall = |name: &str| Wall {
+            name: name.to_owned(),
+            enforced: !lacking.iter().any(|wall| wall == name),
+            how: "it is not real".to_owned(),
+            hint: None,
+        };
+        Profile { walls: ["cpu", "memory", "pids", "disk", "separate_users"].map(wall).to_vec() }
     }
 
     fn insert_directory(&self, order: &Order<'_>) {
@@ -205,12 +250,14 @@ impl FakeBackend {
 }
 
 impl Backend for FakeBackend {
-    fn name(&self) -> &'static str {
-        "fake"
+    fn name(&self) -> &str {
+        &self.name
     }
 
     fn probe(&self) -> Probe {
-        Probe { available: true, reason: None, profile: profile() }
+        self.machine.probes.fetch_add(1, Ordering::SeqCst);
+        let reason = lock(&self.machine.away).clone();
+        Probe { available: reason.is_none(), reason, version: None, endpoint: None, profile: self.profile() }
     }
 
     fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()> {
@@ -308,16 +355,6 @@ fn found(sandbox: &SandboxId, resident: &Resident) -> Found {
     let alive = resident.guest.as_ref().is_some_and(Guest::is_alive);
     let objects: &[&str] = if alive { &["directory", "process"] } else { &["directory"] };
     Found { sandbox: sandbox.clone(), alive, objects: objects.iter().map(ToString::to_string).collect() }
-}
-
-fn profile() -> Profile {
-    let wall = |name: &str| Wall {
-        name: name.to_owned(),
-        enforced: true,
-        how: "it is not real".to_owned(),
-        hint: None,
-    };
-    Profile { walls: ["cpu", "memory", "pids", "disk"].map(wall).to_vec() }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

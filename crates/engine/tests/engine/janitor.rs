@@ -16,7 +16,7 @@ fn an_orderly_home_needs_nothing() {
     world.open("run_a");
 
     assert_eq!(world.engine.sweep().expect("a sweep"), Report::default());
-    assert!(world.engine.orphans().expect("a look").is_empty());
+    assert!(world.engine.orphans().expect("a look").orphans.is_empty());
 }
 
 #[test]
@@ -27,13 +27,13 @@ fn deaths_at_every_step_end_with_nothing_left() {
         world.backend.fail_at(step, Fault::Crash);
         assert!(crashes(|| drop(world.call("run_a", "sandbox_open", json!({})))));
 
-        assert_eq!(world.engine.orphans().expect("a look").len(), 1, "{step:?}");
+        assert_eq!(world.engine.orphans().expect("a look").orphans.len(), 1, "{step:?}");
         assert_eq!(
             world.engine.sweep().expect("a sweep"),
             Report { failed: 1, ..Report::default() },
             "{step:?}"
         );
-        assert!(world.engine.orphans().expect("a look").is_empty(), "{step:?}");
+        assert!(world.engine.orphans().expect("a look").orphans.is_empty(), "{step:?}");
         assert!(world.backend.survey().expect("a survey").is_empty(), "{step:?}");
     }
 }
@@ -119,7 +119,7 @@ fn whoever_is_at_work_is_left_alone() {
     world.store.plant(record.clone());
     let at_work = world.store.work_on(&record.id).expect("nobody works on it");
 
-    let orphans = world.engine.orphans().expect("a look");
+    let orphans = world.engine.orphans().expect("a look").orphans;
     let busy = world.engine.sweep().expect("a sweep");
     drop(at_work);
     let free = world.engine.sweep().expect("a sweep");

@@ -14,6 +14,7 @@ mod janitor;
 mod open;
 mod ownership;
 mod run;
+mod selection;
 mod spares;
 mod standstill;
 mod volumes;

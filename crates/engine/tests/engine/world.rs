@@ -6,7 +6,7 @@ use coracle_core::store::Store;
 use coracle_core::testing::{FakeBackend, FakeStore, ManualClock, sample};
 use coracle_core::{Claim, Epoch, Error, ExecId, InstanceId, Policy, Record, SandboxId};
 use coracle_engine::egress::Threads;
-use coracle_engine::{Caller, CrashPoints, Engine, ExecRequest, Keepers, Parts};
+use coracle_engine::{Caller, CrashPoints, Engine, ExecRequest, Keepers, Parts, Roster};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -112,10 +112,10 @@ pub fn argv(words: &[&str]) -> Vec<Vec<u8>> {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-fn parts(store: &FakeStore, backend: &FakeBackend, clock: &ManualClock, keepers: &TempDir) -> Parts {
+pub fn parts(store: &FakeStore, backend: &FakeBackend, clock: &ManualClock, keepers: &TempDir) -> Parts {
     Parts {
         store: Arc::new(store.clone()),
-        backends: vec![Arc::new(backend.clone())],
+        backends: Roster::of(vec![Arc::new(backend.clone())]),
         clock: Arc::new(clock.clone()),
         policy: Policy::default(),
         boot: sample::BOOT.to_owned(),

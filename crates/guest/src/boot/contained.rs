@@ -15,10 +15,11 @@ use coracle_wire::{Boot, Report, Standing};
 use super::{Built, Failure, Plan, drop_privileges, start_forker};
 use crate::forker::{Fenced, Forker};
 use crate::reactor::Reactor;
-use crate::{egress, weak};
+use crate::{GUEST_ID, egress, weak};
 
 /// Where the host, or `guest connect` on its behalf, finds the guest. Commands cannot enter the directory.
 pub const SOCKET: &str = "/.coracle/run/guest";
+const DIRECTORY: &str = "/.coracle/run";
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -87,10 +88,11 @@ fn receive(mut input: &File) -> Result<Plan, Failure> {
     })
 }
 
-/// Binds the guest's socket. The directory keeps everyone but the host and us from it, whoever made it.
+/// Binds the guest's socket, in a directory that is the guest's alone from then on: commands may be its owner's user now.
 fn listen() -> io::Result<UnixListener> {
     let listener = UnixListener::bind(SOCKET)?;
-    std::fs::set_permissions(SOCKET, std::fs::Permissions::from_mode(0o666))?;
+    std::os::unix::fs::chown(DIRECTORY, Some(GUEST_ID), Some(GUEST_ID))?;
+    std::fs::set_permissions(DIRECTORY, std::fs::Permissions::from_mode(0o700))?;
     Ok(listener)
 }
 

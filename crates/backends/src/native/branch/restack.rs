@@ -21,7 +21,8 @@ use crate::native::create::{Failure, at};
 use crate::native::home::Uses;
 use crate::native::image::Root;
 use crate::native::storage::Storage;
-use crate::native::{Native, ids, program, weak};
+use crate::native::{Native, ids};
+use crate::{program, weak};
 
 /// It takes a millisecond; past this the process inside never will.
 const PATIENCE: Duration = Duration::from_secs(20);

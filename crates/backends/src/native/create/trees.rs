@@ -19,7 +19,7 @@ use crate::native::home::Room;
 use crate::native::image::Root;
 use crate::native::privilege::Privilege;
 use crate::native::storage::Storage;
-use crate::native::weak::{self, Wall};
+use crate::weak::{self, Wall};
 
 /// Name and number of each harmless device, in the order the guest expects them. Taken by number: a host's `/dev` is
 /// not always what it should be.

@@ -11,7 +11,7 @@ use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
 use crate::cli::table::Columns;
-use crate::cli::{printable, stdout};
+use crate::cli::{printable, stderr, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -23,7 +23,7 @@ pub struct Args {
 /// A backend and what it can do here.
 #[derive(Serialize)]
 struct Finding {
-    name: &'static str,
+    name: String,
     #[serde(flatten)]
     probe: Probe,
 }
@@ -39,7 +39,7 @@ fn walls(context: &Context) -> Result<Exit, Stop> {
     let engine = context.untouched_engine()?;
     let backends = engine.backends().iter();
     let findings: Vec<_> =
-        backends.map(|backend| Finding { name: backend.name(), probe: backend.probe() }).collect();
+        backends.map(|backend| Finding { name: backend.name().to_owned(), probe: backend.probe() }).collect();
     match context.json {
         true => stdout::json(&json!({"backends": findings}))?,
         false => findings.iter().try_for_each(print)?,
@@ -66,12 +66,15 @@ fn print(finding: &Finding) -> Result<(), Stop> {
 }
 
 fn orphans(context: &Context) -> Result<Exit, Stop> {
-    let orphans = context.untouched_engine()?.orphans()?;
+    let left = context.untouched_engine()?.orphans()?;
     match context.json {
-        true => stdout::json(&json!({"orphans": orphans}))?,
-        false => list(&orphans)?,
+        true => stdout::json(&left)?,
+        false => list(&left.orphans)?,
     }
-    Ok(if orphans.is_empty() { Exit::SUCCESS } else { Exit::FOUND })
+    left.trouble.iter().for_each(|trouble| stderr::warning(trouble));
+    // Where nobody could look there may be some.
+    let clean = left.orphans.is_empty() && left.trouble.is_empty();
+    Ok(if clean { Exit::SUCCESS } else { Exit::FOUND })
 }
 
 fn list(orphans: &[Orphan]) -> Result<(), Stop> {

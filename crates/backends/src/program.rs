@@ -7,20 +7,24 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::home;
+use crate::place;
 
-const GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest"));
+/// The program itself.
+pub const GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest"));
+
+/// Tells this program from others.
+pub const FINGERPRINT: &str = env!("CORACLE_GUEST_FINGERPRINT");
 
 /// Opens the program, writing it to `directory` first if it is not there. Nobody but us may write to the directory,
 /// so a file of the right name and size is the right file.
 pub fn open(directory: &Path) -> io::Result<OwnedFd> {
-    let path = directory.join(concat!("guest-", env!("CORACLE_GUEST_FINGERPRINT")));
+    let path = directory.join(format!("guest-{FINGERPRINT}"));
     if let Ok(file) = File::open(&path)
         && file.metadata()?.len() == GUEST.len() as u64
     {
         return Ok(file.into());
     }
-    home::private(directory)?;
+    place::private(directory)?;
     // Of this thread alone; one of that name is of an earlier process with the same number.
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);

@@ -9,3 +9,5 @@ pub const SHARED: [&[u8]; 2] = [
 ];
 /// What each command adds last.
 pub const LAST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/last-filter"));
+/// What an engine lets a container do as a whole, as engines write it.
+pub const PROFILE: &str = include_str!(concat!(env!("OUT_DIR"), "/profile.json"));

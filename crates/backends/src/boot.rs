@@ -1,0 +1,110 @@
+//! What every guest is told at boot, whichever backend it is on.
+
+use coracle_core::backend::Order;
+use coracle_core::image;
+use coracle_core::mount::{Access, Mount, Source};
+use coracle_core::network::{listener, proxy};
+use coracle_core::spec::{Privileges, Spec};
+use coracle_wire::{Boot, Egress, MountPoint, Place};
+
+use crate::{filter, weak};
+
+/// Shared memory counts as the sandbox's memory and stays when the process that filled it is killed. A quarter at
+/// most, or nothing could ever free it again.
+const SHM_MAX: u64 = 64 << 20;
+
+/// chown, dac_override, fowner, fsetid, setgid, setuid: what package managers need, inside the sandbox.
+const INSTALL: u64 = 1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7;
+
+/// Returns the plan of a guest that has nothing to build: root, storage and cgroups are for its backend to add.
+pub fn plan(order: &Order<'_>, image: &image::Config, env: &[(String, String)]) -> Boot {
+    let spec = order.spec;
+    Boot {
+        secret: order.secret.0.to_vec(),
+        epoch: order.epoch.0,
+        hostname: HOSTNAME.to_owned(),
+        ttl_ms: spec.limits.idle().as_millis() as u64,
+        workdir: bytes(spec.workdir(image.workdir.as_deref())),
+        env: environment(spec, env),
+        capabilities: capabilities(spec),
+        filter: filter::COMMANDS.to_vec(),
+        last_filter: filter::LAST.to_vec(),
+        more_filters: more_filters(spec),
+        overlays: Vec::new(),
+        shm_bytes: shm_bytes(spec),
+        joins: 0,
+        memory_counter: false,
+        pids_counter: false,
+        layers: 0,
+        memory: None,
+        mounts: spec.mounts.iter().map(mount_point).collect(),
+        sources: Vec::new(),
+        user: image.user.as_deref().map(bytes),
+        without_cgroups: None,
+        bases: Vec::new(),
+        weakened: weak::weakened(),
+        egress: egress(spec),
+        contained: false,
+    }
+}
+
+/// What commands are told the machine is called.
+pub const HOSTNAME: &str = "sandbox";
+
+/// Returns how large `/dev/shm` is.
+pub fn shm_bytes(spec: &Spec) -> u64 {
+    spec.limits.memory_mb.map_or(SHM_MAX, |megabytes| (megabytes << 18).min(SHM_MAX))
+}
+
+fn mount_point(mount: &Mount) -> MountPoint {
+    MountPoint { target: bytes(&mount.target), overlay: mount.access == Access::Overlay }
+}
+
+/// The image's variables, then the caller's: a later one replaces an earlier.
+fn environment(spec: &Spec, of_image: &[(String, String)]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let proxy = proxy::variables(spec);
+    let ours = |name: &str| proxy.iter().any(|(own, _)| own == name);
+    let of_image = of_image.iter().filter(|(name, _)| !spec.env.contains_key(name) && !ours(name));
+    let of_image = of_image.map(|(name, value)| (bytes(name), bytes(value)));
+    let of_network = proxy.iter().map(|(name, value)| (bytes(name), bytes(value)));
+    let of_caller = spec.env.iter().map(|(name, value)| (bytes(name), bytes(value)));
+    of_image.chain(of_network).chain(of_caller).collect()
+}
+
+/// Returns where commands find the network they were given.
+fn egress(spec: &Spec) -> Option<Egress> {
+    let listeners = listener::listeners(&spec.network);
+    (!listeners.is_empty()).then(|| Egress {
+        hosts: listener::hosts_lines(&listeners),
+        listeners: listeners
+            .iter()
+            .map(|listener| Place { address: listener.address.to_bits(), port: listener.port })
+            .collect(),
+    })
+}
+
+/// Package managers, who make set-user-id files by right, need `install`: who asks for that with a directory of theirs
+/// mounted gets both.
+fn more_filters(spec: &Spec) -> Vec<Vec<u8>> {
+    let shared =
+        |mount: &Mount| mount.access == Access::ReadWrite && matches!(mount.source, Source::Directory(_));
+    match spec.privileges == Privileges::Minimal && spec.mounts.iter().any(shared) {
+        true => filter::SHARED.map(<[u8]>::to_vec).into(),
+        false => Vec::new(),
+    }
+}
+
+/// Returns what commands may have, as a bit mask.
+pub fn capabilities(spec: &Spec) -> u64 {
+    if weak::off(weak::Wall::Capabilities) {
+        return weak::all_capabilities();
+    }
+    match spec.privileges {
+        Privileges::Minimal => 0,
+        Privileges::Install => INSTALL,
+    }
+}
+
+fn bytes(text: &str) -> Vec<u8> {
+    text.as_bytes().to_vec()
+}

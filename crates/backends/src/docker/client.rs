@@ -1,0 +1,125 @@
+//! One engine, asked one question at a time by a caller that blocks.
+
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bollard::API_DEFAULT_VERSION;
+use coracle_core::{Error, Kind, Result};
+use tokio::runtime::Runtime;
+
+use super::endpoint::{Endpoint, SshPlace};
+use super::failure;
+use crate::Setting;
+
+/// How long an engine may take to begin its answer, in seconds. Starting a container on a busy machine takes many.
+const PATIENCE: u64 = 120;
+/// An engine that is there says so at once; whoever wants to know waits no longer.
+const GREETING: Duration = Duration::from_millis(900);
+
+/// An engine. Connects when first asked.
+pub struct Client {
+    endpoint: Result<Endpoint>,
+    ssh: Vec<String>,
+    /// Where sockets that lead to other machines are.
+    tunnels: PathBuf,
+    /// Threads of its own, which also carry connections to guests.
+    runtime: OnceLock<std::io::Result<Runtime>>,
+}
+
+impl Client {
+    pub fn new(endpoint: Result<Endpoint>, setting: &Setting) -> Self {
+        let engines = &setting.engines;
+        let ssh = engines.ssh.clone().unwrap_or_else(|| vec!["ssh".to_owned()]);
+        let tunnels = engines.runtime_directory.clone().unwrap_or_else(|| setting.home.join("tunnels"));
+        Self { endpoint, ssh, tunnels, runtime: OnceLock::new() }
+    }
+
+    /// Runs one question to the engine to its end. `attempted` says what for, in the words after "could not".
+    pub fn ask<T, F>(&self, attempted: &str, question: impl FnOnce(bollard::Docker) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T, bollard::errors::Error>>,
+    {
+        let docker = self.docker()?;
+        self.runtime()?
+            .block_on(question(docker))
+            .map_err(|error| failure::explain(attempted, &self.shown(), error))
+    }
+
+    /// Asks whether anybody is there, for a short time.
+    pub fn greet(&self) -> Result<bollard::models::SystemVersion> {
+        let docker = self.docker()?;
+        let version = async move { tokio::time::timeout(GREETING, docker.version()).await };
+        match self.runtime()?.block_on(version) {
+            Ok(answer) => answer.map_err(|error| failure::explain("reach the engine", &self.shown(), error)),
+            Err(_) => Err(Error::new(
+                Kind::NotAvailable,
+                format!("the engine at {} does not answer", self.shown()),
+            )
+            .hint("see whether it is stopped or overloaded")),
+        }
+    }
+
+    /// Tells whether the engine listens on this machine, as far as its address says.
+    pub fn is_local(&self) -> bool {
+        matches!(self.endpoint, Ok(Endpoint::Unix(_)))
+    }
+
+    /// Returns its address, for people.
+    pub fn shown(&self) -> String {
+        self.endpoint.as_ref().map_or_else(|_| "nowhere".to_owned(), ToString::to_string)
+    }
+
+    pub fn runtime(&self) -> Result<&Runtime> {
+        let build = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        self.runtime.get_or_init(build).as_ref().map_err(|error| {
+            Error::new(Kind::Internal, format!("could not start the threads that speak to an engine: {error}"))
+        })
+    }
+
+    /// Returns the engine's client; nothing is sent by that.
+    pub fn docker(&self) -> Result<bollard::Docker> {
+        let unix = |path: &std::path::Path| {
+            bollard::Docker::connect_with_unix(&path.to_string_lossy(), PATIENCE, API_DEFAULT_VERSION)
+        };
+        let _entered = self.runtime()?.enter();
+        let connected = match self.endpoint()? {
+            Endpoint::Unix(path) => unix(path),
+            Endpoint::Tcp { host, port } => bollard::Docker::connect_with_http(
+                &format!("tcp://{host}:{port}"),
+                PATIENCE,
+                API_DEFAULT_VERSION,
+            ),
+            Endpoint::Tls { host, port, certificates } => bollard::Docker::connect_with_ssl(
+                &format!("tcp://{host}:{port}"),
+                &certificates.join("key.pem"),
+                &certificates.join("cert.pem"),
+                &certificates.join("ca.pem"),
+                PATIENCE,
+                API_DEFAULT_VERSION,
+            ),
+            Endpoint::Ssh(place) => unix(&self.tunnel(place)?),
+        };
+        connected.map_err(|error| failure::explain("reach the engine", &self.shown(), error))
+    }
+
+    fn endpoint(&self) -> Result<&Endpoint> {
+        self.endpoint.as_ref().map_err(|error| {
+            let told = Error::new(error.kind, error.chain());
+            error.hint.iter().fold(told, |told, hint| told.hint(hint))
+        })
+    }
+
+    fn tunnel(&self, _place: &SshPlace) -> Result<PathBuf> {
+        let _ = (&self.ssh, &self.tunnels);
+        Err(Error::new(Kind::Unsupported, "engines behind ssh are not reached yet"))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("endpoint", &self.shown()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,158 @@
+//! Streams to a guest: through its socket where engine and host share files, through a program of ours that the
+//! engine starts in the container otherwise.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+
+use bollard::container::LogOutput;
+use bollard::errors::Error as Refusal;
+use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
+use coracle_core::backend::Placement;
+use coracle_core::{Error, Kind, Result, SandboxId};
+use futures_util::{Stream, StreamExt};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::container::PROGRAM;
+use super::{Docker, container_name, failure};
+
+/// The guest's user, which no command can be.
+const GUEST_ID: u32 = 65_535;
+/// What the program says first, and what is carried in one piece.
+const JOINED: u8 = 1;
+const PIECE: usize = 64 << 10;
+
+/// How a guest is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reached {
+    Socket,
+    Program,
+}
+
+impl Reached {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Program => "program",
+        }
+    }
+
+    fn of(placement: &Placement) -> Self {
+        match placement.0["by"].as_str() {
+            Some("socket") => Self::Socket,
+            Some(_) | None => Self::Program,
+        }
+    }
+}
+
+/// Tells whether a directory of ours may be the engine's, too. Only root can go where the guest keeps its socket.
+pub fn shares_files(docker: &Docker) -> bool {
+    docker.client.is_local() && coracle_sys::rustix::process::geteuid().is_root()
+}
+
+/// Finds out how a guest that has come up is reached.
+pub fn choose(docker: &Docker, sandbox: &SandboxId) -> Reached {
+    match shares_files(docker) && by_socket(docker, sandbox).is_ok() {
+        true => Reached::Socket,
+        false => Reached::Program,
+    }
+}
+
+/// Opens a stream to the guest.
+pub fn connect(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream> {
+    match Reached::of(placement) {
+        Reached::Socket => by_socket(docker, sandbox).map_err(|error| {
+            let gone = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
+            unreached(if gone { Kind::NotFound } else { Kind::NotAvailable }, sandbox).caused_by(error)
+        }),
+        Reached::Program => by_program(docker, sandbox),
+    }
+}
+
+fn unreached(kind: Kind, sandbox: &SandboxId) -> Error {
+    Error::new(kind, format!("could not reach the guest of sandbox `{sandbox}`"))
+}
+
+/// Whoever listens there is looked at before it is shown the secret: a command that gained rights inside could have put
+/// another socket in its place.
+fn by_socket(docker: &Docker, sandbox: &SandboxId) -> io::Result<UnixStream> {
+    let stream = docker.home.connect(sandbox)?;
+    let peer = coracle_sys::rustix::net::sockopt::socket_peercred(stream.as_fd())?;
+    match peer.uid.as_raw() == GUEST_ID {
+        true => Ok(stream),
+        false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "somebody else than the guest listens there")),
+    }
+}
+
+type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Refusal>> + Send>>;
+type Input = Pin<Box<dyn AsyncWrite + Send>>;
+
+fn by_program(docker: &Docker, sandbox: &SandboxId) -> Result<UnixStream> {
+    let name = container_name(sandbox);
+    let started = docker.client.ask("reach a guest", |engine| async move {
+        let options = CreateExecOptions {
+            cmd: Some(vec![PROGRAM, "connect"]),
+            user: Some("0:0"),
+            attach_stdin: Some(true),
+            attach_stdout: Some(true),
+            ..CreateExecOptions::default()
+        };
+        let exec = match engine.create_exec(&name, options).await {
+            // It is gone, or stands there stopped.
+            Err(error) if failure::is_status(&error, 404) || failure::is_status(&error, 409) => return Ok(None),
+            made => made?,
+        };
+        let options = StartExecOptions { output_capacity: Some(PIECE), ..StartExecOptions::default() };
+        match engine.start_exec(&exec.id, Some(options)).await? {
+            StartExecResults::Attached { mut output, input } => Ok(joined(&mut output).await?.map(|rest| (rest, output, input))),
+            StartExecResults::Detached => Ok(None),
+        }
+    })?;
+    let (rest, output, input) = started.ok_or_else(|| unreached(Kind::NotFound, sandbox))?;
+    carry(docker, rest, output, input).map_err(|error| unreached(Kind::Internal, sandbox).caused_by(error))
+}
+
+/// Waits until the program has joined its streams to the guest's; returns what came after its word, or nothing if it
+/// ended instead.
+async fn joined(output: &mut Output) -> Result<Option<Vec<u8>>, Refusal> {
+    while let Some(piece) = output.next().await {
+        if let LogOutput::StdOut { message } = piece?
+            && let [JOINED, rest @ ..] = &message[..]
+        {
+            return Ok(Some(rest.to_vec()));
+        }
+    }
+    Ok(None)
+}
+
+/// Joins the program's streams to a socket, of which the other end is returned.
+fn carry(docker: &Docker, first: Vec<u8>, mut output: Output, mut input: Input) -> io::Result<UnixStream> {
+    let (ours, theirs) = UnixStream::pair()?;
+    theirs.set_nonblocking(true)?;
+    let runtime = docker.client.runtime().map_err(io::Error::other)?;
+    let _entered = runtime.enter();
+    let (mut reader, mut writer) = tokio::net::UnixStream::from_std(theirs)?.into_split();
+    runtime.spawn(async move {
+        let mut piece = vec![0; PIECE];
+        while let Ok(length @ 1..) = reader.read(&mut piece).await {
+            if input.write_all(&piece[..length]).await.is_err() || input.flush().await.is_err() {
+                return;
+            }
+        }
+        let _ = input.shutdown().await;
+    });
+    runtime.spawn(async move {
+        if writer.write_all(&first).await.is_err() {
+            return;
+        }
+        while let Some(Ok(piece)) = output.next().await {
+            if let LogOutput::StdOut { message } = piece
+                && writer.write_all(&message).await.is_err()
+            {
+                return;
+            }
+        }
+    });
+    Ok(ours)
+}

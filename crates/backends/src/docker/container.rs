@@ -1,0 +1,239 @@
+//! The container a sandbox is: what the engine is told about it. Everything an image could have a say in is said
+//! here, so that it has none.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount,
+    MountBindOptions, MountBindOptionsPropagationEnum, MountTmpfsOptions, MountType, MountVolumeOptions,
+    RestartPolicy, RestartPolicyNameEnum,
+};
+use coracle_core::backend::Order;
+use coracle_core::mount::{Access, Source};
+use coracle_core::spec::Privileges;
+use coracle_core::{Result, Spec};
+
+use super::image::Root;
+use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, install};
+use crate::boot::{self, HOSTNAME};
+use crate::filter;
+use crate::weak::{self, Wall};
+
+/// Where the guest's program is, and where its socket goes.
+pub const PROGRAM: &str = "/.coracle/guest";
+const PROGRAM_DIRECTORY: &str = "/.coracle";
+const RUN: &str = "/.coracle/run";
+
+/// What the guest keeps, or gives to commands with `privileges: install`, of what root has in a container.
+const CAPABILITIES: [&str; 8] =
+    ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETPCAP", "SETUID"];
+/// For places of the network below 1024; given up once they are bound.
+const BIND: &str = "NET_BIND_SERVICE";
+
+/// The guest, its forker, its threads for a few connections, and a nanny for each of a few execs: what counts as
+/// processes beside commands.
+const OWN_PROCESSES: u64 = 24;
+
+/// A period of the scheduler's that engines take limits in.
+const NANOCPUS_PER_MILLICORE: u64 = 1_000_000;
+
+/// What engines hide of `/proc` and `/sys`, and what they do not and speaks of the machine, too.
+const MASKED: [&str; 24] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/cmdline",
+    "/proc/config.gz",
+    "/proc/diskstats",
+    "/proc/interrupts",
+    "/proc/iomem",
+    "/proc/ioports",
+    "/proc/kcore",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/kmsg",
+    "/proc/latency_stats",
+    "/proc/partitions",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/block",
+    "/sys/dev",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+    "/sys/kernel",
+    "/sys/module",
+];
+const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// How the host reaches the guest.
+#[derive(Debug, Clone, Copy)]
+pub enum Way<'a> {
+    /// By its socket in this directory, which engine and host share.
+    Socket(&'a Path),
+    /// Through a program the engine starts in the container.
+    Program,
+}
+
+/// Returns what the engine is told.
+pub fn describe(docker: &Docker, order: &Order<'_>, root: &Root, way: Way<'_>) -> Result<ContainerCreateBody> {
+    let labels = [
+        (INSTANCE_LABEL.to_owned(), order.instance.to_string()),
+        (SANDBOX_LABEL.to_owned(), order.sandbox.to_string()),
+    ];
+    Ok(ContainerCreateBody {
+        // By its digest: what the name means may change at any moment.
+        image: Some(root.id.clone()),
+        entrypoint: Some(vec![PROGRAM.to_owned(), "contained".to_owned()]),
+        cmd: Some(Vec::new()),
+        env: Some(Vec::new()),
+        user: Some("0:0".to_owned()),
+        working_dir: Some("/".to_owned()),
+        hostname: Some(HOSTNAME.to_owned()),
+        labels: Some(HashMap::from(labels)),
+        // A check of the image's would run with the container's rights instead of a command's.
+        healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
+        open_stdin: Some(true),
+        stdin_once: Some(true),
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        host_config: Some(host_config(docker, order.spec, way)?),
+        ..ContainerCreateBody::default()
+    })
+}
+
+fn host_config(docker: &Docker, spec: &Spec, way: Way<'_>) -> Result<HostConfig> {
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let mut mounts = vec![install::mount(), run(way)];
+    for mount in &spec.mounts {
+        mounts.push(bring(docker, mount)?);
+    }
+    let masked = !weak::off(Wall::Masks);
+    Ok(HostConfig {
+        network_mode: Some(if weak::off(Wall::NetworkNamespace) { "host" } else { "none" }.to_owned()),
+        // Nobody's, instead of the machine's.
+        dns: Some(owned(&["127.0.0.1"])),
+        dns_search: Some(owned(&["."])),
+        ipc_mode: Some(if weak::off(Wall::IpcNamespace) { "host" } else { "private" }.to_owned()),
+        pid_mode: weak::off(Wall::PidNamespace).then(|| "host".to_owned()),
+        cgroupns_mode: Some(match weak::off(Wall::CgroupNamespace) {
+            false => HostConfigCgroupnsModeEnum::PRIVATE,
+            true => HostConfigCgroupnsModeEnum::HOST,
+        }),
+        cap_drop: Some(owned(&["ALL"])),
+        cap_add: Some(capabilities(spec)),
+        security_opt: Some(security(docker)),
+        masked_paths: Some(if masked { owned(&MASKED) } else { Vec::new() }),
+        readonly_paths: Some(if masked { owned(&READ_ONLY) } else { Vec::new() }),
+        shm_size: Some(boot::shm_bytes(spec) as i64),
+        mounts: Some(mounts),
+        log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+        restart_policy: Some(RestartPolicy { name: Some(RestartPolicyNameEnum::NO), ..RestartPolicy::default() }),
+        // A guest that ends by itself takes everything with it, whether or not anybody comes by.
+        auto_remove: Some(true),
+        ..limits(spec)
+    })
+}
+
+fn limits(spec: &Spec) -> HostConfig {
+    if weak::off(Wall::Limits) {
+        return HostConfig::default();
+    }
+    let memory = spec.limits.memory_mb.map(|megabytes| (megabytes << 20) as i64);
+    HostConfig {
+        nano_cpus: spec.limits.cpu_millicores.map(|millicores| (millicores * NANOCPUS_PER_MILLICORE) as i64),
+        memory,
+        // In all: without it engines give as much again on disk.
+        memory_swap: memory,
+        pids_limit: spec.limits.pids.map(|pids| (pids + OWN_PROCESSES) as i64),
+        ..HostConfig::default()
+    }
+}
+
+fn capabilities(spec: &Spec) -> Vec<String> {
+    if weak::off(Wall::Capabilities) {
+        return vec!["ALL".to_owned()];
+    }
+    let bind = (!spec.network.is_none()).then_some(BIND);
+    let needed = |name: &&str| *name != "FSETID" || spec.privileges == Privileges::Install;
+    CAPABILITIES.into_iter().filter(needed).chain(bind).map(str::to_owned).collect()
+}
+
+fn security(docker: &Docker) -> Vec<String> {
+    let mut options = Vec::new();
+    if !weak::off(Wall::NoNewPrivileges) {
+        options.push("no-new-privileges".to_owned());
+    }
+    if weak::off(Wall::Seccomp) {
+        options.push("seccomp=unconfined".to_owned());
+    } else if docker.name != "podman" {
+        options.push(format!("seccomp={}", filter::PROFILE));
+    }
+    options
+}
+
+/// Returns where the guest's socket goes: a directory shared with the host, or one of the container's own.
+fn run(way: Way<'_>) -> Mount {
+    let mount = Mount { target: Some(RUN.to_owned()), ..Mount::default() };
+    match way {
+        Way::Socket(directory) => Mount {
+            typ: Some(MountType::BIND),
+            source: Some(directory.to_string_lossy().into_owned()),
+            bind_options: Some(private()),
+            ..mount
+        },
+        Way::Program => Mount {
+            typ: Some(MountType::TMPFS),
+            tmpfs_options: Some(MountTmpfsOptions {
+                size_bytes: Some(64 << 10),
+                mode: Some(0o700),
+                ..MountTmpfsOptions::default()
+            }),
+            ..mount
+        },
+    }
+}
+
+/// Returns a directory of the caller's as the engine takes it.
+fn bring(docker: &Docker, mount: &coracle_core::mount::Mount) -> Result<Mount> {
+    if mount.access == Access::Overlay {
+        return Err(docker.unsupported("mount a directory as an overlay"));
+    }
+    let described =
+        Mount { target: Some(mount.target.clone()), read_only: Some(mount.access == Access::ReadOnly), ..Mount::default() };
+    match &mount.source {
+        Source::Volume(_) => Err(docker.unsupported("mount volumes")),
+        Source::Directory(_) if !docker.client.is_local() => {
+            Err(docker.unsupported("mount a directory of this machine on another"))
+        }
+        Source::Directory(path) => Ok(Mount {
+            typ: Some(MountType::BIND),
+            source: Some(path.clone()),
+            bind_options: Some(private()),
+            ..described
+        }),
+    }
+}
+
+/// What is mounted on either side later is not seen on the other.
+fn private() -> MountBindOptions {
+    MountBindOptions { propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE), ..MountBindOptions::default() }
+}
+
+/// Returns the volume with the guest's program, read-only.
+pub fn program_volume(name: &str, read_only: bool, target: &str) -> Mount {
+    Mount {
+        target: Some(target.to_owned()),
+        typ: Some(MountType::VOLUME),
+        source: Some(name.to_owned()),
+        read_only: Some(read_only),
+        volume_options: Some(MountVolumeOptions { no_copy: Some(true), ..MountVolumeOptions::default() }),
+        ..Mount::default()
+    }
+}
+
+/// Where the program's volume appears in every sandbox.
+pub fn program_directory() -> &'static str {
+    PROGRAM_DIRECTORY
+}

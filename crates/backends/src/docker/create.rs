@@ -1,0 +1,121 @@
+//! Making a sandbox: its place in the home, its container, its guest.
+
+use std::time::Duration;
+
+use bollard::container::LogOutput;
+use bollard::query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptionsBuilder};
+use coracle_core::backend::{Created, Order, Placement};
+use coracle_core::{Error, Kind, Result};
+use coracle_wire::{Boot, Decoder, Report, Standing};
+use futures_util::{Stream, StreamExt};
+use tokio::io::AsyncWriteExt;
+
+use super::connect::Reached;
+use super::container::{self, Way};
+use super::image::{self, Root};
+use super::{Docker, connect, container_name, destroy, install, probe};
+use crate::{boot, fit};
+
+/// A guest that has not come up by then never will. Engines on a busy machine take seconds.
+const BOOT_TIME: Duration = Duration::from_secs(60);
+
+/// Makes the sandbox. On error nothing of it is left.
+pub fn create(docker: &Docker, order: &Order<'_>) -> Result<Created> {
+    fit::check(&docker.name, &probe::expect(docker, order.spec)?, order.spec)?;
+    let root = image::find(docker, order.spec)?;
+    install::ensure(docker)?;
+    make(docker, order, &root).map_err(|error| {
+        let error = Error::new(kind_of(&error), format!("could not make a container for sandbox `{}`", order.sandbox))
+            .hint("run `coracle doctor` to see what the engine offers")
+            .caused_by(error);
+        match destroy::destroy(docker, order.sandbox) {
+            Ok(()) => error,
+            Err(left) => error.detail("left_behind", left.chain()),
+        }
+    })
+}
+
+/// What could be named keeps its name; the rest is a start that failed.
+fn kind_of(error: &Error) -> Kind {
+    match error.kind {
+        Kind::NotAvailable | Kind::ImageNotFound | Kind::Unsupported | Kind::Invalid => error.kind,
+        _ => Kind::StartFailed,
+    }
+}
+
+fn make(docker: &Docker, order: &Order<'_>, root: &Root) -> Result<Created> {
+    let run = docker
+        .home
+        .make_room(order.sandbox)
+        .map_err(|error| Error::internal("could not make the sandbox's directory", error))?;
+    docker.crash("docker.create.room");
+    let way = if connect::shares_files(docker) { Way::Socket(&run) } else { Way::Program };
+    let container = match make_container(docker, order, root, way) {
+        // The engine has other files than we have: another machine's, or we are in a container ourselves.
+        Err(error) if matches!(way, Way::Socket(_)) && is_about_mount(&error) => {
+            make_container(docker, order, root, Way::Program)?
+        }
+        made => made?,
+    };
+    docker.crash("docker.create.container");
+    let plan = Boot { contained: true, ..boot::plan(order, &root.config, &root.env) };
+    let capabilities = plan.capabilities;
+    let standing = start(docker, &container, &plan)?;
+    docker.crash("docker.create.ready");
+    let profile = probe::observe(docker, order.spec, &standing, capabilities)?;
+    let reached = connect::choose(docker, order.sandbox);
+    Ok(Created { placement: place(docker, &container, reached), profile, image: root.config.clone() })
+}
+
+fn place(docker: &Docker, container: &str, reached: Reached) -> Placement {
+    Placement(serde_json::json!({
+        "container": container, "engine": docker.client.shown(), "by": reached.name()
+    }))
+}
+
+fn is_about_mount(error: &Error) -> bool {
+    error.chain().contains("bind source path does not exist") || error.chain().contains("no such file or directory")
+}
+
+fn make_container(docker: &Docker, order: &Order<'_>, root: &Root, way: Way<'_>) -> Result<String> {
+    let body = container::describe(docker, order, root, way)?;
+    let name = CreateContainerOptionsBuilder::default().name(&container_name(order.sandbox)).build();
+    let created = docker
+        .client
+        .ask("make a container", |engine| async move { engine.create_container(Some(name), body).await })?;
+    Ok(created.id)
+}
+
+/// Starts the container and sends its guest the plan.
+fn start(docker: &Docker, container: &str, plan: &Boot) -> Result<Standing> {
+    let frame = coracle_wire::encode(plan)
+        .map_err(|error| Error::internal("could not write the boot plan", error))?;
+    let attach = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stream(true).build();
+    let report = docker.client.ask("start the container", |engine| async move {
+        let mut attached = engine.attach_container(container, Some(attach)).await?;
+        engine.start_container(container, None).await?;
+        (docker.setting.crash)("docker.create.started");
+        let converse = async {
+            attached.input.write_all(&frame).await?;
+            attached.input.flush().await?;
+            Ok(hear(&mut attached.output).await)
+        };
+        tokio::time::timeout(BOOT_TIME, converse).await.unwrap_or_else(|_| Ok(Err("it took too long".to_owned())))
+    })?;
+    report.map_err(|words| Error::new(Kind::StartFailed, format!("the guest did not come up: {words}")))
+}
+
+/// Waits for the guest's answer.
+async fn hear(output: &mut (impl Stream<Item = Result<LogOutput, bollard::errors::Error>> + Unpin)) -> Report {
+    let mut decoder = Decoder::default();
+    while let Some(piece) = output.next().await {
+        match piece.map_err(|error| error.to_string())? {
+            LogOutput::StdOut { message } | LogOutput::Console { message } => decoder.push(&message),
+            LogOutput::StdErr { .. } | LogOutput::StdIn { .. } => {}
+        }
+        if let Some(payload) = decoder.next_payload().map_err(|error| error.to_string())? {
+            return coracle_wire::decode::<Report>(payload).map_err(|error| error.to_string())?;
+        }
+    }
+    Err("its process ended at once".to_owned())
+}

@@ -1,0 +1,78 @@
+//! What an engine's refusals mean to us.
+
+use bollard::errors::Error as Refusal;
+use coracle_core::{Error, Kind};
+
+/// Says what was attempted where, and what to do about it.
+pub fn explain(attempted: &str, engine: &str, error: Refusal) -> Error {
+    let (kind, hint) = match &error {
+        Refusal::DockerResponseServerError { status_code, .. } => (of_status(*status_code), None),
+        Refusal::SocketNotFoundError(_) => (
+            Kind::NotAvailable,
+            Some("start the engine, or say where it is with DOCKER_HOST (CONTAINER_HOST for podman)"),
+        ),
+        other => match is_denied(other) {
+            true => (Kind::NotAvailable, Some("you may not use the engine's socket: see its owner and group")),
+            false => (Kind::NotAvailable, Some("see whether the engine is running")),
+        },
+    };
+    let told = Error::new(kind, format!("could not {attempted} (engine at {engine})"))
+        .detail("engine", engine)
+        .caused_by(Told(words(&error)));
+    hint.into_iter().fold(told, |told, hint| told.hint(hint))
+}
+
+/// Tells whether it is a refusal of this kind of the engine's.
+pub fn is_status(error: &Refusal, status: u16) -> bool {
+    matches!(error, Refusal::DockerResponseServerError { status_code, .. } if *status_code == status)
+}
+
+fn of_status(status: u16) -> Kind {
+    match status {
+        404 => Kind::NotFound,
+        409 => Kind::Conflict,
+        // The engine does not know what we ask for.
+        400 | 501 => Kind::Unsupported,
+        _ => Kind::Internal,
+    }
+}
+
+fn is_denied(error: &Refusal) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(found) = cause {
+        if let Some(io) = found.downcast_ref::<std::io::Error>() {
+            return io.kind() == std::io::ErrorKind::PermissionDenied;
+        }
+        cause = found.source();
+    }
+    false
+}
+
+/// Returns the engine's words, or those of every cause down to the kernel's.
+fn words(error: &Refusal) -> String {
+    if let Refusal::DockerResponseServerError { message, .. } = error {
+        return message.trim().to_owned();
+    }
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(found) = cause {
+        let more = found.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = found.source();
+    }
+    text
+}
+
+/// What the engine said.
+#[derive(Debug)]
+struct Told(String);
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Told {}

@@ -1,0 +1,114 @@
+//! What a sandbox of an engine's has in the home: a directory, made before anything else of it, with a place for its
+//! guest's socket.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use coracle_core::SandboxId;
+use coracle_sys::tree;
+use sha2::{Digest, Sha256};
+
+use crate::place::{private, short_path};
+
+const RUN: &str = "run";
+const SOCKET: &str = "guest";
+/// Marks that the guest's program is at the engine.
+const INSTALLED: &str = "installed-";
+
+/// The part of the home one engine's backend uses.
+#[derive(Debug)]
+pub struct Home {
+    engines: PathBuf,
+    own: PathBuf,
+}
+
+impl Home {
+    pub fn new(home: &Path, backend: &str) -> Self {
+        let engines = home.join("engines");
+        Self { own: engines.join(directory_name(backend)), engines }
+    }
+
+    /// Makes the directory of a sandbox and returns where its guest's socket belongs.
+    pub fn make_room(&self, sandbox: &SandboxId) -> io::Result<PathBuf> {
+        self.make()?;
+        let room = self.own.join(sandbox.as_str());
+        private(&room)?;
+        let run = room.join(RUN);
+        private(&run)?;
+        Ok(run)
+    }
+
+    fn make(&self) -> io::Result<()> {
+        private(&self.engines)?;
+        private(&self.own)
+    }
+
+    pub fn connect(&self, sandbox: &SandboxId) -> io::Result<UnixStream> {
+        let directory = File::open(self.own.join(sandbox.as_str()).join(RUN))?;
+        UnixStream::connect(short_path(&directory, SOCKET))
+    }
+
+    pub fn has(&self, sandbox: &SandboxId) -> bool {
+        self.own.join(sandbox.as_str()).symlink_metadata().is_ok()
+    }
+
+    /// Tells whether this backend was ever used from this home.
+    pub fn is_used(&self) -> bool {
+        self.own.symlink_metadata().is_ok()
+    }
+
+    /// Lists the sandboxes that have something here.
+    pub fn list(&self) -> io::Result<Vec<SandboxId>> {
+        match fs::read_dir(&self.own) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            entries => entries?
+                .filter_map(|entry| entry.map(|entry| entry.file_name().to_str()?.parse().ok()).transpose())
+                .collect(),
+        }
+    }
+
+    /// Removes what a sandbox has here. Its own commands may have written some of it.
+    pub fn remove(&self, sandbox: &SandboxId) -> io::Result<()> {
+        if !self.has(sandbox) {
+            return Ok(());
+        }
+        let name = CString::new(sandbox.as_str())?;
+        tree::remove(File::open(&self.own)?.as_fd(), &name)
+    }
+
+    /// Tells whether the guest's program is known to be at the engine at this address.
+    pub fn is_installed(&self, address: &str) -> bool {
+        self.own.join(mark(address)).exists()
+    }
+
+    pub fn note_installed(&self, address: &str) -> io::Result<()> {
+        self.make()?;
+        fs::write(self.own.join(mark(address)), address)
+    }
+
+    pub fn forget_installed(&self, address: &str) {
+        // If it stays, the next start fails again and says so.
+        let _ = fs::remove_file(self.own.join(mark(address)));
+    }
+}
+
+fn mark(address: &str) -> String {
+    let program = crate::program::FINGERPRINT;
+    format!("{INSTALLED}{program}-{}", &digest(address)[..16])
+}
+
+/// A backend's name may be an address; as a directory it is what of it anyone could read, and a digest.
+fn directory_name(backend: &str) -> String {
+    match backend.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        true => backend.to_owned(),
+        false => format!("at-{}", &digest(backend)[..32]),
+    }
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,142 @@
+//! The guest's program at an engine: in a volume named by its content, that every sandbox there mounts read-only.
+//!
+//! It gets there in an image that holds nothing else, which is run once: nothing is ever copied into a container that
+//! runs somebody else's code, and no file of the host need be visible to the engine.
+
+use std::io;
+
+use bollard::models::{ContainerCreateBody, HostConfig, Mount};
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, RemoveContainerOptionsBuilder,
+    RemoveImageOptionsBuilder,
+};
+use coracle_core::{Error, Kind, Result};
+use futures_util::StreamExt;
+
+use super::{Docker, container, failure};
+use crate::program::{FINGERPRINT, GUEST};
+
+/// The largest a word of the installer's may be.
+const WORDS_MAX: usize = 4096;
+
+/// Puts the program there, unless it is known to be.
+pub fn ensure(docker: &Docker) -> Result<()> {
+    let address = docker.client.shown();
+    if docker.home.is_installed(&address) {
+        return Ok(());
+    }
+    install(docker)?;
+    docker
+        .home
+        .note_installed(&address)
+        .map_err(|error| Error::internal("could not note that the guest's program is installed", error))
+}
+
+/// Returns the volume as sandboxes mount it.
+pub fn mount() -> Mount {
+    container::program_volume(&volume(), true, container::program_directory())
+}
+
+fn volume() -> String {
+    format!("coracle-guest-{FINGERPRINT}")
+}
+
+/// Of this instance's own: others may be doing the same.
+fn own_name(docker: &Docker) -> String {
+    format!("coracle-install-{}", docker.setting.instance).to_lowercase()
+}
+
+fn install(docker: &Docker) -> Result<()> {
+    let image = format!("{}:{FINGERPRINT}", own_name(docker));
+    bring_image(docker, &image)?;
+    docker.crash("docker.install.image");
+    let ran = run(docker, &image);
+    // What is left of either is found by its name the next time.
+    let _ = remove_container(docker);
+    let remove = RemoveImageOptionsBuilder::default().force(true).build();
+    let _ = docker.client.ask("remove the image of the guest", |engine| async move {
+        engine.remove_image(&image, Some(remove), None).await
+    });
+    ran
+}
+
+fn bring_image(docker: &Docker, image: &str) -> Result<()> {
+    let archive = archive().map_err(|error| Error::internal("could not pack the guest's program", error))?;
+    let options = CreateImageOptionsBuilder::default().from_src("-").repo(image).build();
+    docker.client.ask("bring the guest's program", |engine| async move {
+        let body = bollard::body_full(archive.into());
+        let mut steps = std::pin::pin!(engine.create_image(Some(options), Some(body), None));
+        while let Some(step) = steps.next().await {
+            step?;
+        }
+        Ok(())
+    })
+}
+
+/// Returns a root with the program, and a place to mount what it is to be put in.
+fn archive() -> io::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_ustar();
+    header.set_size(GUEST.len() as u64);
+    header.set_mode(0o555);
+    archive.append_data(&mut header, "guest", GUEST)?;
+    let mut header = tar::Header::new_ustar();
+    header.set_entry_type(tar::EntryType::Directory);
+    header.set_size(0);
+    header.set_mode(0o755);
+    archive.append_data(&mut header, "target", io::empty())?;
+    archive.into_inner()
+}
+
+/// Has the program put itself into the volume.
+fn run(docker: &Docker, image: &str) -> Result<()> {
+    let name = own_name(docker);
+    let body = ContainerCreateBody {
+        image: Some(image.to_owned()),
+        entrypoint: Some(vec!["/guest".to_owned(), "install".to_owned()]),
+        user: Some("0:0".to_owned()),
+        host_config: Some(HostConfig {
+            network_mode: Some("none".to_owned()),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned()]),
+            mounts: Some(vec![container::program_volume(&volume(), false, "/target")]),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    };
+    remove_container(docker)?;
+    let code = docker.client.ask("put the guest's program into a volume", |engine| async move {
+        let options = CreateContainerOptionsBuilder::default().name(&name).build();
+        let created = engine.create_container(Some(options), body).await?;
+        (docker.setting.crash)("docker.install.container");
+        engine.start_container(&created.id, None).await?;
+        let mut ends = std::pin::pin!(engine.wait_container(&created.id, None));
+        match ends.next().await {
+            Some(Ok(end)) => Ok((end.status_code, String::new())),
+            Some(Err(bollard::errors::Error::DockerContainerWaitError { code, error })) => Ok((code, error)),
+            Some(Err(error)) => Err(error),
+            None => Ok((-1, "its end was not told".to_owned())),
+        }
+    })?;
+    match code {
+        (0, _) => Ok(()),
+        (code, words) => {
+            let words: String = words.chars().take(WORDS_MAX).collect();
+            Err(Error::new(
+                Kind::StartFailed,
+                format!("the guest's program could not put itself into a volume: exit {code} {words}"),
+            ))
+        }
+    }
+}
+
+fn remove_container(docker: &Docker) -> Result<()> {
+    let (name, options) =
+        (own_name(docker), RemoveContainerOptionsBuilder::default().force(true).v(true).build());
+    docker.client.ask("remove what an earlier installation left", |engine| async move {
+        match engine.remove_container(&name, Some(options)).await {
+            Err(error) if failure::is_status(&error, 404) => Ok(()),
+            removed => removed,
+        }
+    })
+}

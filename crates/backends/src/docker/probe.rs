@@ -1,0 +1,86 @@
+//! What an engine lets us enforce, and what was seen to be enforced on a sandbox.
+
+use coracle_core::backend::{Probe, Profile, Wall};
+use coracle_core::{Error, Kind, Result, Spec};
+use coracle_wire::Standing;
+
+use super::Docker;
+use crate::weak;
+
+/// An empty set of capabilities, as the kernel shows it.
+const NOTHING: &str = "0000000000000000";
+/// The map of ids of a process in the machine's own user namespace.
+const ALL_IDS: [&str; 3] = ["0", "0", "4294967295"];
+
+/// Tells what can be enforced there. Makes nothing.
+pub fn probe(docker: &Docker) -> Probe {
+    let reason = docker.client.greet().err().map(|error| error.chain());
+    let walls = walls(true, None);
+    Probe { available: reason.is_none(), reason, profile: Profile { walls } }
+}
+
+/// Tells what is to be expected of a sandbox of this spec.
+pub fn expect(_docker: &Docker, _spec: &Spec) -> Result<Profile> {
+    Ok(Profile { walls: walls(true, None) })
+}
+
+/// Records what holds, by the word of the guest: no code of the image has run yet. A wall that ought to stand and does
+/// not is an error.
+pub fn observe(_docker: &Docker, _spec: &Spec, standing: &Standing, capabilities: u64) -> Result<Profile> {
+    if weak::off(weak::Wall::Observation) {
+        return Ok(Profile { walls: Vec::new() });
+    }
+    // What is not in the bounding set no command can ever have.
+    let bound = format!("{capabilities:016x}");
+    let expected = [
+        ("Seccomp:", "2"),
+        ("NoNewPrivs:", "1"),
+        ("CapBnd:", &bound),
+        ("CapAmb:", NOTHING),
+        ("CapInh:", NOTHING),
+    ];
+    for (field, value) in expected {
+        let line = standing.status.lines().find_map(|line| line.strip_prefix(field)).map(str::trim);
+        if line != Some(value) {
+            let found = line.unwrap_or("absent");
+            return Err(Error::new(Kind::StartFailed, format!("{field} is {found} and not {value}")));
+        }
+    }
+    let own_ids = standing.uid_map.split_whitespace().ne(ALL_IDS);
+    Ok(Profile { walls: walls(standing.fenced, Some(own_ids)) })
+}
+
+fn walls(landlock: bool, own_ids: Option<bool>) -> Vec<Wall> {
+    let wall = |name: &str, enforced: bool, how: &str| Wall {
+        name: name.to_owned(),
+        enforced,
+        how: how.to_owned(),
+        hint: None,
+    };
+    let mut walls = vec![Wall {
+        hint: Some("have the engine remap users, run it rootless, or use the native backend".to_owned()),
+        ..wall(
+            "user_namespace",
+            own_ids == Some(true),
+            if own_ids == Some(true) { "the engine's" } else { "root inside is the machine's root, without rights" },
+        )
+    }];
+    let namespaces =
+        ["mount_namespace", "pid_namespace", "ipc_namespace", "uts_namespace", "network_namespace", "cgroup_namespace"];
+    walls.extend(namespaces.map(|name| wall(name, true, "the engine's")));
+    walls.extend([
+        wall("seccomp", true, "allow-list, socket families, no foreign ABI"),
+        wall("no_new_privileges", true, "set by the engine and before any command"),
+        wall("capabilities", true, "none but what `privileges` names"),
+        wall("separate_users", true, "the guest's user is not any command's"),
+        wall("landlock", landlock, if landlock { "nothing outside the container's own files by any path" } else { "the kernel has none" }),
+        wall("cpu", true, "the engine's cgroup"),
+        wall("memory", true, "the engine's cgroup, the guest included"),
+        wall("pids", true, "the engine's cgroup, the guest included"),
+        Wall {
+            hint: Some("use the native backend, or a workspace in a volume that is bounded".to_owned()),
+            ..wall("disk", false, "the engine's storage bounds no container")
+        },
+    ]);
+    walls
+}

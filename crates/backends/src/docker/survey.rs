@@ -1,0 +1,57 @@
+//! What sandboxes of this instance have left at the engine and in the home.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bollard::models::{ContainerSummary, ContainerSummaryStateEnum};
+use bollard::query_parameters::ListContainersOptionsBuilder;
+use coracle_core::backend::Found;
+use coracle_core::{Error, Result, SandboxId};
+
+use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, container_name};
+
+/// Lists them, by their containers and their directories. A home that never used the engine has none there, and the
+/// engine is not asked.
+pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
+    if !docker.home.is_used() {
+        return Ok(Vec::new());
+    }
+    let rooms = docker
+        .home
+        .list()
+        .map_err(|error| Error::internal("could not list the sandboxes of this home", error))?;
+    let mut found: BTreeMap<SandboxId, Found> = BTreeMap::new();
+    let mut entry = |sandbox: SandboxId, object: &str, alive: bool| {
+        let known = found.entry(sandbox.clone()).or_insert(Found { sandbox, alive: false, objects: Vec::new() });
+        known.alive |= alive;
+        known.objects.push(object.to_owned());
+    };
+    for (sandbox, alive) in containers(docker)? {
+        entry(sandbox, "container", alive);
+    }
+    for sandbox in rooms {
+        entry(sandbox, "directory", false);
+    }
+    Ok(found.into_values().collect())
+}
+
+fn containers(docker: &Docker) -> Result<Vec<(SandboxId, bool)>> {
+    let label = format!("{INSTANCE_LABEL}={}", docker.setting.instance);
+    let filters = HashMap::from([("label", vec![label])]);
+    let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+    let listed = docker
+        .client
+        .ask("list containers", |engine| async move { engine.list_containers(Some(options)).await })?;
+    Ok(listed.iter().filter_map(ours).collect())
+}
+
+/// Returns the sandbox a container is, if it is one. An image can carry our labels; it cannot name the container.
+fn ours(container: &ContainerSummary) -> Option<(SandboxId, bool)> {
+    let sandbox: SandboxId = container.labels.as_ref()?.get(SANDBOX_LABEL)?.parse().ok()?;
+    let name = container_name(&sandbox);
+    let named = container.names.iter().flatten().any(|found| found.trim_start_matches('/') == name);
+    let running = matches!(
+        container.state,
+        Some(ContainerSummaryStateEnum::RUNNING | ContainerSummaryStateEnum::PAUSED)
+    );
+    named.then_some((sandbox, running))
+}

@@ -1,0 +1,144 @@
+//! A way to an engine on another machine: one ssh connection for all calls, with the engine's socket at its other end.
+//!
+//! The connection is ssh's own master, in the background. It outlives the call that made it, serves those that come
+//! after, and ends by itself when nobody has used it for a while; nothing of ours has to live for it. Calls find it by
+//! its control socket in a directory of ours. Whatever is wrong with it is cured by making another: it is dead (the
+//! other machine went away), it hangs, or its sockets are gone. Who makes one holds a lock, so two calls at once make
+//! one connection.
+//!
+//! Between the look at a connection and its use, it may end. Whoever then cannot connect calls [`open`] again.
+
+mod master;
+mod mux;
+mod remote;
+mod room;
+mod words;
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use coracle_core::{Error, Kind, Result};
+
+use self::master::Master;
+use self::mux::Mux;
+use self::room::Room;
+use super::endpoint::SshPlace;
+
+pub use self::room::directory;
+
+/// What an engine on the far side of the world takes for its first answer, several times over.
+const FIRST_ANSWER: Duration = Duration::from_secs(10);
+const PING: &[u8] = b"GET /_ping HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n";
+
+/// Returns a local socket that leads to the engine's on the other machine, starting the one master connection if it is
+/// not there.
+///
+/// `runtime` is a directory for sockets that is made if it is missing (see [`directory`]). What a new connection leads
+/// to has answered once before it is returned; an old one is only known to be alive on this side.
+pub fn open(place: &SshPlace, ssh: &[String], runtime: &Path) -> Result<PathBuf> {
+    let line = Line { place, master: Master { place, ssh }, room: Room::of(runtime, place, ssh)? };
+    if line.stands() {
+        return Ok(line.room.engine());
+    }
+    let _turn = line.room.lock()?;
+    // Whoever had the lock before may have been making what we want.
+    if !line.stands() {
+        line.lay()?;
+    }
+    Ok(line.room.engine())
+}
+
+/// Ends every connection whose sockets are in this directory, and removes the directory.
+pub fn close_all(runtime: &Path) -> Result<()> {
+    for room in Room::all(runtime)? {
+        let _turn = room.lock()?;
+        master::end(&room);
+        room.remove()?;
+    }
+    room::remove_empty(runtime)
+}
+
+/// One way to one place.
+struct Line<'a> {
+    place: &'a SshPlace,
+    master: Master<'a>,
+    room: Room,
+}
+
+impl Line<'_> {
+    fn stands(&self) -> bool {
+        self.room.tend();
+        self.room.engine().symlink_metadata().is_ok() && Mux::greet(&self.room.control()).is_ok()
+    }
+
+    /// Makes the connection anew. When it fails, there is none.
+    fn lay(&self) -> Result<()> {
+        let remembered = self.room.remembered();
+        match self.lay_to(remembered.clone()) {
+            // The engine may have moved since the other machine was asked.
+            Err(_) if self.place.socket.is_none() && remembered.is_some() => {
+                self.room.forget();
+                self.lay_to(None)
+            }
+            result => result,
+        }
+    }
+
+    fn lay_to(&self, remembered: Option<PathBuf>) -> Result<()> {
+        master::end(&self.room);
+        self.room.clear();
+        let laid = self.master.start(&self.room).and_then(|()| self.lead(remembered));
+        if laid.is_err() {
+            master::end(&self.room);
+        }
+        laid
+    }
+
+    /// Lets the connection lead to the engine's socket.
+    fn lead(&self, remembered: Option<PathBuf>) -> Result<()> {
+        let (socket, asked) = match self.place.socket.clone().or(remembered) {
+            Some(socket) => (socket, false),
+            None => (remote::ask(&self.master, &self.room)?, true),
+        };
+        let mut mux = Mux::greet(&self.room.control()).map_err(|error| self.unusable(error))?;
+        mux.forward(&self.room.engine(), &socket).map_err(|error| self.unusable(error))?;
+        self.hear(&socket)?;
+        // Only what has led to an engine is worth remembering.
+        if asked { self.room.remember(&socket) } else { Ok(()) }
+    }
+
+    /// Waits for a first word of the engine's.
+    fn hear(&self, socket: &Path) -> Result<()> {
+        let answer = first_words(&self.room.engine());
+        match answer.as_deref() {
+            Ok(b"HTTP/1.") => Ok(()),
+            Ok([]) => Err(words::not_led(self.place, socket, &self.room.words())),
+            Ok(_) => Err(words::no_engine(self.place, socket)),
+            Err(_) => Err(words::silent(self.place, socket)),
+        }
+    }
+
+    fn unusable(&self, error: io::Error) -> Error {
+        Error::new(Kind::NotAvailable, format!("could not use the ssh connection to `{}`", self.place))
+            .hint("coracle needs OpenSSH 6.7 or newer; `coracle config` shows the program as `engines.ssh`")
+            .caused_by(error)
+    }
+}
+
+/// Asks what is at the other end for a sign of life; nothing at all means that the connection was closed.
+fn first_words(engine: &Path) -> io::Result<Vec<u8>> {
+    let mut stream = UnixStream::connect(engine)?;
+    stream.set_read_timeout(Some(FIRST_ANSWER))?;
+    stream.set_write_timeout(Some(FIRST_ANSWER))?;
+    let mut answer = Vec::new();
+    // Where it leads nowhere, the end may come before, while or after we write.
+    let heard = stream.write_all(PING).and_then(|()| stream.take(7).read_to_end(&mut answer));
+    match heard {
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+            Err(error)
+        }
+        Err(_) | Ok(_) => Ok(answer),
+    }
+}

@@ -1,0 +1,163 @@
+//! The master connection: the user's own ssh, in the background, told as little as possible.
+//!
+//! Host keys, users, keys and jumps are the user's settings' business. What is ours: no questions, for nobody is there
+//! to answer; no agent, no display and no forwardings lent to the other machine; an end when it is idle or when the
+//! other side no longer answers.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use coracle_core::{Error, Kind, Result};
+use coracle_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
+use coracle_sys::rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal,
+};
+
+use super::mux::Mux;
+use super::room::Room;
+use super::words;
+use crate::docker::endpoint::SshPlace;
+
+/// To connect (ssh itself gives up after ten seconds), exchange keys and log in, through a jump or two.
+const START: Duration = Duration::from_secs(30);
+/// A killed process is gone when the kernel has taken down its memory.
+const GONE: Duration = Duration::from_secs(2);
+const OPTIONS: &[&str] = &[
+    "BatchMode=yes",
+    "ClearAllForwardings=yes",
+    "ConnectTimeout=10",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "PermitLocalCommand=no",
+    "RemoteCommand=none",
+    "RequestTTY=no",
+];
+const MASTER_OPTIONS: &[&str] = &[
+    // Long enough for a person to think between two commands. Connections through it count as use.
+    "ControlPersist=600",
+    // The other machine is given up after fifteen seconds without a sign of life.
+    "ServerAliveInterval=5",
+    "ServerAliveCountMax=3",
+    "StreamLocalBindMask=0177",
+    "StreamLocalBindUnlink=yes",
+];
+
+/// How a place is connected to.
+#[derive(Debug)]
+pub struct Master<'a> {
+    pub place: &'a SshPlace,
+    pub ssh: &'a [String],
+}
+
+impl Master<'_> {
+    /// Connects and returns when the connection stands, in the background.
+    pub fn start(&self, room: &Room) -> Result<()> {
+        let mut command = self.command(room)?;
+        command.args(["-M", "-N", "-f", "-E"]).arg(room.log()).args(set(MASTER_OPTIONS));
+        command.args(self.target()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(room.talk()?);
+        let child = command.spawn().map_err(|error| self.no_program(error))?;
+        match ended(child, Instant::now() + START) {
+            Some(status) if status.success() => self.note(room),
+            Some(_) => Err(words::not_reached(self.place, &room.words())),
+            None => Err(words::too_slow(self.place, START)),
+        }
+    }
+
+    /// Returns a command that runs something over the connection in this room.
+    pub fn through(&self, room: &Room) -> Result<Command> {
+        let mut command = self.command(room)?;
+        command.args(["-o", "ControlMaster=no"]).args(self.target());
+        Ok(command)
+    }
+
+    pub fn no_program(&self, error: std::io::Error) -> Error {
+        let program = self.ssh.first().map_or("ssh", String::as_str);
+        Error::new(Kind::NotAvailable, format!("could not start `{}`", program.escape_debug()))
+            .hint("install OpenSSH's client, or name the program: `engines.ssh` in the settings, or CORACLE_SSH")
+            .caused_by(error)
+    }
+
+    /// In a group of its own, so that what ssh has started ends with it.
+    fn command(&self, room: &Room) -> Result<Command> {
+        let missing = || Error::invalid("engines.ssh", "names no program");
+        let (program, first) = self.ssh.split_first().ok_or_else(missing)?;
+        let mut command = Command::new(program);
+        command.args(first).arg("-S").arg(room.control()).args(set(OPTIONS)).process_group(0);
+        Ok(command)
+    }
+
+    /// The options of the place and then the host, which can be nothing else after `--`.
+    fn target(&self) -> Vec<String> {
+        let user = self.place.user.iter().flat_map(|user| ["-l".to_owned(), user.clone()]);
+        let port = self.place.port.iter().flat_map(|port| ["-p".to_owned(), port.to_string()]);
+        user.chain(port).chain(["--".to_owned(), self.place.host.clone()]).collect()
+    }
+
+    /// Writes down which process it is, for when it hangs and can no longer be asked.
+    fn note(&self, room: &Room) -> Result<()> {
+        let asked = Mux::greet(&room.control()).and_then(|mut mux| mux.process());
+        let process = asked.map_err(|_| words::not_reached(self.place, &room.words()))?;
+        room.note_process(&format!("{process} {}", begun(process).unwrap_or_default()))
+    }
+}
+
+fn set(options: &[&'static str]) -> impl Iterator<Item = &'static str> {
+    options.iter().flat_map(|option| ["-o", option])
+}
+
+/// Waits for the end of a process; at the deadline it and all it has started are killed.
+pub fn ended(mut child: Child, deadline: Instant) -> Option<ExitStatus> {
+    let process = Pid::from_child(&child);
+    let in_time = pidfd_open(process, PidfdFlags::empty()).is_ok_and(|process| wait(&process, deadline));
+    if !in_time {
+        // It is our child and not waited for yet, so the number is still its own.
+        let _ = kill_process_group(process, Signal::KILL);
+    }
+    child.wait().ok().filter(|_| in_time)
+}
+
+/// Ends the connection of a room, if there is one: by asking it, or by force if it does not answer.
+pub fn end(room: &Room) {
+    let asked = Mux::greet(&room.control()).and_then(Mux::terminate);
+    if asked.is_err() {
+        kill(room);
+    }
+}
+
+/// Kills the process that was written down, if it still is that process.
+fn kill(room: &Room) -> Option<()> {
+    let note = room.process()?;
+    let (process, begin) = note.split_once(' ')?;
+    let number: u32 = process.parse().ok()?;
+    let process = Pid::from_raw(i32::try_from(number).ok()?)?;
+    let process = pidfd_open(process, PidfdFlags::empty()).ok()?;
+    // The descriptor holds the process; what is read of the number after that is about the same one or about nothing.
+    if begun(number).is_some_and(|found| found == begin) {
+        pidfd_send_signal(&process, Signal::KILL).ok()?;
+        wait(&process, Instant::now() + GONE);
+    }
+    Some(())
+}
+
+/// Returns when a process was started, in ticks since the machine was.
+fn begun(process: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in parentheses, may hold anything. Twenty fields after it is the time.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(19).map(str::to_owned)
+}
+
+/// Tells whether the process ended before the deadline.
+fn wait(process: &OwnedFd, deadline: Instant) -> bool {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left)) {
+            Err(coracle_sys::rustix::io::Errno::INTR) => {}
+            polled => return polled.is_ok_and(|ready| ready > 0),
+        }
+    }
+}
