@@ -33,8 +33,16 @@ pub fn build() {
 /// filters above as well, which are narrower.
 fn profile() -> String {
     let restricted = calls![
-        SYS_clone, SYS_ioctl, SYS_personality, SYS_prlimit64, SYS_setfsuid, SYS_setresuid, SYS_setreuid, SYS_setuid,
-        SYS_socket, SYS_socketpair,
+        SYS_clone,
+        SYS_ioctl,
+        SYS_personality,
+        SYS_prlimit64,
+        SYS_setfsuid,
+        SYS_setresuid,
+        SYS_setreuid,
+        SYS_setuid,
+        SYS_socket,
+        SYS_socketpair,
     ];
     let names: BTreeSet<&str> = ALLOWED
         .iter()

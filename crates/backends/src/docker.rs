@@ -4,6 +4,7 @@
 //! goes over the container's standard input, so that the engine never keeps the secret in it. From then on the guest is
 //! spoken to through a socket in the home, where the engine shares our files, or else through a program it starts.
 
+mod build;
 mod client;
 mod connect;
 mod container;
@@ -13,7 +14,9 @@ pub mod endpoint;
 mod failure;
 mod home;
 mod image;
+mod images;
 mod install;
+mod patience;
 mod probe;
 mod survey;
 pub mod tunnel;
@@ -23,7 +26,7 @@ use std::os::unix::net::UnixStream;
 
 use coracle_core::backend::{Created, Found, Order, Placement, Probe};
 use coracle_core::branch::{Branch, Held};
-use coracle_core::image::{Images, Progress, Stored};
+use coracle_core::image::{Builder, Images, Progress, Stored};
 use coracle_core::volume::Volumes;
 use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec};
 
@@ -121,7 +124,11 @@ impl Backend for Docker {
     }
 
     fn images(&self) -> Option<&dyn Images> {
-        None
+        Some(self)
+    }
+
+    fn builder(&self) -> Option<&dyn Builder> {
+        Some(self)
     }
 
     fn volumes(&self) -> Option<&dyn Volumes> {

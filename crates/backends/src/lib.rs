@@ -1,9 +1,9 @@
 //! The roll-call of backends. Adding one is a directory and a line here.
 
 mod boot;
+pub mod context;
 pub mod docker;
 mod filter;
-mod fit;
 pub mod native;
 mod place;
 mod program;

@@ -113,6 +113,10 @@ impl Backend for Native {
         probe::probe(self)
     }
 
+    fn fit(&self, spec: &Spec) -> Result<()> {
+        probe::fit(self, spec)
+    }
+
     fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()> {
         self.prepare_image(spec, progress)
     }

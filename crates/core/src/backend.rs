@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::branch::{Branch, Held};
 use crate::error::Result;
+use crate::fit;
 use crate::ids::{ImageId, InstanceId, SandboxId};
-use crate::image::{self, Images, Progress, Stored};
+use crate::image::{self, Builder, Images, Progress, Stored};
 use crate::lease::Epoch;
 use crate::record::Secret;
 use crate::spec::Spec;
@@ -91,6 +92,18 @@ pub trait Backend: Send + Sync {
     /// it waits for.
     fn probe(&self) -> Probe;
 
+    /// Refuses a spec it could not make a sandbox of now: `not_available`, or `unsupported` with the `misfits` in the
+    /// details. Asked where there is another one to fall back to; costs little and makes nothing.
+    fn fit(&self, spec: &Spec) -> Result<()> {
+        fit::check_probe(self.name(), &self.probe(), spec)
+    }
+
+    /// Tells whether its sandboxes end when the machine coracle runs on is restarted. Of those that are somewhere else
+    /// the survey alone says whether they live.
+    fn ends_with_this_machine(&self) -> bool {
+        true
+    }
+
     /// Brings what the spec needs beforehand, such as its image. May take long; calling it twice costs little.
     fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()>;
 
@@ -121,6 +134,11 @@ pub trait Backend: Send + Sync {
 
     /// Returns where it keeps images; nothing if it has none but its own.
     fn images(&self) -> Option<&dyn Images>;
+
+    /// Returns what builds images into [`Backend::images`]; nothing if it cannot by itself.
+    fn builder(&self) -> Option<&dyn Builder> {
+        None
+    }
 
     /// Returns where it keeps volumes; nothing if it cannot.
     fn volumes(&self) -> Option<&dyn Volumes>;

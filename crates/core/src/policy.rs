@@ -7,6 +7,7 @@ use crate::image::{Allowed, HOST};
 use crate::limits::Ranges;
 use crate::mount::MountPolicy;
 use crate::network::NetworkPolicy;
+use crate::selection::Preference;
 use crate::spec::Runtime;
 
 /// The operator's rules.
@@ -23,9 +24,12 @@ pub struct Policy {
     pub image: String,
     /// The images of languages, where it is not the default one.
     pub runtimes: BTreeMap<Runtime, String>,
+    /// Images to bring before anybody asks for them.
+    pub prepull: Vec<String>,
     pub images: Allowed,
     pub mounts: MountPolicy,
     pub network: NetworkPolicy,
+    pub backends: Preference,
 }
 
 impl Default for Policy {
@@ -37,9 +41,11 @@ impl Default for Policy {
             grace: Duration::from_secs(2),
             image: HOST.to_owned(),
             runtimes: BTreeMap::new(),
+            prepull: Vec::new(),
             images: Allowed::default(),
             mounts: MountPolicy::default(),
             network: NetworkPolicy::default(),
+            backends: Preference::default(),
         }
     }
 }

@@ -20,8 +20,8 @@ pub const LOST_KEPT: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     pub now: Timestamp,
-    /// The boot the machine is in.
-    pub boot: &'a str,
+    /// The boot the machine is in; absent where sandboxes do not end with it.
+    pub boot: Option<&'a str>,
     /// Sandboxes someone is working on, and those whose record changed during the survey. Strictly left alone.
     pub busy: &'a BTreeSet<SandboxId>,
     /// How long quarantined sandboxes are kept; [`QUARANTINE`] unless configured.
@@ -128,7 +128,9 @@ fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<
     match record.state {
         State::Creating | State::Resuming => Some(Action::Fail { id, reason: Reason::Abandoned }),
         // The boot is looked at first: after a restart a process that looks like the guest is somebody else's.
-        State::Ready | State::Paused | State::Hibernating if record.boot != facts.boot => {
+        State::Ready | State::Paused | State::Hibernating
+            if facts.boot.is_some_and(|boot| record.boot != boot) =>
+        {
             Some(Action::Lose { id, reason: Reason::Restarted })
         }
         State::Ready | State::Paused | State::Hibernating if presence != Presence::Guest => {

@@ -9,6 +9,7 @@ use crate::image;
 use crate::lease::Lease;
 use crate::lifecycle::State;
 use crate::network::Network;
+use crate::selection::Refusal;
 use crate::spec::Spec;
 
 /// Everything known of a sandbox from outside it.
@@ -20,6 +21,9 @@ pub struct Record {
     pub lease: Lease,
     pub spec: Spec,
     pub backend: String,
+    /// Backends that were to be used before that one, and why they were not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refusal>,
     /// Where the backend finds it again; absent until it is there.
     pub placement: Option<Placement>,
     /// What was observed to be enforced when it started.

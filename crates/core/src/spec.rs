@@ -14,6 +14,7 @@ use crate::limits::{Limit, Limits, LimitsInput};
 use crate::mount::{self, Mount, MountInput};
 use crate::network::Network;
 use crate::policy::Policy;
+pub use crate::runtime::Runtime;
 
 /// Where the work is, unless the caller says otherwise.
 pub const WORKSPACE: &str = "/workspace";
@@ -34,7 +35,8 @@ const WALLS_MAX: usize = 64;
 pub struct SpecInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The language commands are in, which decides on the image where none is named.
+    #[serde(alias = "language", skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Runtime>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
@@ -53,7 +55,11 @@ pub struct SpecInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub privileges: Option<Privileges>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The backend that makes it; `auto` for the first that can. The operator's choice if absent.
     pub backend: Option<String>,
+    /// Backends that may be used, in this order, where that one cannot. None unless somebody wrote some down.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<String>,
     /// How long the sandbox may be idle, as in `15m`; another way to write `limits.timeout_seconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<String>,
@@ -134,27 +140,6 @@ pub enum Storage {
     Memory,
 }
 
-/// A language whose interpreter the caller wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Runtime {
-    Python,
-    Node,
-    Bash,
-}
-
-impl Runtime {
-    /// Returns its program and the name its code gets in the workspace, beside other files so that they can be
-    /// imported.
-    pub fn interpreter(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Python => ("python3", "main.py"),
-            Self::Node => ("node", "main.js"),
-            Self::Bash => ("bash", "main.sh"),
-        }
-    }
-}
-
 /// What commands may do beyond the least.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -185,7 +170,10 @@ pub struct Spec {
     #[serde(default)]
     pub mounts: Vec<Mount>,
     pub privileges: Privileges,
+    /// What was asked for; the record has what it became.
     pub backend: Option<String>,
+    #[serde(default)]
+    pub fallback: Vec<String>,
     pub labels: BTreeMap<String, String>,
     #[serde(default)]
     pub require: Vec<String>,
@@ -230,6 +218,7 @@ impl Spec {
             Some(LimitsChoice::Word(_)) | None => None,
         };
         let limits = resolve_limits(input.limits, input.ttl.as_deref(), policy)?;
+        let (backend, fallback) = policy.backends.resolve(input.backend, input.fallback)?;
 
         Ok(Self {
             image: resolve_image(input.image, input.runtime, policy)?,
@@ -241,7 +230,8 @@ impl Spec {
             network: policy.network.resolve(input.network.as_deref())?,
             mounts: mount::resolve(input.mounts, &policy.mounts)?,
             privileges: input.privileges.unwrap_or_default(),
-            backend: input.backend,
+            backend,
+            fallback,
             labels: input.labels,
             require: input.require,
             allow_missing: input.allow_missing,

@@ -3,19 +3,49 @@
 use std::sync::Arc;
 
 use coracle_core::image::Images;
+use coracle_core::selection::{self, Refusal, Selection};
 use coracle_core::volume::Volumes;
-use coracle_core::{Backend, Error, Kind, Record, Result};
+use coracle_core::{Backend, Error, Kind, Record, Result, Spec, fit};
 
 use crate::Engine;
 
+/// A backend that was chosen, and those that were to come before it.
+pub(crate) struct Choice<'a> {
+    pub backend: &'a Arc<dyn Backend>,
+    pub refused: &'a [Refusal],
+}
+
 impl Engine {
-    /// Returns the backend a caller names, or the first that can be used here.
+    /// Does something on the first backend that can, among those that the spec and the operator name.
     ///
-    /// Nothing is fallen back to: a named backend that is not available is an error.
+    /// Where one fails at it by its own fault and somebody wrote down what to fall back to, the next is tried: what
+    /// `deed` has begun it must have ended by then.
+    pub(crate) fn on_backend<T>(
+        &self,
+        spec: &Spec,
+        mut deed: impl FnMut(Choice<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut selection = self.selection(spec.backend.as_deref(), &spec.fallback)?;
+        while let Some(name) = selection.next(|name| self.backend(name)?.fit(spec)) {
+            let backend = self.backend(&name)?;
+            match deed(Choice { backend, refused: selection.refused() }) {
+                Ok(done) => return Ok(done),
+                Err(error) if selection.is_alone() => return Err(self.advise(backend, spec, error)),
+                Err(error) if !selection::may_move_on(error.kind) => return Err(error),
+                Err(error) => selection.refuse(&name, &error),
+            }
+        }
+        Err(selection.exhausted())
+    }
+
+    /// Returns the backend a caller names for something else than a sandbox, or the one the operator prefers.
     pub(crate) fn choose_backend(&self, named: Option<&str>) -> Result<&Arc<dyn Backend>> {
-        match named {
-            Some(name) => self.backend(name),
-            None => self.first_available(),
+        let preferred = self.policy().backends.backend.as_deref();
+        let mut selection = self.selection(named.or(preferred), &[])?;
+        let usable = |name: &str| fit::check_available(name, &self.backend(name)?.probe());
+        match selection.next(usable) {
+            Some(name) => self.backend(&name),
+            None => Err(selection.exhausted()),
         }
     }
 
@@ -40,27 +70,41 @@ impl Engine {
         self.parts.backends.named(name)
     }
 
-    fn first_available(&self) -> Result<&Arc<dyn Backend>> {
-        // The only one there is needs no probing: if it cannot be used, making the sandbox says why.
-        if let [only] = self.backends() {
-            return Ok(only);
-        }
-        let mut refusals = Vec::new();
-        for backend in self.backends() {
-            let probe = backend.probe();
-            if probe.available {
-                return Ok(backend);
-            }
-            refusals.push(format!(
-                "{}: {}",
-                backend.name(),
-                probe.reason.unwrap_or_else(|| "no reason given".into())
-            ));
-        }
-        Err(Error::new(Kind::NotAvailable, "no backend can be used on this machine")
-            .hint("see why with `doctor`")
-            .detail("refused", refusals))
+    /// Starts a choice. A name nobody knows is refused at once, not on the day it is needed.
+    fn selection(&self, backend: Option<&str>, fallback: &[String]) -> Result<Selection> {
+        let roll: Vec<_> = self.backends().iter().map(|backend| backend.name()).collect();
+        let selection = Selection::of(backend, fallback, &self.policy().backends, &roll);
+        selection.candidates().try_for_each(|name| self.backend(name).map(drop))?;
+        Ok(selection)
     }
+
+    /// Adds to an error of the only backend that was to be used which others could be, if it is one that cannot.
+    fn advise(&self, backend: &Arc<dyn Backend>, spec: &Spec, error: Error) -> Error {
+        if !selection::may_move_on(error.kind) {
+            return error;
+        }
+        let Err(refusal) = backend.fit(spec) else { return error };
+        let mut refused = vec![Refusal::of(backend.name(), &refusal)];
+        let mut fitting = Vec::new();
+        for other in self.backends().iter().filter(|other| other.name() != backend.name()) {
+            match other.fit(spec) {
+                Ok(()) => fitting.push(other.name()),
+                Err(error) => refused.push(Refusal::of(other.name(), &error)),
+            }
+        }
+        let own = error.hint.clone().map(|hint| format!("{hint}. ")).unwrap_or_default();
+        let error = match fitting.first() {
+            Some(name) => error.hint(format!("{own}{}", instead(name))),
+            None => error,
+        };
+        error.detail("refused", selection::listed(&refused)).detail("fitting", fitting)
+    }
+}
+
+fn instead(name: &str) -> String {
+    format!(
+        "`{name}` could make it: say `--backend {name}`, or write `fallback = [\"{name}\"]` into the settings"
+    )
 }
 
 fn keeps_no(backend: &str, what: &str) -> Error {

@@ -11,6 +11,7 @@ use coracle_core::mount::Access;
 use coracle_core::store::{Opened, Work};
 use coracle_core::{Error, ImageId, Kind, Lease, Record, Result, SandboxId, SessionKey, image};
 
+use crate::backends::Choice;
 use crate::random::random;
 use crate::{Caller, Engine, crash};
 
@@ -77,12 +78,12 @@ impl Engine {
     }
 
     fn announce_one(&self, caller: &Caller, key: Option<&SessionKey>, parent: &Record) -> Result<Child> {
+        let choice = Choice { backend: self.backend_of(parent)?, refused: &parent.refused };
         let draft = Record {
-            backend: parent.backend.clone(),
             forked_from: Some(parent.id.clone()),
             // What was taken from the parent's network does not come back with a child.
             narrowed: parent.narrowed.clone(),
-            ..self.draft(Lease::new(caller.claim.run.clone()), key, &parent.spec)?
+            ..self.draft(Lease::new(caller.claim.run.clone()), key, &parent.spec, &choice)?
         };
         // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.
         let work = self.store().work_on(&draft.id)?;

@@ -196,7 +196,8 @@ impl Engine {
         self.add_ended(&mut records, &found)?;
         let moved = |record: &&Record| !record.state.is_ended() && before.get(&record.id) != Some(record);
         let busy = records.iter().filter(moved).map(|record| record.id.clone()).collect();
-        let actions = reconcile::plan(&records, &found, &self.facts(&busy));
+        let boot = backend.ends_with_this_machine().then_some(self.parts.boot.as_str());
+        let actions = reconcile::plan(&records, &found, &Facts { boot, ..self.facts(&busy) });
         Ok(Survey { backend, records, found, actions })
     }
 
@@ -219,7 +220,7 @@ impl Engine {
     fn facts<'a>(&'a self, busy: &'a BTreeSet<SandboxId>) -> Facts<'a> {
         Facts {
             now: self.parts.clock.now(),
-            boot: &self.parts.boot,
+            boot: Some(&self.parts.boot),
             busy,
             quarantine: reconcile::QUARANTINE,
             retention: RETENTION,
@@ -283,6 +284,7 @@ impl Engine {
             // what they forbid now must not keep it from being noticed.
             spec: Spec::resolve(SpecInput::default(), &Policy::default())?,
             backend: backend.name().to_owned(),
+            refused: Vec::new(),
             placement: None,
             profile: None,
             image: None,

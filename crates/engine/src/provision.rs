@@ -12,7 +12,7 @@ impl Engine {
     /// Brings what a sandbox like this needs, such as its image, before there is one: what takes long can be given up
     /// without leaving a sandbox half made.
     pub fn prepare(&self, spec: &Spec) -> Result<()> {
-        self.choose_backend(spec.backend.as_deref())?.prepare(spec, self.progress())
+        self.on_backend(spec, |choice| choice.backend.prepare(spec, self.progress()))
     }
 
     /// Takes a sandbox from `creating` to what `made` leads to, or to `failed`. The caller holds the right to work on it.

@@ -11,6 +11,7 @@ use coracle_core::{
     Error, ExecId, Kind, Lease, Record, Result, SandboxId, SessionKey, Spec, State, lease, lifecycle,
 };
 
+use crate::backends::Choice;
 use crate::gate::Inside;
 use crate::guest::Guest;
 use crate::random::random;
@@ -79,7 +80,13 @@ impl Engine {
 
     /// Makes a sandbox; `None` if somebody else took the key first.
     fn open_new(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Option<Session>> {
-        let draft = self.draft(Lease::new(caller.claim.run.clone()), key, spec)?;
+        self.on_backend(spec, |choice| {
+            self.open_on(self.draft(Lease::new(caller.claim.run.clone()), key, spec, &choice)?)
+        })
+    }
+
+    /// Makes the sandbox of a draft.
+    fn open_on(&self, draft: Record) -> Result<Option<Session>> {
         // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.
         let work = self.store().work_on(&draft.id)?;
         self.crash_at(crash::CREATE_ROW_BEFORE);
@@ -94,7 +101,13 @@ impl Engine {
     }
 
     /// Returns the first record of a sandbox that is about to be made.
-    pub(crate) fn draft(&self, lease: Lease, key: Option<&SessionKey>, spec: &Spec) -> Result<Record> {
+    pub(crate) fn draft(
+        &self,
+        lease: Lease,
+        key: Option<&SessionKey>,
+        spec: &Spec,
+        choice: &Choice<'_>,
+    ) -> Result<Record> {
         let now = self.parts.clock.now();
         Ok(Record {
             id: SandboxId::generate(now, random()?),
@@ -102,7 +115,8 @@ impl Engine {
             key: key.cloned(),
             lease,
             spec: spec.clone(),
-            backend: self.choose_backend(spec.backend.as_deref())?.name().to_owned(),
+            backend: choice.backend.name().to_owned(),
+            refused: choice.refused.to_vec(),
             placement: None,
             profile: None,
             image: None,

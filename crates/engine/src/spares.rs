@@ -183,7 +183,12 @@ impl Engine {
     fn make_spare(&self, shape: &Spec) -> Result<Spare> {
         let mut spec = shape.clone();
         spec.limits.timeout_seconds = IDLE_SECONDS;
-        let draft = self.draft(Lease::unowned(), None, &spec)?;
+        self.on_backend(&spec, |choice| {
+            self.make_spare_of(shape, self.draft(Lease::unowned(), None, &spec, &choice)?)
+        })
+    }
+
+    fn make_spare_of(&self, shape: &Spec, draft: Record) -> Result<Spare> {
         let work = self.store().work_on(&draft.id)?;
         self.store().open(draft.clone())?;
         let record = self.provision(&draft, lifecycle::Event::Stocked)?;

@@ -236,7 +236,8 @@ pub fn run(socket: &UnixStream, confined: io::Result<Fenced>, confinement: Confi
     let Ok(nest) = Nest::new() else { return };
     while let Ok((payload, received)) = descriptors::receive(socket, ORDER_MAX) {
         let order = minicbor::decode::<Order>(&payload);
-        let failed = || Failed { stage: Stage::Prepare as u8, errno: rustix::io::Errno::INVAL.raw_os_error() };
+        let failed =
+            || Failed { stage: Stage::Prepare as u8, errno: rustix::io::Errno::INVAL.raw_os_error() };
         let told = match (order, confinement.tended) {
             (Ok(order), true) => nanny::raise(socket, &order, &received, confinement),
             (Ok(order), false) => tell(socket, fork(&nest, &order, &received, confinement)),

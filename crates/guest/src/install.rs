@@ -10,7 +10,10 @@ const TARGET: &str = "/target";
 /// Ends the process with 0 if the program is there, whole.
 pub fn run() {
     if let Err(error) = install() {
-        let _ = io::Write::write_all(&mut io::stderr(), format!("could not install the guest: {error}\n").as_bytes());
+        let _ = io::Write::write_all(
+            &mut io::stderr(),
+            format!("could not install the guest: {error}\n").as_bytes(),
+        );
         coracle_sys::spawn::exit(1);
     }
 }

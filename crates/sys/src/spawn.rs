@@ -177,11 +177,7 @@ fn start<F: FnOnce() -> Failed>(
 }
 
 /// Starts a process that goes on as a copy of this one, in `cgroup` if there is one; `child` returning ends it.
-pub fn fork_into(
-    cgroup: Option<BorrowedFd<'_>>,
-    parent: Parent,
-    child: impl FnOnce(),
-) -> io::Result<i32> {
+pub fn fork_into(cgroup: Option<BorrowedFd<'_>>, parent: Parent, child: impl FnOnce()) -> io::Result<i32> {
     match clone3(&of(parent, born_in(cgroup)))? {
         0 => {
             child();

@@ -11,7 +11,7 @@ use coracle_core::{Error, Kind, Result};
 use tokio::runtime::Runtime;
 
 use super::endpoint::{Endpoint, SshPlace};
-use super::failure;
+use super::{failure, tunnel};
 use crate::Setting;
 
 /// How long an engine may take to begin its answer, in seconds. Starting a container on a busy machine takes many.
@@ -54,11 +54,10 @@ impl Client {
         let version = async move { tokio::time::timeout(GREETING, docker.version()).await };
         match self.runtime()?.block_on(version) {
             Ok(answer) => answer.map_err(|error| failure::explain("reach the engine", &self.shown(), error)),
-            Err(_) => Err(Error::new(
-                Kind::NotAvailable,
-                format!("the engine at {} does not answer", self.shown()),
-            )
-            .hint("see whether it is stopped or overloaded")),
+            Err(_) => {
+                Err(Error::new(Kind::NotAvailable, format!("the engine at {} does not answer", self.shown()))
+                    .hint("see whether it is stopped or overloaded"))
+            }
         }
     }
 
@@ -75,7 +74,10 @@ impl Client {
     pub fn runtime(&self) -> Result<&Runtime> {
         let build = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         self.runtime.get_or_init(build).as_ref().map_err(|error| {
-            Error::new(Kind::Internal, format!("could not start the threads that speak to an engine: {error}"))
+            Error::new(
+                Kind::Internal,
+                format!("could not start the threads that speak to an engine: {error}"),
+            )
         })
     }
 
@@ -112,9 +114,8 @@ impl Client {
         })
     }
 
-    fn tunnel(&self, _place: &SshPlace) -> Result<PathBuf> {
-        let _ = (&self.ssh, &self.tunnels);
-        Err(Error::new(Kind::Unsupported, "engines behind ssh are not reached yet"))
+    fn tunnel(&self, place: &SshPlace) -> Result<PathBuf> {
+        tunnel::open(place, &self.ssh, &self.tunnels)
     }
 }
 

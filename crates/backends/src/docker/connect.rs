@@ -81,7 +81,9 @@ fn by_socket(docker: &Docker, sandbox: &SandboxId) -> io::Result<UnixStream> {
     let peer = coracle_sys::rustix::net::sockopt::socket_peercred(stream.as_fd())?;
     match peer.uid.as_raw() == GUEST_ID {
         true => Ok(stream),
-        false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "somebody else than the guest listens there")),
+        false => {
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, "somebody else than the guest listens there"))
+        }
     }
 }
 
@@ -100,12 +102,16 @@ fn by_program(docker: &Docker, sandbox: &SandboxId) -> Result<UnixStream> {
         };
         let exec = match engine.create_exec(&name, options).await {
             // It is gone, or stands there stopped.
-            Err(error) if failure::is_status(&error, 404) || failure::is_status(&error, 409) => return Ok(None),
+            Err(error) if failure::is_status(&error, 404) || failure::is_status(&error, 409) => {
+                return Ok(None);
+            }
             made => made?,
         };
         let options = StartExecOptions { output_capacity: Some(PIECE), ..StartExecOptions::default() };
         match engine.start_exec(&exec.id, Some(options)).await? {
-            StartExecResults::Attached { mut output, input } => Ok(joined(&mut output).await?.map(|rest| (rest, output, input))),
+            StartExecResults::Attached { mut output, input } => {
+                Ok(joined(&mut output).await?.map(|rest| (rest, output, input)))
+            }
             StartExecResults::Detached => Ok(None),
         }
     })?;

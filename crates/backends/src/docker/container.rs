@@ -77,7 +77,12 @@ pub enum Way<'a> {
 }
 
 /// Returns what the engine is told.
-pub fn describe(docker: &Docker, order: &Order<'_>, root: &Root, way: Way<'_>) -> Result<ContainerCreateBody> {
+pub fn describe(
+    docker: &Docker,
+    order: &Order<'_>,
+    root: &Root,
+    way: Way<'_>,
+) -> Result<ContainerCreateBody> {
     let labels = [
         (INSTANCE_LABEL.to_owned(), order.instance.to_string()),
         (SANDBOX_LABEL.to_owned(), order.sandbox.to_string()),
@@ -129,7 +134,10 @@ fn host_config(docker: &Docker, spec: &Spec, way: Way<'_>) -> Result<HostConfig>
         shm_size: Some(boot::shm_bytes(spec) as i64),
         mounts: Some(mounts),
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
-        restart_policy: Some(RestartPolicy { name: Some(RestartPolicyNameEnum::NO), ..RestartPolicy::default() }),
+        restart_policy: Some(RestartPolicy {
+            name: Some(RestartPolicyNameEnum::NO),
+            ..RestartPolicy::default()
+        }),
         // A guest that ends by itself takes everything with it, whether or not anybody comes by.
         auto_remove: Some(true),
         ..limits(spec)
@@ -200,8 +208,11 @@ fn bring(docker: &Docker, mount: &coracle_core::mount::Mount) -> Result<Mount> {
     if mount.access == Access::Overlay {
         return Err(docker.unsupported("mount a directory as an overlay"));
     }
-    let described =
-        Mount { target: Some(mount.target.clone()), read_only: Some(mount.access == Access::ReadOnly), ..Mount::default() };
+    let described = Mount {
+        target: Some(mount.target.clone()),
+        read_only: Some(mount.access == Access::ReadOnly),
+        ..Mount::default()
+    };
     match &mount.source {
         Source::Volume(_) => Err(docker.unsupported("mount volumes")),
         Source::Directory(_) if !docker.client.is_local() => {
@@ -218,7 +229,10 @@ fn bring(docker: &Docker, mount: &coracle_core::mount::Mount) -> Result<Mount> {
 
 /// What is mounted on either side later is not seen on the other.
 fn private() -> MountBindOptions {
-    MountBindOptions { propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE), ..MountBindOptions::default() }
+    MountBindOptions {
+        propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
+        ..MountBindOptions::default()
+    }
 }
 
 /// Returns the volume with the guest's program, read-only.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bollard::container::LogOutput;
 use bollard::query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptionsBuilder};
 use coracle_core::backend::{Created, Order, Placement};
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Error, Kind, Result, fit};
 use coracle_wire::{Boot, Decoder, Report, Standing};
 use futures_util::{Stream, StreamExt};
 use tokio::io::AsyncWriteExt;
@@ -14,7 +14,7 @@ use super::connect::Reached;
 use super::container::{self, Way};
 use super::image::{self, Root};
 use super::{Docker, connect, container_name, destroy, install, probe};
-use crate::{boot, fit};
+use crate::boot;
 
 /// A guest that has not come up by then never will. Engines on a busy machine take seconds.
 const BOOT_TIME: Duration = Duration::from_secs(60);
@@ -24,10 +24,23 @@ pub fn create(docker: &Docker, order: &Order<'_>) -> Result<Created> {
     fit::check(&docker.name, &probe::expect(docker, order.spec)?, order.spec)?;
     let root = image::find(docker, order.spec)?;
     install::ensure(docker)?;
-    make(docker, order, &root).map_err(|error| {
-        let error = Error::new(kind_of(&error), format!("could not make a container for sandbox `{}`", order.sandbox))
-            .hint("run `coracle doctor` to see what the engine offers")
-            .caused_by(error);
+    let made = make(docker, order, &root).or_else(|error| match is_without_guest(&error) {
+        // Somebody removed the volume, or there is another engine at this address now.
+        true => {
+            destroy::destroy(docker, order.sandbox)?;
+            docker.home.forget_installed(&docker.client.shown());
+            install::ensure(docker)?;
+            make(docker, order, &root)
+        }
+        false => Err(error),
+    });
+    made.map_err(|error| {
+        let error = Error::new(
+            kind_of(&error),
+            format!("could not make a container for sandbox `{}`", order.sandbox),
+        )
+        .hint("run `coracle doctor` to see what the engine offers")
+        .caused_by(error);
         match destroy::destroy(docker, order.sandbox) {
             Ok(()) => error,
             Err(left) => error.detail("left_behind", left.chain()),
@@ -73,8 +86,15 @@ fn place(docker: &Docker, container: &str, reached: Reached) -> Placement {
     }))
 }
 
+/// The engine could not find the guest's program.
+fn is_without_guest(error: &Error) -> bool {
+    let words = error.chain();
+    words.contains(container::PROGRAM) && words.contains("no such file or directory")
+}
+
 fn is_about_mount(error: &Error) -> bool {
-    error.chain().contains("bind source path does not exist") || error.chain().contains("no such file or directory")
+    // Docker's words and podman's.
+    ["bind source path does not exist", "statfs"].iter().any(|words| error.chain().contains(words))
 }
 
 fn make_container(docker: &Docker, order: &Order<'_>, root: &Root, way: Way<'_>) -> Result<String> {
@@ -100,13 +120,17 @@ fn start(docker: &Docker, container: &str, plan: &Boot) -> Result<Standing> {
             attached.input.flush().await?;
             Ok(hear(&mut attached.output).await)
         };
-        tokio::time::timeout(BOOT_TIME, converse).await.unwrap_or_else(|_| Ok(Err("it took too long".to_owned())))
+        tokio::time::timeout(BOOT_TIME, converse)
+            .await
+            .unwrap_or_else(|_| Ok(Err("it took too long".to_owned())))
     })?;
     report.map_err(|words| Error::new(Kind::StartFailed, format!("the guest did not come up: {words}")))
 }
 
 /// Waits for the guest's answer.
-async fn hear(output: &mut (impl Stream<Item = Result<LogOutput, bollard::errors::Error>> + Unpin)) -> Report {
+async fn hear(
+    output: &mut (impl Stream<Item = Result<LogOutput, bollard::errors::Error>> + Unpin),
+) -> Report {
     let mut decoder = Decoder::default();
     while let Some(piece) = output.next().await {
         match piece.map_err(|error| error.to_string())? {

@@ -19,10 +19,9 @@ pub fn destroy(docker: &Docker, sandbox: &SandboxId) -> Result<()> {
     }
     remove_container(docker, sandbox)?;
     docker.crash("docker.destroy.container");
-    docker
-        .home
-        .remove(sandbox)
-        .map_err(|error| Error::internal(format!("could not remove the directory of sandbox `{sandbox}`"), error))?;
+    docker.home.remove(sandbox).map_err(|error| {
+        Error::internal(format!("could not remove the directory of sandbox `{sandbox}`"), error)
+    })?;
     docker.crash("docker.destroy.room");
     Ok(())
 }
@@ -44,6 +43,9 @@ fn remove_container(docker: &Docker, sandbox: &SandboxId) -> Result<()> {
     })?;
     match gone {
         true => Ok(()),
-        false => Err(Error::new(Kind::Conflict, format!("the engine does not let go of the container of `{sandbox}`"))),
+        false => Err(Error::new(
+            Kind::Conflict,
+            format!("the engine does not let go of the container of `{sandbox}`"),
+        )),
     }
 }

@@ -12,7 +12,9 @@ pub fn explain(attempted: &str, engine: &str, error: Refusal) -> Error {
             Some("start the engine, or say where it is with DOCKER_HOST (CONTAINER_HOST for podman)"),
         ),
         other => match is_denied(other) {
-            true => (Kind::NotAvailable, Some("you may not use the engine's socket: see its owner and group")),
+            true => {
+                (Kind::NotAvailable, Some("you may not use the engine's socket: see its owner and group"))
+            }
             false => (Kind::NotAvailable, Some("see whether the engine is running")),
         },
     };

@@ -1,5 +1,6 @@
 //! What an engine lets us enforce, and what was seen to be enforced on a sandbox.
 
+use bollard::models::SystemVersion;
 use coracle_core::backend::{Probe, Profile, Wall};
 use coracle_core::{Error, Kind, Result, Spec};
 use coracle_wire::Standing;
@@ -14,9 +15,20 @@ const ALL_IDS: [&str; 3] = ["0", "0", "4294967295"];
 
 /// Tells what can be enforced there. Makes nothing.
 pub fn probe(docker: &Docker) -> Probe {
-    let reason = docker.client.greet().err().map(|error| error.chain());
-    let walls = walls(true, None);
-    Probe { available: reason.is_none(), reason, profile: Profile { walls } }
+    let greeted = docker.client.greet();
+    Probe {
+        available: greeted.is_ok(),
+        version: greeted.as_ref().ok().map(version),
+        reason: greeted.err().map(|error| error.chain()),
+        endpoint: Some(docker.client.shown()),
+        profile: Profile { walls: walls(true, None) },
+    }
+}
+
+/// Returns what it says it is, as in `20.10.24 (API 1.41)`.
+fn version(said: &SystemVersion) -> String {
+    let written = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
+    format!("{} (API {})", written(&said.version), written(&said.api_version))
 }
 
 /// Tells what is to be expected of a sandbox of this spec.
@@ -62,18 +74,36 @@ fn walls(landlock: bool, own_ids: Option<bool>) -> Vec<Wall> {
         ..wall(
             "user_namespace",
             own_ids == Some(true),
-            if own_ids == Some(true) { "the engine's" } else { "root inside is the machine's root, without rights" },
+            if own_ids == Some(true) {
+                "the engine's"
+            } else {
+                "root inside is the machine's root, without rights"
+            },
         )
     }];
-    let namespaces =
-        ["mount_namespace", "pid_namespace", "ipc_namespace", "uts_namespace", "network_namespace", "cgroup_namespace"];
+    let namespaces = [
+        "mount_namespace",
+        "pid_namespace",
+        "ipc_namespace",
+        "uts_namespace",
+        "network_namespace",
+        "cgroup_namespace",
+    ];
     walls.extend(namespaces.map(|name| wall(name, true, "the engine's")));
     walls.extend([
         wall("seccomp", true, "allow-list, socket families, no foreign ABI"),
         wall("no_new_privileges", true, "set by the engine and before any command"),
         wall("capabilities", true, "none but what `privileges` names"),
         wall("separate_users", true, "the guest's user is not any command's"),
-        wall("landlock", landlock, if landlock { "nothing outside the container's own files by any path" } else { "the kernel has none" }),
+        wall(
+            "landlock",
+            landlock,
+            if landlock {
+                "nothing outside the container's own files by any path"
+            } else {
+                "the kernel has none"
+            },
+        ),
         wall("cpu", true, "the engine's cgroup"),
         wall("memory", true, "the engine's cgroup, the guest included"),
         wall("pids", true, "the engine's cgroup, the guest included"),

@@ -21,7 +21,8 @@ pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
         .map_err(|error| Error::internal("could not list the sandboxes of this home", error))?;
     let mut found: BTreeMap<SandboxId, Found> = BTreeMap::new();
     let mut entry = |sandbox: SandboxId, object: &str, alive: bool| {
-        let known = found.entry(sandbox.clone()).or_insert(Found { sandbox, alive: false, objects: Vec::new() });
+        let known =
+            found.entry(sandbox.clone()).or_insert(Found { sandbox, alive: false, objects: Vec::new() });
         known.alive |= alive;
         known.objects.push(object.to_owned());
     };

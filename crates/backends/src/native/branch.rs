@@ -15,11 +15,11 @@ use coracle_core::branch::{Branch, Held, Method};
 use coracle_core::{Error, Kind, Result, SandboxId};
 use coracle_sys::rustix;
 
+use super::Native;
 use super::create::{self, Failure, at};
 use super::disk;
 use super::home::BASES_MAX;
 use super::storage::Storage;
-use super::Native;
 use crate::weak;
 
 /// No guest makes more generations on one disk.

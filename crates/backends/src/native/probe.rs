@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use coracle_core::backend::{Probe, Profile, Wall};
-use coracle_core::{Result, Spec};
+use coracle_core::{Error, Kind, Result, Spec, fit};
 use coracle_sys::cgroup::{Controller, Layout};
 use coracle_sys::{landlock, launch};
 
@@ -54,6 +54,17 @@ pub fn expect(native: &Native, spec: &Spec) -> Result<Profile> {
     walls.extend(limits(native));
     walls.push(Storage::choose(spec, native.privilege).wall(spec, native.privilege));
     Ok(Profile { walls })
+}
+
+/// Refuses a spec that `create` would refuse, at the price of what `create` looks at anyway.
+pub fn fit(native: &Native, spec: &Spec) -> Result<()> {
+    match unavailable(native) {
+        Some(reason) => {
+            Err(Error::new(Kind::NotAvailable, format!("the native backend cannot be used here: {reason}"))
+                .hint("run `coracle doctor` to see what is missing"))
+        }
+        None => fit::check("native", &expect(native, spec)?, spec),
+    }
 }
 
 /// What is known of a sandbox that has just come up.

@@ -16,10 +16,10 @@ use coracle_sys::rustix::fs::{AtFlags, CWD, FlockOperation, flock, linkat};
 use coracle_sys::tree;
 use serde::{Deserialize, Serialize};
 
+use super::Native;
 use super::branch::{self, Base, Taken};
 use super::create::{Failure, at};
 use super::privilege::Privilege;
-use super::Native;
 use crate::place;
 
 const ABOUT: &str = "about";

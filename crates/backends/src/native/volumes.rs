@@ -14,8 +14,8 @@ use coracle_sys::rustix::fs::{FlockOperation, flock};
 use coracle_sys::rustix::io::Errno;
 use coracle_sys::tree;
 
-use super::disk::{self, Purpose, Size};
 use super::Native;
+use super::disk::{self, Purpose, Size};
 use crate::place;
 
 const DISK: &str = "disk";

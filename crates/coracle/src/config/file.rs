@@ -22,17 +22,30 @@ pub struct File {
     #[serde(deserialize_with = "span")]
     pub grace: Option<Duration>,
     pub spares: Option<usize>,
+    pub backend: Option<String>,
+    pub fallback: Option<Vec<String>>,
+    /// The order of `auto`.
+    pub backends: Option<Vec<String>>,
     pub limits: Limits,
     /// The images of languages.
     pub runtimes: BTreeMap<Runtime, String>,
-    pub images: AllowList,
+    pub images: Images,
     pub mounts: AllowList,
     pub registries: Registries,
     pub network: Network,
     pub engines: Engines,
 }
 
-/// The tables `[images]` and `[mounts]`.
+/// The table `[images]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Images {
+    pub allow: Option<Vec<String>>,
+    pub prefix: Option<String>,
+    pub prepull: Option<Vec<String>>,
+}
+
+/// The table `[mounts]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AllowList {

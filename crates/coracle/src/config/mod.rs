@@ -2,10 +2,12 @@
 //!
 //! The only place that reads the environment. Everything else is told.
 
+mod backends;
 mod engines;
 mod file;
 mod home;
 mod images;
+mod languages;
 mod layers;
 mod network;
 mod resolve;

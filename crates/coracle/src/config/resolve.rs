@@ -7,6 +7,7 @@ use coracle_backends::Engines;
 use coracle_core::limits::{Range, Ranges};
 use coracle_core::{Epoch, Error, Policy, Result, RunId, duration};
 
+use super::backends::BackendSettings;
 use super::engines::EngineSettings;
 use super::file::{self, PartialRange};
 use super::images::{ImageSettings, check_image};
@@ -26,6 +27,7 @@ pub struct Resolved {
     pub grace: Found<Duration>,
     pub spares: Found<Option<usize>>,
     pub limits: [(&'static str, Found<Range>); 7],
+    pub backends: BackendSettings,
     pub images: ImageSettings,
     pub network: NetworkSettings,
     pub engines: EngineSettings,
@@ -68,6 +70,7 @@ impl Resolved {
                 )?
                 .checked(|spares| check_spares(*spares))?,
             limits: layers.limits(&policy.limits),
+            backends: BackendSettings::from(&layers)?,
             images: ImageSettings::from(&layers)?,
             network: NetworkSettings::from(&layers)?,
             engines: EngineSettings::from(&layers)?,
@@ -99,6 +102,7 @@ impl Resolved {
         };
         self.images.apply(&mut policy);
         policy.network = self.network.policy();
+        policy.backends = self.backends.preference();
         policy
     }
 
@@ -134,6 +138,7 @@ impl Resolved {
             let Range { default, max } = found.value;
             setting(name, format!("{default} (at most {max})"), &found.source)
         }));
+        all.extend(self.backends.settings());
         all.extend(self.images.settings());
         all.extend(self.network.settings());
         all.extend(self.engines.settings());
@@ -336,6 +341,21 @@ mod tests {
     }
 
     #[test]
+    fn the_choice_of_backends_reaches_the_policy() {
+        let home = home_with("backend = 'auto'\nfallback = ['podman']\nbackends = ['docker', 'native']\n");
+        let at = ("CORACLE_HOME", text_of(home.path()));
+
+        let by_file = resolve(Flags::default(), &[at]).expect("valid").policy().backends;
+        let variables = [at, ("CORACLE_BACKEND", "docker"), ("CORACLE_FALLBACK", "ssh://vm, native")];
+        let by_variable = resolve(Flags::default(), &variables).expect("valid").policy().backends;
+
+        assert_eq!((by_file.backend.as_deref(), by_file.fallback), (Some("auto"), vec!["podman".to_owned()]));
+        assert_eq!(by_file.order, Some(vec!["docker".to_owned(), "native".to_owned()]));
+        assert_eq!(by_variable.backend.as_deref(), Some("docker"));
+        assert_eq!(by_variable.fallback, ["ssh://vm", "native"]);
+    }
+
+    #[test]
     fn what_is_not_written_allows_everything_and_names_nothing() {
         let resolved = resolve(Flags::default(), &[("CORACLE_HOME", "/nowhere")]).expect("valid");
 
@@ -361,8 +381,15 @@ mod tests {
             ("image = 'PYTHON'", "image"),
             ("[images]\nallow = ['docker.io/lib*']", "images.allow"),
             ("[runtimes]\npython = 'https://docker.io/python'", "runtimes.python"),
+            ("[images]\nprefix = 'https://registry.lan/'", "images.prefix"),
+            ("[images]\nprefix = 'Registry/'", "images.prefix"),
+            ("[images]\nprepull = ['ruby']", "images.prepull"),
+            ("[images]\nprepull = ['PYTHON']", "images.prepull"),
             ("[registries]\nplain_http = ['http://localhost:5000']", "registries.plain_http"),
             ("[registries]\nplain_http = ['registry']", "registries.plain_http"),
+            ("backend = '-oProxyCommand=x'", "backend"),
+            ("fallback = ['docker', '']", "fallback"),
+            ("backends = ['a b']", "backends"),
             ("[registries]\nprivate = ['10.0.0.1/8']", "registries.private"),
             ("[registries]\nprivate = ['user@registry.lan']", "registries.private"),
             ("[mounts]\nallow = ['srv']", "mounts.allow"),
@@ -377,6 +404,27 @@ mod tests {
             let hint = error.hint.expect(settings);
             assert!(hint.contains("config.toml"), "{settings}: {hint}");
         }
+    }
+
+    #[test]
+    fn languages_lead_to_images_by_variable_file_and_prefix() {
+        let home = home_with(
+            "[images]\nprefix = 'registry.lan/golden/'\nprepull = ['python', 'nodejs', 'bash', 'alpine:3']\n\
+             [runtimes]\nnode = 'node:22'\nbash = 'host'\n",
+        );
+        let at = ("CORACLE_HOME", text_of(home.path()));
+
+        let by_file = resolve(Flags::default(), &[at]).expect("valid").policy();
+        let variables =
+            [at, ("CORACLE_NODE_IMAGE", "ghcr.io/o/node"), ("CORACLE_IMAGE_PREFIX", "other.lan/")];
+        let by_variable = resolve(Flags::default(), &variables).expect("valid").policy();
+
+        assert_eq!(by_file.runtimes[&Runtime::Node], "registry.lan/golden/node:22");
+        assert_eq!(by_file.runtimes[&Runtime::Ruby], "registry.lan/golden/coracle-ruby:latest");
+        let golden = "registry.lan/golden/coracle-python:latest";
+        assert_eq!(by_file.prepull, [golden, "registry.lan/golden/node:22", "docker.io/library/alpine:3"]);
+        assert_eq!(by_variable.runtimes[&Runtime::Node], "ghcr.io/o/node");
+        assert_eq!(by_variable.runtimes[&Runtime::Ruby], "other.lan/coracle-ruby:latest");
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub fn record() -> Record {
         lease: Lease::new(run("run_sample")),
         spec: spec(),
         backend: "fake".to_owned(),
+        refused: Vec::new(),
         placement: None,
         profile: None,
         image: None,

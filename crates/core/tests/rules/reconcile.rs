@@ -61,6 +61,7 @@ fn record(id: SandboxId, state: State) -> Record {
         lease: Lease::unowned(),
         spec: Spec::resolve(SpecInput::default(), &Policy::default()).expect("an empty spec is valid"),
         backend: "simulated".to_owned(),
+        refused: Vec::new(),
         placement: None,
         profile: None,
         image: None,
@@ -158,7 +159,7 @@ impl World {
 fn facts(busy: &BTreeSet<SandboxId>) -> Facts<'_> {
     Facts {
         now: NOW,
-        boot: BOOT,
+        boot: Some(BOOT),
         busy,
         quarantine: QUARANTINE,
         retention: Duration::from_secs(7 * 24 * 3600),

@@ -8,15 +8,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use coracle_sys::launch::BOOT_DESCRIPTOR;
-use coracle_sys::rustix::process::{
-    Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, set_child_subreaper, waitid,
-};
+use coracle_sys::rustix::process::{WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 use coracle_sys::spawn::{self, Failed, Nest, Parent};
 use coracle_sys::{capability, rustix, signal};
 use coracle_wire::Stage;
 
 use super::{Confinement, Order, fork, tell};
-
 
 /// Starts a nanny that starts the command. It tells the guest who it is, and then what became of the start.
 pub fn raise(
@@ -73,7 +70,8 @@ fn prepare(received: &[OwnedFd]) -> Result<(Nest, BorrowedFd<'_>), Failed> {
 /// Waits for the family to end, and tells how its leader did as soon as it has.
 fn tend(report: BorrowedFd<'_>, leader: i32) {
     // Without rights, and without the streams: whoever reads them waits for their end.
-    let kept = spawn::place(report, BOOT_DESCRIPTOR).and_then(|()| spawn::close_from(BOOT_DESCRIPTOR as u32 + 1));
+    let kept =
+        spawn::place(report, BOOT_DESCRIPTOR).and_then(|()| spawn::close_from(BOOT_DESCRIPTOR as u32 + 1));
     if kept.and_then(|()| capability::keep(0)).is_err() {
         return;
     }
@@ -83,15 +81,13 @@ fn tend(report: BorrowedFd<'_>, leader: i32) {
             continue;
         }
         let (kind, number) = match ended.exit {
+            // As most do, it left nobody behind: our own end says the same, and at once.
+            Ok(code) if !has_children() => spawn::exit(code),
             Ok(code) => (0u8, code),
             Err(number) => (1, number),
         };
         let [a, b, c, d] = number.to_le_bytes();
         let _ = rustix::io::write(&report, &[kind, a, b, c, d]);
-        // If it was the last, our own end tells the guest to look.
-        if has_children() && let Some(guest) = getppid() {
-            let _ = kill_process(guest, Signal::CHILD);
-        }
     }
 }
 

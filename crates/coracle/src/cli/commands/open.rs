@@ -7,7 +7,7 @@ use crate::cli::args::SpecArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
-use crate::cli::{missing, stdout};
+use crate::cli::{missing, refusals, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -22,6 +22,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = open::Input { session_key: args.key, spec: args.spec.input()? };
     let opened = open::call(&context.engine()?, &context.caller()?, input)?;
     if opened.created {
+        refusals::say(&opened.backend, &opened.refused);
         missing::say_once(&opened.missing, &context.config()?.home);
     }
     match context.json {

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use coracle::{Error, Kind, Result, SandboxId, SpecInput};
 use coracle_core::image::HOST;
+use coracle_core::selection::Refusal;
 use coracle_core::spec::Runtime;
 use coracle_core::{Claim, Spec};
 use coracle_engine::ops::INPUT_MAX;
@@ -20,7 +21,7 @@ use crate::cli::session::{Ran, Session};
 use crate::cli::signals::Tie;
 use crate::cli::stock::Stock;
 use crate::cli::stop::Stop;
-use crate::cli::{missing, stderr, stdout};
+use crate::cli::{missing, refusals, stderr, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -76,12 +77,13 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
         Some(record) => open::Output::of_new(record),
         None => open::call(&engine, &caller, open::Input { session_key: None, spec })?,
     };
-    let id = opened.sandbox_id;
+    let open::Output { sandbox_id: id, backend, refused, missing, .. } = opened;
+    refusals::say(&backend, &refused);
 
     let ran = match session.signalled() {
         Some(signal) => Ok(Err(Exit::of_signal(signal))),
         None => {
-            missing::say_once(&opened.missing, &context.config()?.home);
+            missing::say_once(&missing, &context.config()?.home);
             work(session.acting_as(caller.clone()), &id, &mut plan).map(Ok)
         }
     };
@@ -89,7 +91,7 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
         remove(&engine, &caller, &id);
     }
     match ran? {
-        Ok(ran) => finish(plan.runtime, ran),
+        Ok(ran) => finish(plan.runtime, ran, backend, refused),
         Err(exit) => Ok(exit),
     }
 }
@@ -116,13 +118,15 @@ fn remove(engine: &Engine, caller: &Caller, id: &SandboxId) {
     }
 }
 
-fn finish(runtime: Option<Runtime>, ran: Ran) -> Result<Exit, Stop> {
+fn finish(runtime: Option<Runtime>, ran: Ran, backend: String, refused: Vec<Refusal>) -> Result<Exit, Stop> {
     let exit = Exit::of_progress(ran.progress());
     if let Ran::Captured(captured) = ran {
         stdout::json(&run::Output {
             ok: captured.progress.exit_code == Some(0),
             runtime,
             error: captured.progress.complaint(),
+            backend,
+            refused,
             exec: captured.into(),
         })?;
     }

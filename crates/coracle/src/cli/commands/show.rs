@@ -67,6 +67,8 @@ fn facts(context: &Context, shown: &get::Output) -> String {
     let holders: Vec<&str> = shown.holders.iter().map(|holder| holder.as_str()).collect();
     let labels = summary.labels.iter().map(|(name, value)| format!("{name}={value}"));
     let mounts = shown.mounts.iter().map(mount);
+    let refused: Vec<_> =
+        shown.refused.iter().map(|refusal| format!("{}: {}", refusal.backend, refusal.reason)).collect();
     let limits = &shown.limits;
     let storage = match shown.storage {
         Some(Storage::Disk) => "disk",
@@ -82,6 +84,7 @@ fn facts(context: &Context, shown: &get::Output) -> String {
         ("epoch", summary.epoch.0.to_string()),
         ("key", summary.session_key.as_ref().map(ToString::to_string).unwrap_or_default()),
         ("backend", summary.backend.clone()),
+        ("refused", refused.join("; ")),
         ("image", summary.image.clone()),
         ("digest", shown.image_digest.clone().unwrap_or_default()),
         ("workdir", shown.workdir.clone()),

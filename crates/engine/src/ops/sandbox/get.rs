@@ -2,6 +2,7 @@
 
 use coracle_core::backend::Profile;
 use coracle_core::mount::MountInput;
+use coracle_core::selection::Refusal;
 use coracle_core::spec::Storage;
 use coracle_core::{Epoch, Limits, Network, Record, Result, RunId, SandboxId, Spec};
 use coracle_wire::ExecSummary;
@@ -35,6 +36,8 @@ pub struct Output {
     #[schemars(with = "serde_json::Value")]
     pub spec: Spec,
     pub limits: Limits,
+    /// Backends that were to be used before the one it is on, and why they were not.
+    pub refused: Vec<Refusal>,
     /// What is enforced and what is not, as it was observed.
     pub profile: Option<Profile>,
     /// Everyone the sandbox goes back to, the owner last.
@@ -129,6 +132,7 @@ fn view(record: Record, inner: Option<(Vec<ExecView>, GuestView)>) -> Output {
         storage: record.spec.storage,
         mounts: record.spec.mounts.iter().cloned().map(Into::into).collect(),
         limits: record.spec.limits.clone(),
+        refused: record.refused,
         profile: record.profile,
         holders: record.lease.holders().to_vec(),
         spec: record.spec,

@@ -1,6 +1,7 @@
 //! `sandbox_open`: returns the sandbox of a session, making it if there is none.
 
 use coracle_core::mount::MountInput;
+use coracle_core::selection::Refusal;
 use coracle_core::spec::SpecInput;
 use coracle_core::{Epoch, Record, Result, RunId, SandboxId, SessionKey, Spec, State};
 use schemars::JsonSchema;
@@ -34,6 +35,8 @@ pub struct Output {
     pub owner: Option<RunId>,
     pub epoch: Epoch,
     pub backend: String,
+    /// Backends that were to be used before that one, and why they were not.
+    pub refused: Vec<Refusal>,
     pub state: State,
     /// Limits and walls that are not enforced, with the reason.
     pub missing: Vec<String>,
@@ -61,6 +64,7 @@ impl Output {
             owner: record.lease.owner().cloned(),
             epoch: record.lease.epoch(),
             backend: record.backend,
+            refused: record.refused,
             state: record.state,
         }
     }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use coracle_core::image::HOST;
+use coracle_core::selection::Refusal;
 use coracle_core::spec::{Runtime, SpecInput, check_path};
-use coracle_core::{Claim, Error, Result, Spec};
+use coracle_core::{Claim, Error, Record, Result, SandboxId, Spec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,9 @@ pub struct Output {
     /// Why it did not exit by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    pub backend: String,
+    /// Backends that were to be used before that one, and why they were not.
+    pub refused: Vec<Refusal>,
     #[serde(flatten)]
     pub exec: exec::Output,
 }
@@ -80,6 +84,19 @@ struct Plan {
     request: ExecRequest,
 }
 
+/// Where it is done.
+struct Place {
+    id: SandboxId,
+    backend: String,
+    refused: Vec<Refusal>,
+}
+
+impl Place {
+    fn of(record: &Record) -> Self {
+        Self { id: record.id.clone(), backend: record.backend.clone(), refused: record.refused.clone() }
+    }
+}
+
 pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output> {
     if input.code.is_some() {
         input.spec.runtime.get_or_insert(Runtime::Python);
@@ -90,14 +107,14 @@ pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output
     let spec = Spec { runtime: plan.runtime, ..spec };
 
     let session = engine.open_session(caller, None, &spec)?;
-    let id = session.record.id.clone();
+    let place = Place::of(&session.record);
     let captured = work(engine, session, &mut plan);
     // A new sandbox has an epoch of its own; the one the caller believes in is about others.
     let owner = Caller { claim: Claim { epoch: None, ..caller.claim.clone() } };
-    let removed = engine.dismiss(&owner, &id);
+    let removed = engine.dismiss(&owner, &place.id);
     // What the command did is worth more than a complaint about cleaning up, which `gc` will repeat.
     match (captured, removed) {
-        (Ok(captured), _) => Ok(output(plan.runtime, captured)),
+        (Ok(captured), _) => Ok(output(place, plan.runtime, captured)),
         (Err(error), Ok(())) => Err(error),
         (Err(error), Err(leftover)) => Err(error.detail("not_removed", leftover.chain())),
     }
@@ -184,11 +201,14 @@ fn new_file(path: String) -> NewFile {
     NewFile { path: path.into_bytes(), mode: MODE, overwrite: true }
 }
 
-fn output(runtime: Option<Runtime>, captured: Captured) -> Output {
+/// Returns the answer for a command that came to its end on this backend.
+fn output(Place { backend, refused, .. }: Place, runtime: Option<Runtime>, captured: Captured) -> Output {
     Output {
         ok: captured.progress.exit_code == Some(0),
         runtime,
         error: captured.progress.complaint(),
+        backend,
+        refused,
         exec: captured.into(),
     }
 }

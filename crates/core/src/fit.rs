@@ -1,0 +1,69 @@
+//! Whether a backend can enforce what a spec demands.
+
+use crate::backend::{Probe, Profile};
+use crate::error::{Error, Kind, Result};
+use crate::limits::Limit;
+use crate::spec::{Privileges, Spec};
+
+/// Refuses a spec on a backend that cannot be used, or that would not enforce what the spec demands.
+pub fn check_probe(backend: &str, probe: &Probe, spec: &Spec) -> Result<()> {
+    check_available(backend, probe)?;
+    check(backend, &probe.profile, spec)
+}
+
+/// Refuses a backend that cannot be used.
+pub fn check_available(backend: &str, probe: &Probe) -> Result<()> {
+    if probe.available {
+        return Ok(());
+    }
+    let reason = probe.reason.as_deref().unwrap_or("it gives no reason");
+    Err(Error::new(Kind::NotAvailable, format!("the {backend} backend cannot be used here: {reason}"))
+        .hint("`coracle backends` shows those that can")
+        .detail("backend", backend))
+}
+
+/// Refuses a spec with a limit the caller wrote, or a wall the caller demands, that would not be enforced. `profile`
+/// is what would be.
+pub fn check(backend: &str, profile: &Profile, spec: &Spec) -> Result<()> {
+    let stands = |name: &str| profile.walls.iter().any(|wall| wall.name == name && wall.enforced);
+    let misfits: Vec<&str> = demands(spec).filter(|name| !stands(name)).collect();
+    if misfits.is_empty() {
+        return Ok(());
+    }
+    let reasons: Vec<_> = misfits.iter().map(|misfit| why(profile, misfit)).collect();
+    Err(Error::new(
+        Kind::Unsupported,
+        format!("the {backend} backend cannot enforce {} here", reasons.join(", ")),
+    )
+    .detail("misfits", misfits.clone())
+    .hint("leave it out; a limit may also be named in `allow_missing` (`--allow-missing`). `coracle doctor` says more"))
+}
+
+/// Lists the walls that must stand.
+fn demands(spec: &Spec) -> impl Iterator<Item = &str> {
+    let limits = spec.limits.required.iter().filter(|limit| !spec.allow_missing.contains(limit));
+    limits
+        .map(|limit| name(*limit))
+        .chain(spec.require.iter().map(String::as_str))
+        // Changing owners and users takes users to change to.
+        .chain((spec.privileges == Privileges::Install).then_some("separate_users"))
+}
+
+fn why(profile: &Profile, misfit: &str) -> String {
+    match profile.walls.iter().find(|wall| wall.name == misfit) {
+        Some(wall) => format!("{misfit} ({})", wall.how),
+        None => {
+            let names: Vec<_> = profile.walls.iter().map(|wall| wall.name.as_str()).collect();
+            format!("{misfit} (there is no such wall; there are {})", names.join(", "))
+        }
+    }
+}
+
+fn name(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Cpu => "cpu",
+        Limit::Memory => "memory",
+        Limit::Pids => "pids",
+        Limit::Disk => "disk",
+    }
+}
