@@ -78,7 +78,15 @@ impl Native {
             crash: setting.crash,
         });
         let privilege = Privilege::detect();
-        Self { home, images, privilege, setting, layout: OnceLock::new(), buildah: OnceLock::new(), children: Mutex::default() }
+        Self {
+            home,
+            images,
+            privilege,
+            setting,
+            layout: OnceLock::new(),
+            buildah: OnceLock::new(),
+            children: Mutex::default(),
+        }
     }
 
     /// Returns the machine's cgroups; looked up once, and not before they are needed.

@@ -141,8 +141,7 @@ fn a_step_that_wants_more_memory_than_it_may_have_fails() {
     requires!(docker);
     let home = home(docker());
     // As large as one block is what it keeps in memory.
-    let dockerfile =
-        format!("FROM {TEST_IMAGE}\nRUN dd if=/dev/zero of=/dev/null bs=200M count=1\n");
+    let dockerfile = format!("FROM {TEST_IMAGE}\nRUN dd if=/dev/zero of=/dev/null bs=200M count=1\n");
     let context = context(&dockerfile, &[]);
 
     let flags = ["--memory", "32m", "--json"];

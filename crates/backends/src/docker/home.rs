@@ -83,17 +83,17 @@ impl Home {
 
     /// Returns what engine is at this address, if the guest's program is known to be there.
     pub fn installed(&self, address: &str) -> Option<Flavour> {
-        fs::read_to_string(self.own.join(mark(address))).ok()?.parse().ok()
+        fs::read_to_string(self.engines.join(mark(address))).ok()?.parse().ok()
     }
 
     pub fn note_installed(&self, address: &str, flavour: Flavour) -> io::Result<()> {
         self.make()?;
-        fs::write(self.own.join(mark(address)), flavour.name())
+        fs::write(self.engines.join(mark(address)), flavour.name())
     }
 
     pub fn forget_installed(&self, address: &str) {
         // If it stays, the next start fails again and says so.
-        let _ = fs::remove_file(self.own.join(mark(address)));
+        let _ = fs::remove_file(self.engines.join(mark(address)));
     }
 }
 

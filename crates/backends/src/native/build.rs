@@ -85,7 +85,16 @@ fn words(recipe: &Recipe) -> Vec<OsString> {
     let tag = recipe.tag.to_string();
     let mut words = vec!["bud", "--format", "docker", "--force-rm", "--layers", "--file", "-", "--tag", &tag];
     let period = CPU_PERIOD.to_string();
-    words.extend(["--memory", &memory, "--memory-swap", &memory, "--cpu-period", &period, "--cpu-quota", &quota]);
+    words.extend([
+        "--memory",
+        &memory,
+        "--memory-swap",
+        &memory,
+        "--cpu-period",
+        &period,
+        "--cpu-quota",
+        &quota,
+    ]);
     words.extend(recipe.target.iter().flat_map(|target| ["--target", target]));
     words.extend((recipe.cache == Cache::Ignored).then_some("--no-cache"));
     let arguments = recipe.arguments.iter().map(|(name, value)| format!("--build-arg={name}={value}").into());

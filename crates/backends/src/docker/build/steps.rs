@@ -54,8 +54,10 @@ impl Steps {
         let said = said.trim();
         let error = match &self.current {
             None => Error::new(Kind::Invalid, format!("could not build `{tag}`: {said}")),
-            Some(step) => Error::new(kind(step, said), format!("could not build `{tag}`: at `{step}`: {said}"))
-                .detail("step", step.as_str()),
+            Some(step) => {
+                Error::new(kind(step, said), format!("could not build `{tag}`: at `{step}`: {said}"))
+                    .detail("step", step.as_str())
+            }
         };
         let lower = said.to_lowercase();
         match BUILDKIT.iter().any(|sign| lower.contains(sign)) {
