@@ -22,6 +22,7 @@ mod probe;
 mod secure;
 mod survey;
 pub mod tunnel;
+mod volumes;
 
 use std::fmt;
 use std::os::unix::net::UnixStream;
@@ -134,7 +135,7 @@ impl Backend for Docker {
     }
 
     fn volumes(&self) -> Option<&dyn Volumes> {
-        None
+        Some(self)
     }
 
     fn survey(&self) -> Result<Vec<Found>> {
