@@ -1,5 +1,6 @@
 //! What an engine lets us enforce, and what was seen to be enforced on a sandbox.
 
+use bollard::models::SystemVersion;
 use coracle_core::backend::{Probe, Profile, Wall};
 use coracle_core::{Error, Kind, Result, Spec};
 use coracle_wire::Standing;
@@ -14,9 +15,22 @@ const ALL_IDS: [&str; 3] = ["0", "0", "4294967295"];
 
 /// Tells what can be enforced there. Makes nothing.
 pub fn probe(docker: &Docker) -> Probe {
-    let reason = docker.client.greet().err().map(|error| error.chain());
-    let walls = walls(true, None);
-    Probe { available: reason.is_none(), reason, version: None, endpoint: None, profile: Profile { walls } }
+    let (version, reason) = match docker.client.greet() {
+        Ok(version) => (Some(shown(&version)), None),
+        Err(error) => (None, Some(error.chain())),
+    };
+    let (endpoint, walls) = (Some(docker.client.shown()), walls(true, None));
+    Probe { available: reason.is_none(), reason, version, endpoint, profile: Profile { walls } }
+}
+
+/// Names the engine and its version, as in `Docker 27.3.1 (API 1.47)`. An engine may say anything; little is repeated.
+fn shown(version: &SystemVersion) -> String {
+    let short =
+        |text: &Option<String>| text.iter().flat_map(|text| text.chars().take(32)).collect::<String>();
+    let mut parts = version.components.iter().flatten();
+    let podman = parts.any(|part| part.name.starts_with("Podman"));
+    let name = if podman { "Podman" } else { "Docker" };
+    format!("{name} {} (API {})", short(&version.version), short(&version.api_version))
 }
 
 /// Tells what is to be expected of a sandbox of this spec.

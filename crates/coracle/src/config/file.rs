@@ -26,6 +26,7 @@ pub struct File {
     pub fallback: Option<Vec<String>>,
     /// The order of `auto`.
     pub backends: Option<Vec<String>>,
+    pub projects: Projects,
     pub limits: Limits,
     /// The images of languages.
     pub runtimes: BTreeMap<Runtime, String>,
@@ -34,6 +35,14 @@ pub struct File {
     pub registries: Registries,
     pub network: Network,
     pub engines: Engines,
+}
+
+/// The table `[projects]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Projects {
+    pub read: Option<bool>,
+    pub backends: Option<Vec<String>>,
 }
 
 /// The tables `[images]` and `[mounts]`.

@@ -1,4 +1,4 @@
-//! Where settings come from: a flag, the environment, a file, or the default, in this order.
+//! Where settings come from: a flag, the environment, a file, the project, or the default, in this order.
 //!
 //! The only place that reads the environment. Everything else is told.
 
@@ -9,6 +9,7 @@ mod home;
 mod images;
 mod layers;
 mod network;
+mod project;
 mod resolve;
 
 use std::ffi::OsString;
@@ -28,6 +29,8 @@ pub struct Flags {
     pub home: Option<PathBuf>,
     pub run: Option<RunId>,
     pub epoch: Option<Epoch>,
+    /// The directory whose project may have a say; without it none has.
+    pub project: Option<PathBuf>,
 }
 
 /// What an instance of coracle is told from outside.
@@ -47,6 +50,8 @@ pub struct Config {
     pub epoch: Option<Epoch>,
     /// How many sandboxes to keep made ahead, if anyone said so.
     pub spares: Option<usize>,
+    /// What people should know of where settings come from.
+    pub notes: Vec<String>,
     /// The named point at which the process kills itself, for crash tests.
     pub crash_at: Option<String>,
 }
@@ -67,6 +72,8 @@ pub enum Source {
     /// The environment variable of this name.
     Environment(&'static str),
     File(PathBuf),
+    /// The file of the project one works in.
+    Project(PathBuf),
     Default,
 }
 
@@ -86,6 +93,7 @@ impl Config {
             run: home::person(user()),
             epoch: None,
             spares: None,
+            notes: Vec::new(),
             crash_at: None,
         }
     }
@@ -107,6 +115,7 @@ impl From<Resolved> for Config {
             run: resolved.run.value,
             epoch: resolved.epoch.value,
             spares: resolved.spares.value,
+            notes: resolved.notes,
             crash_at: resolved.crash_at,
         }
     }
@@ -118,6 +127,7 @@ impl fmt::Display for Source {
             Self::Flag => f.write_str("flag"),
             Self::Environment(name) => write!(f, "environment ({name})"),
             Self::File(path) => write!(f, "file ({})", path.display()),
+            Self::Project(path) => write!(f, "project ({})", path.display()),
             Self::Default => f.write_str("default"),
         }
     }
