@@ -102,6 +102,10 @@ impl Backend for Docker {
         probe::probe(self)
     }
 
+    fn ends_with_this_machine(&self) -> bool {
+        self.client.is_local()
+    }
+
     fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()> {
         image::prepare(self, spec, progress)
     }
