@@ -1,4 +1,6 @@
 //! The same sandbox on engines: Docker's, Podman's, and one behind ssh.
 
+mod far;
 mod parity;
 mod private;
+mod tls;
