@@ -110,6 +110,11 @@ impl Engine {
             // Podman's containers never depend on the engine.
             (Kind::Docker, Containers::End) | (Kind::Podman, _) => "",
         };
+        self.begin_with(flags)
+    }
+
+    /// Starts the engine with other flags, and waits until it answers.
+    pub fn begin_with(&self, flags: &str) -> io::Result<()> {
         self.order(&format!("start {flags}"))?;
         let answers = || api::ask(&self.socket(), "GET", "/_ping", b"").is_ok();
         match eventually(START_MAX, answers) {
