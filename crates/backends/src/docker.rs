@@ -12,12 +12,14 @@ mod create;
 mod destroy;
 pub mod endpoint;
 mod failure;
+mod flavour;
 mod home;
 mod image;
 mod images;
 mod install;
 mod patience;
 mod probe;
+mod secure;
 mod survey;
 pub mod tunnel;
 
