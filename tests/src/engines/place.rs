@@ -22,6 +22,15 @@ impl Place {
         .to_owned()
     }
 
+    /// Returns a home in which everything that is done or said once has been.
+    pub fn settled_home(self) -> Home {
+        let home = self.home();
+        let flags = self.flags();
+        let words = ["run"].into_iter().chain(flags.iter().map(String::as_str)).chain(["--", "true"]);
+        home.call(words).succeed();
+        home
+    }
+
     /// Returns a home from which sandboxes with [`TEST_IMAGE`] can be made there.
     pub fn home(self) -> Home {
         let home = Home::new();

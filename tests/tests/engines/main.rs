@@ -2,6 +2,7 @@
 
 mod conformance;
 mod far;
+mod first;
 mod parity;
 mod private;
 mod tls;
