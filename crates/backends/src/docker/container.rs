@@ -39,8 +39,9 @@ const OWN_PROCESSES: u64 = 24;
 /// A period of the scheduler's that engines take limits in.
 const NANOCPUS_PER_MILLICORE: u64 = 1_000_000;
 
-/// What engines hide of `/proc` and `/sys`, and what they do not and speaks of the machine, too.
-const MASKED: [&str; 24] = [
+/// What engines hide of `/proc` and `/sys`, and what they do not and speaks of the machine, too: most of it is root's
+/// alone to read, and without a user namespace root is who commands are.
+const MASKED: [&str; 32] = [
     "/proc/acpi",
     "/proc/asound",
     "/proc/cmdline",
@@ -53,14 +54,22 @@ const MASKED: [&str; 24] = [
     "/proc/key-users",
     "/proc/keys",
     "/proc/kmsg",
+    "/proc/kpagecgroup",
+    "/proc/kpagecount",
+    "/proc/kpageflags",
     "/proc/latency_stats",
+    "/proc/pagetypeinfo",
     "/proc/partitions",
     "/proc/sched_debug",
     "/proc/scsi",
+    "/proc/slabinfo",
     "/proc/timer_list",
     "/proc/timer_stats",
+    "/proc/tty/driver",
+    "/proc/vmallocinfo",
     "/sys/block",
     "/sys/dev",
+    "/sys/devices/virtual/dmi",
     "/sys/devices/virtual/powercap",
     "/sys/firmware",
     "/sys/kernel",
