@@ -21,6 +21,7 @@ pub mod ops;
 pub mod progress;
 mod provision;
 mod random;
+mod rejoin;
 pub mod roster;
 mod sessions;
 mod spares;

@@ -23,6 +23,9 @@ fn install() -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
+    // Another instance may be putting the same program here at this moment.
+    let lock = File::options().create(true).truncate(false).write(true).open(format!("{TARGET}/.lock"))?;
+    lock.lock()?;
     let draft = format!("{TARGET}/.draft");
     let mut file = File::create(&draft)?;
     io::copy(&mut File::open("/proc/self/exe")?, &mut file)?;

@@ -4,6 +4,7 @@ pub mod api;
 pub mod image;
 pub mod leash;
 pub mod place;
+pub mod relay;
 
 use std::ffi::OsStr;
 use std::io;

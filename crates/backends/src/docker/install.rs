@@ -3,21 +3,23 @@
 //! It gets there in an image that holds nothing else, which is run once: nothing is ever copied into a container that
 //! runs somebody else's code, and no file of the host need be visible to the engine.
 
+use std::collections::HashMap;
 use std::io;
 
 use bollard::models::{ContainerCreateBody, HostConfig, Mount};
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, RemoveContainerOptionsBuilder,
-    RemoveImageOptionsBuilder,
+    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, ListImagesOptionsBuilder,
+    RemoveContainerOptionsBuilder, RemoveImageOptionsBuilder,
 };
 use coracle_core::{Error, Kind, Result};
 use futures_util::StreamExt;
 
-use super::{Docker, container, failure};
+use super::{Docker, container, failure, patience};
 use crate::program::{FINGERPRINT, GUEST};
 
 /// The largest a word of the installer's may be.
 const WORDS_MAX: usize = 4096;
+const INTO_VOLUME: &str = "put the guest's program into a volume";
 
 /// Puts the program there, unless it is known to be.
 pub fn ensure(docker: &Docker) -> Result<()> {
@@ -25,11 +27,28 @@ pub fn ensure(docker: &Docker) -> Result<()> {
     if docker.home.is_installed(&address) {
         return Ok(());
     }
+    let unnoted = |error| Error::internal("could not note that the guest's program is installed", error);
+    let mut right = docker.home.installing(&address).map_err(unnoted)?;
+    // Whoever had the right before us may have done it.
+    if docker.home.is_installed(&address) {
+        return Ok(());
+    }
+    right.begin().map_err(unnoted)?;
     install(docker)?;
-    docker
-        .home
-        .note_installed(&address)
-        .map_err(|error| Error::internal("could not note that the guest's program is installed", error))
+    docker.home.note_installed(&address).map_err(unnoted)?;
+    right.end().map_err(unnoted)
+}
+
+/// Removes what somebody left who was killed while putting it there. The engine is asked only if there was one.
+pub fn tidy(docker: &Docker) -> Result<()> {
+    let unread = |error| Error::internal("could not see who installs the guest's program", error);
+    match docker.home.abandoned(&docker.client.shown()).map_err(unread)? {
+        Some(mut right) => {
+            clear(docker)?;
+            right.end().map_err(unread)
+        }
+        None => Ok(()),
+    }
 }
 
 /// Returns the volume as sandboxes mount it.
@@ -47,23 +66,44 @@ fn own_name(docker: &Docker) -> String {
 }
 
 fn install(docker: &Docker) -> Result<()> {
-    let image = format!("{}:{FINGERPRINT}", own_name(docker));
+    // An image that an earlier installation left would stay without a name when ours takes it.
+    clear(docker)?;
+    let image = image(docker);
     bring_image(docker, &image)?;
     docker.crash("docker.install.image");
-    let ran = run(docker, &image);
-    // What is left of either is found by its name the next time.
-    let _ = remove_container(docker);
-    let remove = RemoveImageOptionsBuilder::default().force(true).build();
-    let _ = docker.client.ask("remove the image of the guest", |engine| async move {
-        engine.remove_image(&image, Some(remove), None).await
-    });
-    ran
+    run(docker, &image)?;
+    clear(docker)
+}
+
+fn image(docker: &Docker) -> String {
+    format!("{}:{FINGERPRINT}", own_name(docker))
+}
+
+/// Removes the container and the images of this instance's installations; the volume stays.
+fn clear(docker: &Docker) -> Result<()> {
+    remove_container(docker)?;
+    let filters = HashMap::from([("reference", vec![own_name(docker)])]);
+    let options = ListImagesOptionsBuilder::default().filters(&filters).build();
+    let left = docker.client.ask_within(patience::ANSWER, "list images", |engine| async move {
+        engine.list_images(Some(options)).await
+    })?;
+    left.into_iter().try_for_each(|image| remove_image(docker, &image.id))
+}
+
+fn remove_image(docker: &Docker, image: &str) -> Result<()> {
+    let options = RemoveImageOptionsBuilder::default().force(true).build();
+    docker.client.ask_within(patience::REMOVAL, "remove the image of the guest", |engine| async move {
+        match engine.remove_image(image, Some(options), None).await {
+            Err(error) if failure::is_status(&error, 404) => Ok(()),
+            removed => removed.map(drop),
+        }
+    })
 }
 
 fn bring_image(docker: &Docker, image: &str) -> Result<()> {
     let archive = archive().map_err(|error| Error::internal("could not pack the guest's program", error))?;
     let options = CreateImageOptionsBuilder::default().from_src("-").repo(image).build();
-    docker.client.ask("bring the guest's program", |engine| async move {
+    docker.client.ask_within(patience::UPLOAD, "bring the guest's program", |engine| async move {
         let body = bollard::body_full(archive.into());
         let mut steps = std::pin::pin!(engine.create_image(Some(options), Some(body), None));
         while let Some(step) = steps.next().await {
@@ -104,8 +144,7 @@ fn run(docker: &Docker, image: &str) -> Result<()> {
         }),
         ..ContainerCreateBody::default()
     };
-    remove_container(docker)?;
-    let code = docker.client.ask("put the guest's program into a volume", |engine| async move {
+    let code = docker.client.ask_within(patience::MAKE, INTO_VOLUME, |engine| async move {
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
         let created = engine.create_container(Some(options), body).await?;
         (docker.setting.crash)("docker.install.container");
@@ -133,10 +172,14 @@ fn run(docker: &Docker, image: &str) -> Result<()> {
 fn remove_container(docker: &Docker) -> Result<()> {
     let (name, options) =
         (own_name(docker), RemoveContainerOptionsBuilder::default().force(true).v(true).build());
-    docker.client.ask("remove what an earlier installation left", |engine| async move {
-        match engine.remove_container(&name, Some(options)).await {
-            Err(error) if failure::is_status(&error, 404) => Ok(()),
-            removed => removed,
-        }
-    })
+    docker.client.ask_within(
+        patience::REMOVAL,
+        "remove what an earlier installation left",
+        |engine| async move {
+            match engine.remove_container(&name, Some(options)).await {
+                Err(error) if failure::is_status(&error, 404) => Ok(()),
+                removed => removed,
+            }
+        },
+    )
 }
