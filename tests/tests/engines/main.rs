@@ -1,6 +1,7 @@
 //! The same sandbox on engines: Docker's, Podman's, and one behind ssh.
 
 mod conformance;
+mod crash;
 mod far;
 mod first;
 mod parity;

@@ -11,7 +11,7 @@ use bollard::models::{
 };
 use coracle_core::backend::Order;
 use coracle_core::mount::{Access, Source};
-use coracle_core::spec::Privileges;
+use coracle_core::spec::{Privileges, WORKSPACE};
 use coracle_core::{Error, Result, Spec};
 
 use super::flavour::Flavour;
@@ -125,6 +125,9 @@ fn host_config(docker: &Docker, spec: &Spec, flavour: Flavour, way: Way<'_>) -> 
     for mount in &spec.mounts {
         mounts.push(bring(docker, mount)?);
     }
+    if !spec.mounts.iter().any(|mount| mount.target == WORKSPACE) {
+        mounts.push(workspace());
+    }
     let masked = !weak::off(Wall::Masks);
     Ok(HostConfig {
         network_mode: Some(if weak::off(Wall::NetworkNamespace) { "host" } else { "none" }.to_owned()),
@@ -213,6 +216,17 @@ fn run(way: Way<'_>) -> Mount {
             }),
             ..mount
         },
+    }
+}
+
+/// Returns the sandbox's own workspace: a volume without a name, which goes with the container. Being a mount it cannot be
+/// removed, and what the image has in its place does not show.
+fn workspace() -> Mount {
+    Mount {
+        target: Some(WORKSPACE.to_owned()),
+        typ: Some(MountType::VOLUME),
+        volume_options: Some(MountVolumeOptions { no_copy: Some(true), ..MountVolumeOptions::default() }),
+        ..Mount::default()
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 
-use coracle_sys::rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, mkdirat, open, openat2};
+use coracle_sys::rustix::fs::{CWD, Gid, Mode, OFlags, ResolveFlags, Uid, fstatfs, mkdirat, open, openat2};
 use coracle_sys::rustix::io::Errno;
 use coracle_sys::rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use coracle_sys::{loopback, rustix, spawn};
@@ -16,7 +16,7 @@ use coracle_wire::{Boot, Report, Standing};
 use super::{Built, Failure, Plan, drop_privileges, start_forker};
 use crate::forker::{Fenced, Forker};
 use crate::reactor::Reactor;
-use crate::{GUEST_ID, egress, weak};
+use crate::{GUEST_ID, egress, files, weak};
 
 /// Where the host, or `guest connect` on its behalf, finds the guest. Commands cannot enter the directory.
 pub const SOCKET: &str = "/.coracle/run/guest";
@@ -119,6 +119,8 @@ fn build() -> Result<Built, Failure> {
     make_directory("/tmp", 0o1777).map_err(Failure::at("make /tmp"))?;
     // Where there is a network, the engine has done so, and we may not.
     let _ = loopback::up();
+    seal_devices().map_err(Failure::at("seal /dev"))?;
+    egress::name_ourselves();
     let directory = |path: &str| {
         openat2(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())
     };
@@ -126,6 +128,16 @@ fn build() -> Result<Built, Failure> {
         devpts: directory("/dev/pts").map_err(Failure::at("open /dev/pts"))?,
         bottom: directory("/").map_err(Failure::at("open the root"))?,
     })
+}
+
+/// Leaves the devices to nobody: the engine's directory can be written to, and we may not change that. Commands are not
+/// its owner any more, and the file operations keep from it.
+fn seal_devices() -> io::Result<()> {
+    let devices =
+        openat2(CWD, "/dev", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())?;
+    let guest = (Some(Uid::from_raw(GUEST_ID)), Some(Gid::from_raw(GUEST_ID)));
+    rustix::fs::fchown(&devices, guest.0, guest.1)?;
+    files::seal(devices.as_fd())
 }
 
 fn plain() -> ResolveFlags {
