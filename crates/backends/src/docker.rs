@@ -4,6 +4,7 @@
 //! goes over the container's standard input, so that the engine never keeps the secret in it. From then on the guest is
 //! spoken to through a socket in the home, where the engine shares our files, or else through a program it starts.
 
+mod build;
 mod client;
 mod connect;
 mod container;
@@ -11,10 +12,14 @@ mod create;
 mod destroy;
 pub mod endpoint;
 mod failure;
+mod flavour;
 mod home;
 mod image;
+mod images;
 mod install;
+mod patience;
 mod probe;
+mod secure;
 mod survey;
 pub mod tunnel;
 
@@ -23,9 +28,9 @@ use std::os::unix::net::UnixStream;
 
 use coracle_core::backend::{Created, Found, Order, Placement, Probe};
 use coracle_core::branch::{Branch, Held};
-use coracle_core::image::{Images, Progress, Stored};
+use coracle_core::image::{Builder, Images, Progress, Stored};
 use coracle_core::volume::Volumes;
-use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec};
+use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec, fit};
 
 use crate::Setting;
 use client::Client;
@@ -96,6 +101,11 @@ impl Backend for Docker {
         probe::probe(self)
     }
 
+    fn fit(&self, spec: &Spec) -> Result<()> {
+        fit::check_probe(&self.name, &self.probe(), spec)?;
+        image::name(self, spec).map(drop)
+    }
+
     fn ends_with_this_machine(&self) -> bool {
         self.client.is_local()
     }
@@ -125,7 +135,11 @@ impl Backend for Docker {
     }
 
     fn images(&self) -> Option<&dyn Images> {
-        None
+        Some(self)
+    }
+
+    fn builder(&self) -> Option<&dyn Builder> {
+        Some(self)
     }
 
     fn volumes(&self) -> Option<&dyn Volumes> {

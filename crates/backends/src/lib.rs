@@ -1,6 +1,7 @@
 //! The roll-call of backends. Adding one is a directory and a line here.
 
 mod boot;
+pub mod context;
 pub mod docker;
 mod filter;
 pub mod native;

@@ -10,7 +10,7 @@ use crate::branch::{Branch, Held};
 use crate::error::Result;
 use crate::fit;
 use crate::ids::{ImageId, InstanceId, SandboxId};
-use crate::image::{self, Images, Progress, Stored};
+use crate::image::{self, Builder, Images, Progress, Stored};
 use crate::lease::Epoch;
 use crate::record::Secret;
 use crate::spec::Spec;
@@ -134,6 +134,11 @@ pub trait Backend: Send + Sync {
 
     /// Returns where it keeps images; nothing if it has none but its own.
     fn images(&self) -> Option<&dyn Images>;
+
+    /// Returns what builds images into [`Backend::images`]; nothing if it cannot by itself.
+    fn builder(&self) -> Option<&dyn Builder> {
+        None
+    }
 
     /// Returns where it keeps volumes; nothing if it cannot.
     fn volumes(&self) -> Option<&dyn Volumes>;

@@ -1,6 +1,7 @@
 //! Images: how one is named, what is known of one that is here, and the port to where they are kept.
 
 mod allow;
+pub mod build;
 mod reference;
 
 use std::fs::File;
@@ -12,6 +13,7 @@ use crate::clock::Timestamp;
 use crate::error::Result;
 
 pub use allow::Allowed;
+pub use build::{Builder, Recipe};
 pub use reference::Reference;
 
 /// The image that is the machine's own programs. Nothing to pull, nothing to remove.
@@ -53,13 +55,15 @@ pub struct Removed {
     pub bytes: u64,
 }
 
-/// How far bringing an image has come.
+/// How far bringing or building an image has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// The name was looked up.
     Resolved { reference: String, digest: String, layers: usize },
     /// One layer moved on. `total` is 0 where it is not known.
     Layer { digest: String, phase: Phase, done: u64, total: u64 },
+    /// A build said this: a line of a step's own, or that the next step begins. Whatever a step prints is in it.
+    Said { line: String },
     /// The image is here.
     Finished { reference: String, digest: String },
 }

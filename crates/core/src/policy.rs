@@ -24,6 +24,8 @@ pub struct Policy {
     pub image: String,
     /// The images of languages, where it is not the default one.
     pub runtimes: BTreeMap<Runtime, String>,
+    /// Images to bring before anybody asks for them.
+    pub prepull: Vec<String>,
     pub images: Allowed,
     pub mounts: MountPolicy,
     pub network: NetworkPolicy,
@@ -39,6 +41,7 @@ impl Default for Policy {
             grace: Duration::from_secs(2),
             image: HOST.to_owned(),
             runtimes: BTreeMap::new(),
+            prepull: Vec::new(),
             images: Allowed::default(),
             mounts: MountPolicy::default(),
             network: NetworkPolicy::default(),

@@ -14,6 +14,7 @@ use crate::limits::{Limit, Limits, LimitsInput};
 use crate::mount::{self, Mount, MountInput};
 use crate::network::Network;
 use crate::policy::Policy;
+pub use crate::runtime::Runtime;
 
 /// Where the work is, unless the caller says otherwise.
 pub const WORKSPACE: &str = "/workspace";
@@ -34,7 +35,8 @@ const WALLS_MAX: usize = 64;
 pub struct SpecInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The language commands are in, which decides on the image where none is named.
+    #[serde(alias = "language", skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Runtime>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
@@ -136,27 +138,6 @@ pub enum Storage {
     Disk,
     /// Counted as the sandbox's memory. Quick to make and to remove: what one-shots get unless they say otherwise.
     Memory,
-}
-
-/// A language whose interpreter the caller wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Runtime {
-    Python,
-    Node,
-    Bash,
-}
-
-impl Runtime {
-    /// Returns its program and the name its code gets in the workspace, beside other files so that they can be
-    /// imported.
-    pub fn interpreter(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Python => ("python3", "main.py"),
-            Self::Node => ("node", "main.js"),
-            Self::Bash => ("bash", "main.sh"),
-        }
-    }
 }
 
 /// What commands may do beyond the least.

@@ -15,6 +15,6 @@ mod tended;
 pub use cgroup::Leaf;
 pub use counters::Counters;
 pub use family::Mark;
-pub use start::{Setting, Surroundings};
+pub use start::{Setting, Surroundings, Watched};
 pub use table::{Bounds, Execs};
 pub use tended::signal_below;

@@ -19,6 +19,8 @@ use crate::tunnels::Tunnels;
 const LISTENER: u64 = 0;
 const CHILDREN: u64 = 1;
 const WAKE: u64 = 2;
+/// What any nanny tells by.
+const REPORT: u64 = 3;
 /// Tokens of pipes start here.
 const FIRST_PIPE: u64 = 16;
 
@@ -70,12 +72,16 @@ impl Shared {
 
     /// Has a pipe drained from now on.
     pub fn watch(&self, token: u64, pipe: &OwnedFd) {
-        let _ = epoll::add(
-            &self.events,
-            pipe,
-            epoll::EventData::new_u64(token + FIRST_PIPE),
-            epoll::EventFlags::IN,
-        );
+        self.await_input(token + FIRST_PIPE, pipe, epoll::EventFlags::IN);
+    }
+
+    /// Has a nanny heard when it tells something, which it does once.
+    pub fn watch_report(&self, report: &OwnedFd) {
+        self.await_input(REPORT, report, epoll::EventFlags::IN | epoll::EventFlags::ONESHOT);
+    }
+
+    fn await_input(&self, token: u64, descriptor: &OwnedFd, flags: epoll::EventFlags) {
+        let _ = epoll::add(&self.events, descriptor, epoll::EventData::new_u64(token), flags);
     }
 
     /// Makes the main thread look at its deadlines again.
@@ -177,6 +183,7 @@ impl Reactor {
         match token {
             LISTENER => self.accept(),
             CHILDREN => self.reap(),
+            REPORT => self.shared.execs.reap(),
             WAKE => drop(rustix::io::read(&self.shared.wake, &mut [0; 8])),
             pipe => {
                 self.shared.execs.drain(pipe - FIRST_PIPE, |descriptor| {

@@ -7,8 +7,9 @@ mod standstill;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use coracle_wire::{
@@ -29,17 +30,58 @@ const GREETING_TIME: Duration = Duration::from_secs(5);
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
 
+/// Threads kept for when no more can be started.
+const RESERVE: usize = 3;
+
+/// Who serves connections when commands have taken every process there may be.
+static RESERVED: Mutex<Option<SyncSender<Task>>> = Mutex::new(None);
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// Starts threads that wait for when no more can be started: an engine counts the guest's with the commands'.
+pub fn keep_reserve() -> std::io::Result<()> {
+    let (give, take) = std::sync::mpsc::sync_channel::<Task>(RESERVE);
+    let take = Arc::new(Mutex::new(take));
+    for _ in 0..RESERVE {
+        let take = take.clone();
+        std::thread::Builder::new().stack_size(STACK).spawn(move || {
+            loop {
+                let task = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                let Ok(task) = task else { return };
+                task();
+            }
+        })?;
+    }
+    *RESERVED.lock().unwrap_or_else(PoisonError::into_inner) = Some(give);
+    Ok(())
+}
+
 /// Serves one connection in the background.
 pub fn spawn(stream: UnixStream, shared: Arc<Shared>) {
     let crowded = CONNECTIONS.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX;
-    let serve = move || {
+    let task: Task = Box::new(move || {
         let _ = stream.set_nonblocking(false);
         serve(&stream, &shared, crowded);
         CONNECTIONS.fetch_sub(1, Ordering::Relaxed);
-    };
-    if std::thread::Builder::new().stack_size(STACK).spawn(serve).is_err() {
+    });
+    // A thread that cannot be started gives nothing back, so what it is to do waits outside.
+    let waiting = Arc::new(Mutex::new(Some(task)));
+    let take = |waiting: &Mutex<Option<Task>>| waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let ours = waiting.clone();
+    let started = std::thread::Builder::new().stack_size(STACK).spawn(move || {
+        if let Some(task) = take(&ours) {
+            task();
+        }
+    });
+    if started.is_err() && !take(&waiting).is_some_and(hand_to_reserve) {
         CONNECTIONS.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Tells whether somebody takes it.
+fn hand_to_reserve(task: Task) -> bool {
+    let reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    reserved.as_ref().is_some_and(|reserved| reserved.try_send(task).is_ok())
 }
 
 /// Returns when the caller has gone or broken the rules. Either way the connection ends, and what was begun on it and

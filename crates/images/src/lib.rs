@@ -11,4 +11,5 @@ pub mod store;
 pub mod testing;
 mod unpacker;
 
+pub use registry::credentials;
 pub use store::{CRASH_POINTS, Hold, Image, Registries, Setting, Store};

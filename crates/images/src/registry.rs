@@ -2,7 +2,7 @@
 
 mod address;
 mod challenge;
-mod credentials;
+pub mod credentials;
 mod origin;
 mod token;
 mod transport;

@@ -4,6 +4,7 @@ pub mod api;
 pub mod image;
 pub mod leash;
 pub mod place;
+pub mod sshd;
 
 use std::ffi::OsStr;
 use std::io;

@@ -2,6 +2,7 @@
 
 mod boot;
 mod bring;
+mod limits;
 pub(super) mod trees;
 
 use std::fs;
@@ -12,8 +13,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use coracle_core::backend::{Created, Order, Placement};
-use coracle_core::{Error, ImageId, Kind, Result, Spec, fit};
-use coracle_sys::cgroup::{Group, Values};
+use coracle_core::{Error, ImageId, Kind, Result, fit};
+use coracle_sys::cgroup::Group;
 use coracle_sys::descriptors;
 use coracle_sys::launch::{Launch, Launched, launch};
 use coracle_wire::Boot;
@@ -101,7 +102,7 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created
     let crash = native.setting.crash;
     let room = make_room(native, order, parts)?;
     crash("native.create.directories");
-    parts.cage.make(&values(order.spec), parts.base).map_err(at("make a cgroup"))?;
+    parts.cage.make(&limits::values(order.spec), parts.base).map_err(at("make a cgroup"))?;
     crash("native.create.cgroup");
     let listener = room.listen().map_err(at("make the guest's socket"))?;
     let (ours, theirs) = UnixStream::pair().map_err(at("make the boot socket"))?;
@@ -230,17 +231,4 @@ fn wait_until_ready(socket: &UnixStream) -> io::Result<bool> {
     let mut reason = String::new();
     let _ = socket.take(4096).read_to_string(&mut reason);
     Err(io::Error::other(reason))
-}
-
-/// Returns the limits as the kernel takes them.
-fn values(spec: &Spec) -> Values {
-    let limits = &spec.limits;
-    if weak::off(weak::Wall::Limits) {
-        return Values::default();
-    }
-    Values {
-        cpu_millicores: limits.cpu_millicores,
-        memory_bytes: limits.memory_mb.map(|megabytes| megabytes << 20),
-        pids: limits.pids,
-    }
 }

@@ -1,5 +1,5 @@
 //! How far bringing an image is, on standard error: a line for each layer that moves on a terminal, elsewhere one
-//! sentence at the beginning and one at the end.
+//! sentence at the beginning and one at the end. What a build says is passed on line by line.
 //!
 //! An image that is here already is not mentioned, and when one has come nothing drawn is left: what follows is the
 //! output of a command.
@@ -51,6 +51,11 @@ impl Progress for Bars {
                 if let Some(summary) = image.take().and_then(|image| image.summary()) {
                     stderr::status(&summary);
                 }
+            }
+            (Step::Said { line }, _) => {
+                // What is drawn would be torn apart by it.
+                drop(image.take());
+                stderr::status(line);
             }
             // Nobody said what they are about.
             (Step::Layer { .. } | Step::Finished { .. }, None) => {}

@@ -147,6 +147,8 @@ mod tests {
             "coracle image load -",
             "coracle image load /tmp/archive --json",
             "coracle image list --json",
+            "coracle image prepull --backend docker",
+            "coracle image build -t app:1 -f docker/Dockerfile --build-arg A=b --memory 2g --cpus 0.5 --no-cache .",
             "coracle image remove sha256:0123456789ab",
             "coracle volume list",
             "coracle volume remove cache",
@@ -155,9 +157,13 @@ mod tests {
         ] {
             assert!(parse(line).is_ok(), "{line}");
         }
-        for line in
-            ["coracle image", "coracle image pull", "coracle image pull --flag", "coracle volume remove ../x"]
-        {
+        for line in [
+            "coracle image",
+            "coracle image pull",
+            "coracle image pull --flag",
+            "coracle volume remove ../x",
+            "coracle image build .",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -30,7 +30,7 @@ pub struct File {
     pub limits: Limits,
     /// The images of languages.
     pub runtimes: BTreeMap<Runtime, String>,
-    pub images: AllowList,
+    pub images: Images,
     pub mounts: AllowList,
     pub registries: Registries,
     pub network: Network,
@@ -45,7 +45,16 @@ pub struct Projects {
     pub backends: Option<Vec<String>>,
 }
 
-/// The tables `[images]` and `[mounts]`.
+/// The table `[images]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Images {
+    pub allow: Option<Vec<String>>,
+    pub prefix: Option<String>,
+    pub prepull: Option<Vec<String>>,
+}
+
+/// The table `[mounts]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AllowList {

@@ -5,9 +5,9 @@ use std::path::{Component, Path, PathBuf};
 
 use coracle_core::image::{Allowed, HOST, Reference};
 use coracle_core::mount::MountPolicy;
-use coracle_core::spec::Runtime;
 use coracle_core::{Error, Policy, Result};
 
+use super::languages::LanguageSettings;
 use super::layers::{Found, Layers};
 use super::{Setting, home, setting};
 
@@ -28,7 +28,7 @@ pub struct Registries {
 #[derive(Debug)]
 pub struct ImageSettings {
     allow: Found<Allowed>,
-    runtimes: [(&'static str, Runtime, Found<Option<String>>); 3],
+    languages: LanguageSettings,
     mounts: Found<Option<Vec<String>>>,
     plain_http: Found<Vec<String>>,
     private: Found<Vec<String>>,
@@ -39,12 +39,6 @@ pub struct ImageSettings {
 impl ImageSettings {
     /// Decides every setting and refuses what no image, host or directory could be called.
     pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
-        let runtime = |name: &'static str, runtime: Runtime| {
-            let written = layers.of_file(|file| file.runtimes.get(&runtime).cloned().map(Some), None);
-            let checked =
-                written.checked(|image| image.iter().try_for_each(|image| check_image(name, image)))?;
-            Ok::<_, Error>((name, runtime, checked))
-        };
         let docker_config = layers.pick(
             "DOCKER_CONFIG",
             |_, text| Ok(Some(text.into())),
@@ -55,11 +49,7 @@ impl ImageSettings {
             allow: layers
                 .of_file(|file| file.images.allow.clone().map(Some), None)
                 .read(|patterns| patterns.map_or_else(|| Ok(Allowed::default()), Allowed::only))?,
-            runtimes: [
-                runtime("runtimes.python", Runtime::Python)?,
-                runtime("runtimes.node", Runtime::Node)?,
-                runtime("runtimes.bash", Runtime::Bash)?,
-            ],
+            languages: LanguageSettings::from(layers)?,
             mounts: layers
                 .of_file(|file| file.mounts.allow.clone().map(Some), None)
                 .checked(|list| list.iter().flatten().try_for_each(|path| check_directory(path)))?,
@@ -78,9 +68,7 @@ impl ImageSettings {
     pub fn apply(&self, policy: &mut Policy) {
         policy.images = self.allow.value.clone();
         policy.mounts = MountPolicy { allow: self.mounts.value.clone() };
-        let written = self.runtimes.iter();
-        policy.runtimes =
-            written.filter_map(|(_, runtime, image)| Some((*runtime, image.value.clone()?))).collect();
+        self.languages.apply(policy);
     }
 
     pub fn registries(&self) -> Registries {
@@ -95,9 +83,7 @@ impl ImageSettings {
     /// Returns every setting for people.
     pub fn settings(&self) -> Vec<Setting> {
         let mut all = vec![setting("images.allow", list(self.allow.value.patterns()), &self.allow.source)];
-        all.extend(self.runtimes.iter().map(|(name, _, image)| {
-            setting(name, image.value.clone().unwrap_or_else(|| "as image".to_owned()), &image.source)
-        }));
+        all.extend(self.languages.settings());
         all.extend([
             setting("mounts.allow", list(self.mounts.value.as_deref()), &self.mounts.source),
             setting("registries.plain_http", list(Some(&self.plain_http.value)), &self.plain_http.source),
@@ -109,7 +95,7 @@ impl ImageSettings {
     }
 }
 
-fn list(list: Option<&[String]>) -> String {
+pub(super) fn list(list: Option<&[String]>) -> String {
     match list {
         None => "all".to_owned(),
         Some([]) => "none".to_owned(),

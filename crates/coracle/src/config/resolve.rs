@@ -467,6 +467,10 @@ mod tests {
             ("image = 'PYTHON'", "image"),
             ("[images]\nallow = ['docker.io/lib*']", "images.allow"),
             ("[runtimes]\npython = 'https://docker.io/python'", "runtimes.python"),
+            ("[images]\nprefix = 'https://registry.lan/'", "images.prefix"),
+            ("[images]\nprefix = 'Registry/'", "images.prefix"),
+            ("[images]\nprepull = ['ruby']", "images.prepull"),
+            ("[images]\nprepull = ['PYTHON']", "images.prepull"),
             ("[registries]\nplain_http = ['http://localhost:5000']", "registries.plain_http"),
             ("[registries]\nplain_http = ['registry']", "registries.plain_http"),
             ("backend = '-oProxyCommand=x'", "backend"),
@@ -486,6 +490,27 @@ mod tests {
             let hint = error.hint.expect(settings);
             assert!(hint.contains("config.toml"), "{settings}: {hint}");
         }
+    }
+
+    #[test]
+    fn languages_lead_to_images_by_variable_file_and_prefix() {
+        let home = home_with(
+            "[images]\nprefix = 'registry.lan/golden/'\nprepull = ['python', 'nodejs', 'bash', 'alpine:3']\n\
+             [runtimes]\nnode = 'node:22'\nbash = 'host'\n",
+        );
+        let at = ("CORACLE_HOME", text_of(home.path()));
+
+        let by_file = resolve(Flags::default(), &[at]).expect("valid").policy();
+        let variables =
+            [at, ("CORACLE_NODE_IMAGE", "ghcr.io/o/node"), ("CORACLE_IMAGE_PREFIX", "other.lan/")];
+        let by_variable = resolve(Flags::default(), &variables).expect("valid").policy();
+
+        assert_eq!(by_file.runtimes[&Runtime::Node], "registry.lan/golden/node:22");
+        assert_eq!(by_file.runtimes[&Runtime::Ruby], "registry.lan/golden/coracle-ruby:latest");
+        let golden = "registry.lan/golden/coracle-python:latest";
+        assert_eq!(by_file.prepull, [golden, "registry.lan/golden/node:22", "docker.io/library/alpine:3"]);
+        assert_eq!(by_variable.runtimes[&Runtime::Node], "ghcr.io/o/node");
+        assert_eq!(by_variable.runtimes[&Runtime::Ruby], "other.lan/coracle-ruby:latest");
     }
 
     #[test]

@@ -5,6 +5,9 @@ use std::str::FromStr;
 use super::{HOST, Reference};
 use crate::error::{Error, Kind, Result};
 
+/// Where names are that no registry answers for.
+const LOCALHOST: &str = "localhost";
+
 /// The operator's list. An absent list allows everything, an empty one nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowed {
@@ -32,6 +35,24 @@ impl Allowed {
     /// Refuses an image made from a sandbox, unless everything is allowed: what is in it is on no list.
     pub fn check_snapshot(&self, image: &str) -> Result<()> {
         self.check(image, |pattern| pattern == "*")
+    }
+
+    /// Refuses to give a name on the list to something built here: what is in it is on no list. Names at `localhost`
+    /// are no registry's; an operator who lists them means such images.
+    pub fn check_built(&self, tag: &Reference) -> Result<()> {
+        let own = tag.registry() == LOCALHOST;
+        let everything =
+            self.patterns.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern == "*"));
+        match everything || own {
+            true => self.check_reference(tag),
+            false => {
+                Err(Error::new(Kind::ImageNotAllowed, format!("no image built here may be called `{tag}`"))
+                    .detail("image", tag.to_string())
+                    .hint(
+                        "where `images.allow` has a list, give it a name at `localhost/` that is on the list",
+                    ))
+            }
+        }
     }
 
     /// Refuses an image that is not on the list.

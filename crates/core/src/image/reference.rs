@@ -44,6 +44,11 @@ impl Reference {
         self.digest.as_deref()
     }
 
+    /// Tells whether a name says which registry it is of.
+    pub fn names_registry(text: &str) -> bool {
+        split_registry(text).0.is_some()
+    }
+
     /// Returns the name without tag and digest.
     pub fn name(&self) -> String {
         format!("{}/{}", self.registry, self.repository)

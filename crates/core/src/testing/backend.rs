@@ -16,7 +16,7 @@ use crate::backend::{Backend, Created, Found, Order, Placement, Probe, Profile, 
 use crate::branch::{Branch, Held, Method};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ImageId, InstanceId, SandboxId};
-use crate::image::{self, Images, Progress, Stored};
+use crate::image::{self, Builder, Images, Progress, Stored};
 use crate::spec::Spec;
 use crate::volume::Volumes;
 
@@ -74,6 +74,7 @@ pub struct FakeBackend {
     images: FakeImages,
     volumes: FakeVolumes,
     bare: bool,
+    builds: bool,
 }
 
 #[derive(Debug, Default)]
@@ -100,7 +101,8 @@ impl FakeBackend {
     /// Returns a backend on a machine of its own.
     pub fn new(instance: InstanceId) -> Self {
         let (images, volumes) = (FakeImages::default(), FakeVolumes::default());
-        Self { name: "fake".to_owned(), instance, machine: Arc::default(), images, volumes, bare: false }
+        let (name, machine) = ("fake".to_owned(), Arc::default());
+        Self { name, instance, machine, images, volumes, bare: false, builds: false }
     }
 
     /// Returns it under another name.
@@ -116,6 +118,11 @@ impl FakeBackend {
     /// Returns a backend that keeps neither images nor volumes.
     pub fn bare(instance: InstanceId) -> Self {
         Self { bare: true, ..Self::new(instance) }
+    }
+
+    /// Returns a backend that builds images, too.
+    pub fn building(instance: InstanceId) -> Self {
+        Self { builds: true, ..Self::new(instance) }
     }
 
     /// Returns its images, and the registry they come from.
@@ -320,6 +327,10 @@ impl Backend for FakeBackend {
 
     fn images(&self) -> Option<&dyn Images> {
         (!self.bare).then_some(&self.images as &dyn Images)
+    }
+
+    fn builder(&self) -> Option<&dyn Builder> {
+        self.builds.then_some(&self.images as &dyn Builder)
     }
 
     fn volumes(&self) -> Option<&dyn Volumes> {

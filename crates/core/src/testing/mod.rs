@@ -3,6 +3,7 @@
 //! A fake panics where a real implementation would only suffer: what a caller may not do shows at once.
 
 pub mod backend;
+mod builder;
 mod channel;
 pub mod client;
 pub mod clock;

@@ -7,6 +7,7 @@ mod lifecycle;
 mod mounts;
 mod network;
 mod reconcile;
+mod runtimes;
 mod selection;
 
 use proptest::test_runner::Config;

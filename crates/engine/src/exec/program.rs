@@ -12,8 +12,8 @@ impl ExecRequest {
     pub fn run_text(&mut self, runtime: Runtime, arguments: Vec<Vec<u8>>) -> &'static str {
         let (interpreter, script) = runtime.interpreter();
         let path = format!("{WORKSPACE}/{script}");
-        self.argv =
-            [interpreter.as_bytes().to_vec(), path.into_bytes()].into_iter().chain(arguments).collect();
+        let words = interpreter.iter().map(|word| word.as_bytes().to_vec());
+        self.argv = words.chain([path.into_bytes()]).chain(arguments).collect();
         self.cwd.get_or_insert_with(|| WORKSPACE.to_owned());
         script
     }

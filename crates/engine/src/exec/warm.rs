@@ -41,7 +41,7 @@ impl Engine {
         let exec = ExecId::generate(self.parts.clock.now(), random().ok()?);
         let (interpreter, _) = runtime.interpreter();
         let command = Command {
-            argv: [interpreter, "-c", BOOTSTRAP].map(|word| word.as_bytes().to_vec()).into(),
+            argv: interpreter.iter().chain(&["-c", BOOTSTRAP]).map(|word| word.as_bytes().to_vec()).collect(),
             env: Vec::new(),
             secrets: Vec::new(),
             cwd: Some(WORKSPACE.as_bytes().to_vec()),

@@ -1,7 +1,6 @@
 //! Every operation there is. The doors are made from this list, so no door can do what another cannot.
 
 pub mod image;
-mod near;
 mod parse;
 pub mod sandbox;
 pub mod volume;
@@ -86,6 +85,8 @@ operations! {
     "sandbox_release" => sandbox::release, "Gives a sandbox back to the run it came from";
     "sandbox_network" => sandbox::network, "Narrows what a sandbox may reach";
     "image_pull" => image::pull, "Brings an image from its registry";
+    "image_prepull" => image::prepull, "Brings the images the settings name, before anybody needs them";
+    "image_build" => image::build, "Builds an image from a Dockerfile";
     "image_load" => image::load, "Brings the images in an archive on the machine";
     "image_list" => image::list, "Lists the images that are here";
     "image_remove" => image::remove, "Forgets an image and removes what nothing else uses of it";
@@ -129,7 +130,7 @@ fn written<Output: Serialize>(name: &str, output: &Output) -> Result<Value> {
 
 fn unknown(name: &str) -> Error {
     let shown: String = name.escape_debug().take(64).collect();
-    let near = near::names_like(name, names());
+    let near = coracle_core::near::names_like(name, names());
     let hint = match near.is_empty() {
         true => format!("use one of: {}", names().join(", ")),
         false => format!("did you mean {}?", near.join(" or ")),

@@ -409,3 +409,38 @@ fn what_is_prepared_needs_no_second_transfer() {
     assert_eq!(world.backend.image_shelf().transfers(), 2);
     assert_eq!(world.backend.creates(), 1);
 }
+
+#[test]
+fn what_the_settings_name_is_brought_beforehand_and_one_that_is_missing_stops_nothing() {
+    let prepull = vec!["docker.io/library/nothing:latest".to_owned(), PYTHON.to_owned()];
+    let world = World::ruled_by(Policy { prepull, ..Policy::default() });
+    stock(&world);
+
+    let brought = world.ok("run_a", "image_prepull", json!({}));
+
+    assert_eq!(brought["images"][0]["reference"], PYTHON);
+    assert_eq!(brought["failed"][0]["kind"], "image_not_found");
+    assert_eq!(world.ok("run_a", "image_list", json!({}))["images"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn what_is_brought_beforehand_has_to_be_allowed() {
+    let images = Allowed::only(vec!["host".to_owned()]).expect("a pattern");
+    let world = World::ruled_by(Policy { prepull: vec![PYTHON.to_owned()], images, ..Policy::default() });
+    stock(&world);
+
+    let brought = world.ok("run_a", "image_prepull", json!({}));
+
+    assert_eq!(brought["failed"][0]["kind"], "image_not_allowed");
+    assert_eq!(world.backend.image_shelf().transfers(), 0);
+}
+
+#[test]
+fn an_unknown_language_is_refused_with_those_there_are() {
+    let world = World::new();
+
+    let error = world.refused("run_a", "sandbox_open", json!({"language": "pyton"}));
+
+    assert_eq!((error.kind, &error.details["field"]), (Kind::Invalid, &json!("runtime")));
+    assert!(error.chain().contains("did you mean python?") && error.chain().contains("dotnet"), "{error}");
+}

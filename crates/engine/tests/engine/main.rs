@@ -1,6 +1,7 @@
 //! The engine against strict fakes of store and backend: what the operations promise.
 
 mod attach;
+mod builds;
 mod crash;
 mod egress;
 mod exec;

@@ -38,6 +38,11 @@ impl World {
         Self::made_of(FakeBackend::bare, Policy::default(), CrashPoints::default())
     }
 
+    /// Returns a world whose backend builds images.
+    pub fn building(policy: Policy) -> Self {
+        Self::made_of(FakeBackend::building, policy, CrashPoints::default())
+    }
+
     fn made_of(backend: fn(InstanceId) -> FakeBackend, policy: Policy, crash: CrashPoints) -> Self {
         let store = FakeStore::new();
         let backend = backend(store.instance().expect("a store has an instance"));

@@ -105,6 +105,7 @@ fn start(plan: Plan, answer: &File) -> Result<Reactor, Failure> {
     rustix::net::listen(&plan.listener, BACKLOG).map_err(Failure::at("listen as the guest"))?;
     let standing = stand(&plan, &forker).map_err(Failure::at("see how things stand"))?;
     let reactor = Reactor::new(plan, devpts, forker, listeners).map_err(Failure::at("start serving"))?;
+    crate::serve::keep_reserve().map_err(Failure::at("start threads"))?;
     tell(answer, &Ok(standing)).map_err(Failure::at("tell the host"))?;
     Ok(reactor)
 }

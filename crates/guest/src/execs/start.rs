@@ -43,6 +43,15 @@ pub struct Setting {
     pub hasher: RandomState,
 }
 
+/// Something to be told about when there is something to be read.
+#[derive(Debug, Clone, Copy)]
+pub enum Watched {
+    /// Output, known by this number.
+    Pipe(u64),
+    /// What a nanny tells by.
+    Report,
+}
+
 /// What commands find where they say nothing else. Changes once at most: when a sandbox that was made ahead becomes
 /// somebody's.
 #[derive(Debug)]
@@ -67,7 +76,7 @@ impl Execs {
         epoch: u64,
         id: &str,
         command: &Command,
-        watch: impl Fn(u64, &OwnedFd),
+        watch: impl Fn(Watched, &OwnedFd),
     ) -> Result<bool, Fault> {
         check(id, command)?;
         let fingerprint = self.setting.hasher.hash_one(command);
@@ -203,21 +212,24 @@ impl Execs {
         spare.map_or_else(|| Leaf::new(commands.as_fd(), serial), Ok).map(Some)
     }
 
-    fn register(&self, id: &str, pid: i32, family: Family, ends: Ends, watch: impl Fn(u64, &OwnedFd)) {
+    fn register(&self, id: &str, pid: i32, family: Family, ends: Ends, watch: impl Fn(Watched, &OwnedFd)) {
         let mut table = self.lock();
         for (stream, descriptor) in ends.outputs {
             table.serial += 1;
             let token = table.serial;
-            watch(token, &descriptor);
+            watch(Watched::Pipe(token), &descriptor);
             table.pipes.insert(token, Pipe { exec: id.to_owned(), stream, descriptor, begun: Vec::new() });
         }
         let early = match &family {
             Family::Tended(tended) => {
-                table.unclaimed.retain(|pid, _| !tended.note_end(*pid));
+                table.unclaimed.retain(|pid, exit| !tended.note_end(*pid, *exit));
                 tended.hear()
             }
             Family::Born(_) | Family::Marked(_) => table.unclaimed.remove(&pid),
         };
+        if let Family::Tended(tended) = &family {
+            watch(Watched::Report, tended.report());
+        }
         if let Some(exec) = table.execs.get_mut(id) {
             exec.pid = pid;
             exec.family = Some(family);

@@ -223,7 +223,7 @@ impl Execs {
                 // Without it nothing can be started any more. Better gone than there and of no use.
                 spawn::exit(1);
             }
-            if table.note_nanny(ended.pid) {
+            if table.note_nanny(ended) {
                 continue;
             }
             let leader = table
@@ -276,10 +276,12 @@ impl Table {
     }
 
     /// Takes note of a process that has ended; tells whether it was the nanny of an exec.
-    fn note_nanny(&mut self, pid: i32) -> bool {
+    fn note_nanny(&mut self, ended: signal::Ended) -> bool {
         let families = self.execs.values().filter_map(|exec| exec.family.as_ref());
         let kept = self.kept.iter().map(|(_, family)| family);
-        families.chain(kept).any(|family| matches!(family, Family::Tended(tended) if tended.note_end(pid)))
+        families
+            .chain(kept)
+            .any(|family| matches!(family, Family::Tended(tended) if tended.note_end(ended.pid, ended.exit)))
     }
 
     /// Asks nannies how those they tend have ended.

@@ -14,28 +14,35 @@ pub struct Tended {
     nanny: i32,
     /// Where the nanny tells how the leader ended.
     report: OwnedFd,
-    /// The nanny has ended, and with it the family.
-    ended: Cell<bool>,
+    /// How the nanny has ended, and with it the family.
+    ended: Cell<Option<Result<i32, i32>>>,
 }
 
 impl Tended {
     /// `report` must not block.
     pub fn new(nanny: i32, report: OwnedFd) -> Self {
-        Self { nanny, report, ended: Cell::new(false) }
+        Self { nanny, report, ended: Cell::new(None) }
+    }
+
+    pub fn report(&self) -> &OwnedFd {
+        &self.report
     }
 
     pub fn is_populated(&self) -> bool {
-        !self.ended.get()
+        self.ended.get().is_none()
     }
 
     /// Takes note of a process that has ended; tells whether it was the nanny.
-    pub fn note_end(&self, pid: i32) -> bool {
+    pub fn note_end(&self, pid: i32, exit: Result<i32, i32>) -> bool {
         let ours = pid == self.nanny;
-        self.ended.set(self.ended.get() || ours);
+        if ours {
+            self.ended.set(Some(exit));
+        }
         ours
     }
 
-    /// Returns how the leader ended, once it has. A nanny that ended without a word was killed, and its family with it.
+    /// Returns how the leader ended, once it has. A nanny that tells nothing ends as the leader did; one that was killed
+    /// has left its family behind.
     pub fn hear(&self) -> Option<Result<i32, i32>> {
         let mut word = [0; 5];
         match read(&self.report, &mut word) {
@@ -44,9 +51,10 @@ impl Tended {
                 let number = i32::from_le_bytes([a, b, c, d]);
                 Some(if kind == 0 { Ok(number) } else { Err(number) })
             }
-            _ => self.ended.get().then(|| {
-                kill_strays();
-                Err(Signal::KILL.as_raw())
+            _ => self.ended.get().inspect(|exit| {
+                if exit.is_err() {
+                    kill_strays();
+                }
             }),
         }
     }

@@ -8,9 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use coracle_sys::launch::BOOT_DESCRIPTOR;
-use coracle_sys::rustix::process::{
-    Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, set_child_subreaper, waitid,
-};
+use coracle_sys::rustix::process::{WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 use coracle_sys::spawn::{self, Failed, Nest, Parent};
 use coracle_sys::{capability, rustix, signal};
 use coracle_wire::Stage;
@@ -83,17 +81,13 @@ fn tend(report: BorrowedFd<'_>, leader: i32) {
             continue;
         }
         let (kind, number) = match ended.exit {
+            // As most do, it left nobody behind: our own end says the same, and at once.
+            Ok(code) if !has_children() => spawn::exit(code),
             Ok(code) => (0u8, code),
             Err(number) => (1, number),
         };
         let [a, b, c, d] = number.to_le_bytes();
         let _ = rustix::io::write(&report, &[kind, a, b, c, d]);
-        // If it was the last, our own end tells the guest to look.
-        if has_children()
-            && let Some(guest) = getppid()
-        {
-            let _ = kill_process(guest, Signal::CHILD);
-        }
     }
 }
 

@@ -1,13 +1,14 @@
 //! What each request does.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use coracle_wire::{Body, Fault, FaultCode, Reply, Request, Running, Status};
 
 use super::fence::Standing;
 use super::standstill;
-use crate::execs::Bounds;
+use crate::execs::{Bounds, Watched};
 use crate::files::{self, Upload, Walk};
 use crate::reactor::Shared;
 
@@ -81,7 +82,11 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             Ok(Reply::Done {})
         }
         Body::Start { exec, command } => {
-            let existing = execs.start(epoch, &exec, &command, |token, pipe| shared.watch(token, pipe))?;
+            let watch = |watched: Watched, descriptor: &OwnedFd| match watched {
+                Watched::Pipe(token) => shared.watch(token, descriptor),
+                Watched::Report => shared.watch_report(descriptor),
+            };
+            let existing = execs.start(epoch, &exec, &command, watch)?;
             // Its deadline may be the next one now.
             shared.wake();
             Ok(Reply::Started { existing })

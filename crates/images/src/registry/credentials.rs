@@ -12,7 +12,7 @@ use docker_credential::{
 /// A configuration of Docker is smaller than this.
 const CONFIG_MAX: u64 = 1 << 20;
 
-/// What the user is known by at a registry. Never shown: it is not `Debug`.
+/// What the user is known by at a registry. Never shown.
 pub enum Credentials {
     Password {
         name: String,
@@ -20,6 +20,12 @@ pub enum Credentials {
     },
     /// Exchanged for a token at the realm.
     Identity(String),
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Credentials")
+    }
 }
 
 /// Returns the credentials for a registry, if the user has some. May run a helper program the user configured.

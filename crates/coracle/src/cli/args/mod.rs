@@ -11,5 +11,5 @@ mod spec;
 pub use self::pair::{LocalFile, Pair};
 pub use self::place::Place;
 pub use self::process::ProcessArgs;
-pub use self::quantity::{Span, span};
+pub use self::quantity::{Span, mebibytes, millicores, span};
 pub use self::spec::SpecArgs;

@@ -1,7 +1,7 @@
 //! The sandbox a caller wants, flag by flag.
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use coracle::{Result, SpecInput};
 use coracle_core::VolumeName;
 use coracle_core::limits::{Limit, LimitsInput};
@@ -20,8 +20,8 @@ pub struct SpecArgs {
     /// Use this image, pulling it if it is not here, as in python:3.12; `host` is the machine's own programs
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// Ask for this interpreter, in the image that `coracle config` shows for it
-    #[arg(long, value_name = "NAME", value_parser = word::<Runtime>(&["python", "node", "bash"]))]
+    /// Ask for this language, in the image that `coracle config` shows for it
+    #[arg(long, value_name = "NAME", visible_alias = "language", value_parser = runtime())]
     pub runtime: Option<Runtime>,
     /// Set an environment variable
     #[arg(short, long, value_name = "NAME=VALUE")]
@@ -135,6 +135,16 @@ impl SpecArgs {
     }
 }
 
+/// Reads the name of a language; what is none is answered with those there are.
+fn runtime() -> impl TypedValueParser<Value = Runtime> {
+    PossibleValuesParser::new(Runtime::ALL.map(possible)).try_map(|name| name.parse::<Runtime>())
+}
+
+fn possible(runtime: Runtime) -> PossibleValue {
+    let value = PossibleValue::new(runtime.name());
+    runtime.other_name().map_or(value.clone(), |name| value.alias(name))
+}
+
 /// Reads one of a few words, spelt as in JSON.
 fn word<T: DeserializeOwned + Clone + Send + Sync + 'static>(
     words: &'static [&'static str],
@@ -178,6 +188,8 @@ mod tests {
         for words in [
             ["--runtime", "python"],
             ["--runtime", "bash"],
+            ["--language", "nodejs"],
+            ["--language", "powershell"],
             ["--privileges", "minimal"],
             ["--storage", "disk"],
             ["--storage", "memory"],

@@ -6,8 +6,10 @@ use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
 
+mod build;
 mod list;
 mod load;
+mod prepull;
 mod pull;
 mod remove;
 
@@ -22,6 +24,10 @@ pub struct Args {
 enum Verb {
     /// Bring an image from its registry and print it by digest
     Pull(pull::Args),
+    /// Bring the images the settings name in `images.prepull`, and print them by digest
+    Prepull(prepull::Args),
+    /// Build an image from the Dockerfile in a directory and print its name
+    Build(build::Args),
     /// Bring the images in an archive of `docker save` or an OCI layout, and print their names
     Load(load::Args),
     /// List the images that are here
@@ -33,6 +39,8 @@ enum Verb {
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     match args.verb {
         Verb::Pull(args) => pull::carry_out(context, args),
+        Verb::Prepull(args) => prepull::carry_out(context, args),
+        Verb::Build(args) => build::carry_out(context, args),
         Verb::Load(args) => load::carry_out(context, args),
         Verb::List(args) => list::carry_out(context, args),
         Verb::Remove(args) => remove::carry_out(context, args),

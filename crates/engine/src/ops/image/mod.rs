@@ -1,7 +1,9 @@
 //! Operations on images: one file per verb, each with its `Input`, its `Output` and `call`.
 
+pub mod build;
 pub mod list;
 pub mod load;
+pub mod prepull;
 pub mod pull;
 pub mod remove;
 

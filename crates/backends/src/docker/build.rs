@@ -1,0 +1,141 @@
+//! Building through the engine's own builder.
+//!
+//! The classic one, also where there is BuildKit: it alone bounds the memory and the CPU of steps, and it knows no
+//! `# syntax=`, by which a Dockerfile picks a program of its own to be run as the builder.
+
+mod steps;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+
+use bollard::auth::DockerCredentials;
+use bollard::body_try_stream;
+use bollard::query_parameters::{BuildImageOptions, BuildImageOptionsBuilder};
+use coracle_core::image::build::Cache;
+use coracle_core::image::{Builder, Progress, Recipe, Reference, Step, Stored};
+use coracle_core::{Error, Kind, Result};
+use coracle_sys::rustix::fs::OFlags;
+use futures_util::StreamExt;
+
+use self::steps::Steps;
+use super::images::{Feed, feed};
+use super::patience::UPLOAD;
+use super::{Docker, images};
+use crate::context::Context;
+
+/// The kernel counts a CPU's time by this many microseconds.
+const CPU_PERIOD: i32 = 100_000;
+/// A description longer than this is not read for the registries it names.
+const DOCKERFILE_MAX: u64 = 1 << 20;
+/// Images a build starts from that credentials are looked for.
+const BASES_MAX: usize = 32;
+
+impl Builder for Docker {
+    fn build(&self, recipe: &Recipe, progress: &dyn Progress) -> Result<Stored> {
+        let context = Context::open(recipe)?;
+        let options = options(recipe, context.dockerfile())?;
+        let credentials = self.credentials_of_bases(&context)?;
+        let (feed, body) = feed(move |into| context.pack(into));
+        let mut steps = Steps::default();
+        let built = self.client.ask("build an image", async |docker: bollard::Docker| {
+            let docker = docker.with_timeout(UPLOAD);
+            let mut lines = docker.build_image(options, Some(credentials), Some(body_try_stream(body)));
+            while let Some(line) = lines.next().await {
+                for line in steps.hear(&line?) {
+                    progress.report(&Step::Said { line });
+                }
+            }
+            Ok(())
+        });
+        finish(recipe, feed, built, steps)?;
+        self.stored(&recipe.tag)
+    }
+
+    fn export(&self, reference: &Reference) -> Result<File> {
+        let failed = |error: std::io::Error| Error::internal("could not keep an image for a moment", error);
+        let nameless = OFlags::TMPFILE.bits().cast_signed();
+        let mut options = File::options();
+        let opened =
+            options.read(true).write(true).custom_flags(nameless).mode(0o600).open(&self.setting.home);
+        let mut file = opened.map_err(failed)?;
+        let name = reference.to_string();
+        self.client.ask(&format!("export image `{name}`"), async |docker: bollard::Docker| {
+            let mut chunks = std::pin::pin!(docker.export_image(&name));
+            while let Some(chunk) = chunks.next().await {
+                file.write_all(&chunk?)?;
+            }
+            Ok(())
+        })?;
+        file.rewind().map_err(failed)?;
+        Ok(file)
+    }
+}
+
+impl Docker {
+    /// Returns what the user is known by at the registries a description starts from, and at no others.
+    fn credentials_of_bases(&self, context: &Context) -> Result<HashMap<String, DockerCredentials>> {
+        let mut text = String::new();
+        let read = context.description().and_then(|file| file.take(DOCKERFILE_MAX).read_to_string(&mut text));
+        if read.is_err() {
+            // The builder will say what is wrong with it.
+            return Ok(HashMap::new());
+        }
+        let mut found = HashMap::new();
+        for reference in steps::bases(&text).into_iter().take(BASES_MAX) {
+            if let Some(credentials) = images::credentials(self, reference.registry())? {
+                found.insert(credentials.serveraddress.clone().unwrap_or_default(), credentials);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn options(recipe: &Recipe, dockerfile: &str) -> Result<BuildImageOptions> {
+    let arguments: HashMap<_, _> =
+        recipe.arguments.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let memory = memory(recipe.memory_mb)?;
+    let quota = i32::try_from(recipe.cpu_millicores.saturating_mul(CPU_PERIOD as u64) / 1000);
+    Ok(BuildImageOptionsBuilder::default()
+        .dockerfile(dockerfile)
+        .t(&recipe.tag.to_string())
+        .buildargs(&arguments)
+        .target(recipe.target.as_deref().unwrap_or_default())
+        .nocache(recipe.cache == Cache::Ignored)
+        .memory(memory)
+        // As much as memory alone: no swap beside it.
+        .memswap(memory)
+        .cpuperiod(CPU_PERIOD)
+        .cpuquota(quota.unwrap_or(i32::MAX))
+        // Nothing of a step stays, however it ended.
+        .rm(true)
+        .forcerm(true)
+        .build())
+}
+
+/// The client library counts in 32 bits: 2 GiB less one byte is the most it can ask for.
+fn memory(megabytes: u64) -> Result<i32> {
+    match megabytes {
+        2048 => Ok(i32::MAX),
+        _ => i32::try_from(megabytes << 20).map_err(|_| {
+            Error::new(Kind::Unsupported, format!("steps cannot be given {megabytes} MB of memory"))
+                .hint("the most an engine's builder can be asked for is 2048 MB")
+                .detail("field", "memory_mb")
+        }),
+    }
+}
+
+/// Says what became of the build: what failed on our side first, for the engine only saw the effect of that.
+fn finish(recipe: &Recipe, feed: Feed, built: Result<()>, steps: Steps) -> Result<()> {
+    if let Some(error) = feed.failure() {
+        let message = format!("could not send the context `{}`", recipe.context.display());
+        return Err(Error::new(Kind::Invalid, message).detail("field", "context").caused_by(error));
+    }
+    match built {
+        Ok(()) if steps.succeeded() => Ok(()),
+        Ok(()) => Err(steps.failure(&recipe.tag, "the engine ended without an image")),
+        Err(error) if matches!(error.kind, Kind::NotAvailable) && steps.is_silent() => Err(error),
+        Err(error) => Err(steps.failure(&recipe.tag, &steps::cause(&error))),
+    }
+}

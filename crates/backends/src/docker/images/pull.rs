@@ -1,0 +1,94 @@
+//! Pulling through the engine, with the user's own credentials.
+
+use bollard::auth::DockerCredentials;
+use bollard::errors::Error as Refusal;
+use bollard::query_parameters::CreateImageOptionsBuilder;
+use coracle_core::image::{Progress, Reference, Stored};
+use coracle_core::{Error, Kind, Result};
+use coracle_images::credentials::{self, Credentials};
+use futures_util::StreamExt;
+
+use super::progress::Told;
+use crate::docker::Docker;
+
+/// What engines and registries say of a name they have nothing for. Registries do not tell strangers whether a
+/// repository is private or not there at all.
+const MISSING: [&str; 8] = [
+    "not found",
+    "manifest unknown",
+    "name unknown",
+    "no such image",
+    "does not exist",
+    "pull access denied",
+    "unauthorized",
+    "denied:",
+];
+
+/// Brings what a reference names now.
+pub fn pull(engine: &Docker, reference: &Reference, progress: &dyn Progress) -> Result<Stored> {
+    let credentials = credentials(engine, reference.registry())?;
+    let name = reference.to_string();
+    let mut told = Told::new(name.clone(), progress);
+    let attempted = format!("pull image `{name}`");
+    let pulled = engine.client.ask(&attempted, async |docker: bollard::Docker| {
+        let options = CreateImageOptionsBuilder::default().from_image(&name).build();
+        let mut lines = docker.create_image(Some(options), None, credentials);
+        while let Some(line) = lines.next().await {
+            match line {
+                Ok(line) => told.hear(&line),
+                Err(error) if is_missing(&error) => return Ok(Err(words(&error))),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Ok(()))
+    })?;
+    pulled.map_err(|said| not_found(reference, &said))?;
+    let stored = engine.stored(reference)?;
+    told.finish(&stored.digest);
+    Ok(stored)
+}
+
+/// Returns what the user is known by at a registry, in the engine's form.
+pub fn credentials(engine: &Docker, registry: &str) -> Result<Option<DockerCredentials>> {
+    let found = credentials::find(engine.setting.registries.docker_config.as_deref(), registry)?;
+    // The engine keeps its own registry under the address from the time before there were others.
+    let server = if registry == "docker.io" { "https://index.docker.io/v1/" } else { registry };
+    let empty = DockerCredentials { serveraddress: Some(server.to_owned()), ..Default::default() };
+    Ok(found.map(|found| match found {
+        Credentials::Password { name, password } => {
+            DockerCredentials { username: Some(name), password: Some(password), ..empty }
+        }
+        Credentials::Identity(token) => DockerCredentials { identitytoken: Some(token), ..empty },
+    }))
+}
+
+/// Tells whether an engine's words mean that there is no such image.
+pub fn says_missing(words: &str) -> bool {
+    let words = words.to_lowercase();
+    MISSING.iter().any(|sign| words.contains(sign))
+}
+
+fn is_missing(error: &Refusal) -> bool {
+    match error {
+        Refusal::DockerStreamError { error } => says_missing(error),
+        Refusal::DockerResponseServerError { status_code, message } => {
+            *status_code == 404 || says_missing(message)
+        }
+        _ => false,
+    }
+}
+
+fn words(error: &Refusal) -> String {
+    match error {
+        Refusal::DockerStreamError { error } => error.trim().to_owned(),
+        Refusal::DockerResponseServerError { message, .. } => message.trim().to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn not_found(reference: &Reference, said: &str) -> Error {
+    let registry = reference.registry();
+    Error::new(Kind::ImageNotFound, format!("there is no image `{reference}` to be had: {said}"))
+        .hint(format!("check the name and the tag; if it is private, run `docker login {registry}`"))
+        .detail("image", reference.to_string())
+}

@@ -1,0 +1,46 @@
+//! Removing an image from the engine. One that a container uses stays: the engine is never asked to force it.
+
+use bollard::models::ImageDeleteResponseItem;
+use bollard::query_parameters::RemoveImageOptions;
+use coracle_core::image::{Images, Removed, Stored};
+use coracle_core::{Error, Kind, Result};
+
+use super::{Docker, failure, missing};
+
+/// Forgets the images with this name, written out, or this digest.
+pub fn remove(engine: &Docker, name: &str) -> Result<Removed> {
+    let mut meant: Vec<Stored> = engine.list()?;
+    meant.retain(|stored| stored.reference == name || stored.digest == name);
+    if meant.is_empty() {
+        return Err(missing(name));
+    }
+    let mut removed = Removed::default();
+    for stored in meant {
+        let items = forget(engine, &stored.reference)?;
+        let layers = items.iter().filter(|item| item.deleted.is_some()).count() as u64;
+        removed.layers += layers;
+        // What of it other images share is not told; without any layer gone nothing was freed.
+        removed.bytes += if layers > 0 { stored.size_bytes } else { 0 };
+        removed.references.push(stored.reference);
+    }
+    Ok(removed)
+}
+
+fn forget(engine: &Docker, name: &str) -> Result<Vec<ImageDeleteResponseItem>> {
+    let attempted = format!("remove image `{name}`");
+    let answer = engine.client.ask(&attempted, |docker| async move {
+        match docker.remove_image(name, None::<RemoveImageOptions>, None).await {
+            Ok(items) => Ok(Ok(items)),
+            Err(error) if failure::is_status(&error, 404) => Ok(Err(missing(name))),
+            Err(error) if failure::is_status(&error, 409) => Ok(Err(used(name, &error.to_string()))),
+            Err(error) => Err(error),
+        }
+    })?;
+    answer
+}
+
+fn used(name: &str, said: &str) -> Error {
+    Error::new(Kind::Conflict, format!("image `{name}` is in use: {said}"))
+        .hint("close the sandboxes made from it, and remove other containers of it")
+        .detail("image", name)
+}
