@@ -12,6 +12,7 @@ mod create;
 mod destroy;
 pub mod endpoint;
 mod failure;
+mod flavour;
 mod home;
 mod image;
 mod images;

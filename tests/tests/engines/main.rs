@@ -1,5 +1,6 @@
 //! The same sandbox on engines: Docker's, Podman's, and one behind ssh.
 
+mod conformance;
 mod far;
 mod parity;
 mod private;

@@ -14,6 +14,7 @@ use coracle_core::mount::{Access, Source};
 use coracle_core::spec::Privileges;
 use coracle_core::{Result, Spec};
 
+use super::flavour::Flavour;
 use super::image::Root;
 use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, install};
 use crate::boot::{self, HOSTNAME};
@@ -81,6 +82,7 @@ pub fn describe(
     docker: &Docker,
     order: &Order<'_>,
     root: &Root,
+    flavour: Flavour,
     way: Way<'_>,
 ) -> Result<ContainerCreateBody> {
     let labels = [
@@ -103,12 +105,12 @@ pub fn describe(
         stdin_once: Some(true),
         attach_stdin: Some(true),
         attach_stdout: Some(true),
-        host_config: Some(host_config(docker, order.spec, way)?),
+        host_config: Some(host_config(docker, order.spec, flavour, way)?),
         ..ContainerCreateBody::default()
     })
 }
 
-fn host_config(docker: &Docker, spec: &Spec, way: Way<'_>) -> Result<HostConfig> {
+fn host_config(docker: &Docker, spec: &Spec, flavour: Flavour, way: Way<'_>) -> Result<HostConfig> {
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let mut mounts = vec![install::mount(), run(way)];
     for mount in &spec.mounts {
@@ -128,7 +130,8 @@ fn host_config(docker: &Docker, spec: &Spec, way: Way<'_>) -> Result<HostConfig>
         }),
         cap_drop: Some(owned(&["ALL"])),
         cap_add: Some(capabilities(spec)),
-        security_opt: Some(security(docker)),
+        security_opt: Some(security(flavour)),
+        ulimits: flavour.ulimits(),
         masked_paths: Some(if masked { owned(&MASKED) } else { Vec::new() }),
         readonly_paths: Some(if masked { owned(&READ_ONLY) } else { Vec::new() }),
         shm_size: Some(boot::shm_bytes(spec) as i64),
@@ -168,14 +171,15 @@ fn capabilities(spec: &Spec) -> Vec<String> {
     CAPABILITIES.into_iter().filter(needed).chain(bind).map(str::to_owned).collect()
 }
 
-fn security(docker: &Docker) -> Vec<String> {
+fn security(flavour: Flavour) -> Vec<String> {
     let mut options = Vec::new();
     if !weak::off(Wall::NoNewPrivileges) {
         options.push("no-new-privileges".to_owned());
     }
     if weak::off(Wall::Seccomp) {
         options.push("seccomp=unconfined".to_owned());
-    } else if docker.name != "podman" {
+    } else if flavour == Flavour::Docker {
+        // Podman takes the name of a file on its machine there; its own profile stands, and ours around commands.
         options.push(format!("seccomp={}", filter::PROFILE));
     }
     options

@@ -7,6 +7,8 @@ use coracle_core::{Error, Kind};
 pub fn explain(attempted: &str, engine: &str, error: Refusal) -> Error {
     let (kind, hint) = match &error {
         Refusal::DockerResponseServerError { status_code, .. } => (of_status(*status_code), None),
+        // What the engine said while it was at it; where it tried to reach somebody, that is in its words.
+        Refusal::DockerStreamError { .. } => (Kind::NotAvailable, None),
         Refusal::SocketNotFoundError(_) => (
             Kind::NotAvailable,
             Some("start the engine, or say where it is with DOCKER_HOST (CONTAINER_HOST for podman)"),

@@ -13,23 +13,28 @@ use bollard::query_parameters::{
 use coracle_core::{Error, Kind, Result};
 use futures_util::StreamExt;
 
+use super::flavour::Flavour;
 use super::{Docker, container, failure};
 use crate::program::{FINGERPRINT, GUEST};
 
 /// The largest a word of the installer's may be.
 const WORDS_MAX: usize = 4096;
 
-/// Puts the program there, unless it is known to be.
-pub fn ensure(docker: &Docker) -> Result<()> {
+/// Puts the program there, unless it is known to be. Returns what engine it is.
+pub fn ensure(docker: &Docker) -> Result<Flavour> {
     let address = docker.client.shown();
-    if docker.home.is_installed(&address) {
-        return Ok(());
+    if let Some(flavour) = docker.home.installed(&address) {
+        return Ok(flavour);
     }
-    install(docker)?;
+    let version =
+        docker.client.ask("ask the engine what it is", |engine| async move { engine.version().await })?;
+    let flavour = Flavour::of(&version);
+    install(docker, flavour)?;
     docker
         .home
-        .note_installed(&address)
-        .map_err(|error| Error::internal("could not note that the guest's program is installed", error))
+        .note_installed(&address, flavour)
+        .map_err(|error| Error::internal("could not note that the guest's program is installed", error))?;
+    Ok(flavour)
 }
 
 /// Returns the volume as sandboxes mount it.
@@ -46,11 +51,11 @@ fn own_name(docker: &Docker) -> String {
     format!("coracle-install-{}", docker.setting.instance).to_lowercase()
 }
 
-fn install(docker: &Docker) -> Result<()> {
+fn install(docker: &Docker, flavour: Flavour) -> Result<()> {
     let image = format!("{}:{FINGERPRINT}", own_name(docker));
     bring_image(docker, &image)?;
     docker.crash("docker.install.image");
-    let ran = run(docker, &image);
+    let ran = run(docker, flavour, &image);
     // What is left of either is found by its name the next time.
     let _ = remove_container(docker);
     let remove = RemoveImageOptionsBuilder::default().force(true).build();
@@ -89,7 +94,7 @@ fn archive() -> io::Result<Vec<u8>> {
 }
 
 /// Has the program put itself into the volume.
-fn run(docker: &Docker, image: &str) -> Result<()> {
+fn run(docker: &Docker, flavour: Flavour, image: &str) -> Result<()> {
     let name = own_name(docker);
     let body = ContainerCreateBody {
         image: Some(image.to_owned()),
@@ -100,6 +105,7 @@ fn run(docker: &Docker, image: &str) -> Result<()> {
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(vec!["no-new-privileges".to_owned()]),
             mounts: Some(vec![container::program_volume(&volume(), false, "/target")]),
+            ulimits: flavour.ulimits(),
             ..HostConfig::default()
         }),
         ..ContainerCreateBody::default()
