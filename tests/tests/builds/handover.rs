@@ -47,8 +47,7 @@ fn where_nothing_builds_the_hint_says_what_would() {
 
     let (_programs, path) = path_with(BROKEN);
     let build = ["image", "build", "--backend", "native", "-t", "localhost/never:1", directory, "--json"];
-    let nowhere =
-        home.call(build).env("PATH", path).env("CONTAINER_HOST", "unix:///nowhere/podman.sock");
+    let nowhere = home.call(build).env("PATH", path).env("CONTAINER_HOST", "unix:///nowhere/podman.sock");
     let error = nowhere.run().error();
 
     assert_eq!(error["kind"], "not_available", "{error}");
