@@ -1,5 +1,6 @@
 //! One script, played at every place, gives one transcript.
 
+mod declared;
 mod names;
 mod script;
 mod stage;
@@ -112,4 +113,11 @@ fn podman_answers_as_native_does() {
     requires!(podman);
 
     expect_same(Place::Podman, native(), &play(Place::Podman));
+}
+
+#[test]
+fn an_engine_behind_ssh_answers_as_native_does() {
+    requires!(ssh);
+
+    expect_same(Place::Ssh, native(), &play(Place::Ssh));
 }
