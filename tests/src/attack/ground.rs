@@ -62,9 +62,9 @@ pub fn engine() -> &'static Engine {
 
 /// What attacks call. Each is looked for in `/usr/bin` and its libraries come with it.
 const PROGRAMS: &[&str] = &[
-    "bash", "busybox", "cat", "chmod", "cp", "curl", "dash", "env", "false", "find", "grep", "head", "id",
-    "ln", "ls", "mkdir", "mktemp", "mv", "printf", "python3", "rm", "sh", "sleep", "tail", "touch", "tr",
-    "true", "wc",
+    "bash", "busybox", "cat", "chmod", "cp", "curl", "dash", "echo", "env", "false", "find", "grep", "head",
+    "id", "ln", "ls", "mkdir", "mktemp", "mv", "printf", "python3", "rm", "sh", "sleep", "tail", "touch",
+    "tr", "true", "wc",
 ];
 const LIBRARY: &str = "usr/lib/python3.11";
 /// Half of Python's library is of no use here.

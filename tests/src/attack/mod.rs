@@ -138,6 +138,13 @@ impl Attack {
         attack.run_against(&attempt, |_| vec![("naive", naive())]);
     }
 
+    /// Tries something in one open sandbox with all its walls, as a twin that is the naive way to do the same thing.
+    pub fn in_one(ground: Ground, flags: &[&str], attempt: impl Fn(&Arena<'_>) -> Breaches) -> Breaches {
+        let home = ground.home();
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        attempt(&Arena::new(&home, ground, Route::Exec, &flags))
+    }
+
     #[track_caller]
     fn run_against(
         self,

@@ -151,12 +151,17 @@ fn ps_06_nobody_escapes_the_killer() {
 #[test]
 fn ps_08_mounts_tell_nothing_of_the_machine() {
     let title = "find paths and sandboxes of the machine in `/proc/self/mountinfo`";
-    Attack::row(GROUND, "PS-08", title).without(&["Disk"]).run(|arena| {
-        let home = arena.home.path().to_string_lossy().into_owned();
-        let ran = arena.call(&["cat", "/proc/self/mountinfo"]).succeed();
-        let told = [home.as_str(), "sbx_", "ins_"].into_iter().filter(|word| ran.text().contains(word));
-        told.map(|word| format!("`{word}` is told")).collect()
-    });
+    Attack::row(GROUND, "PS-08", title)
+        .pointless_on_docker(
+            "a container shows where the engine and the home are: the paths of both are in its mounts",
+        )
+        .without(&["Disk"])
+        .run(|arena| {
+            let home = arena.home.path().to_string_lossy().into_owned();
+            let ran = arena.call(&["cat", "/proc/self/mountinfo"]).succeed();
+            let told = [home.as_str(), "sbx_", "ins_"].into_iter().filter(|word| ran.text().contains(word));
+            told.map(|word| format!("`{word}` is told")).collect()
+        });
 }
 
 #[test]

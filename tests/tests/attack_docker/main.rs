@@ -4,18 +4,23 @@
 mod capabilities;
 #[path = "../attack/devices.rs"]
 mod devices;
+mod families;
 #[path = "../attack/files.rs"]
 mod files;
 #[path = "../attack/guest.rs"]
 mod guest;
+mod images;
 #[path = "../attack/namespaces.rs"]
 mod namespaces;
 #[path = "../attack/neighbours.rs"]
 mod neighbours;
+#[path = "../attack/network/mod.rs"]
+mod network;
 #[path = "../attack/proc.rs"]
 mod proc;
 #[path = "../attack/resources.rs"]
 mod resources;
+mod socket;
 #[path = "../attack/syscalls.rs"]
 mod syscalls;
 

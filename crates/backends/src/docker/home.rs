@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use super::flavour::Flavour;
 use super::installing::Installing;
 use crate::place::{private, short_path};
+use crate::weak::{self, Wall};
 
 const RUN: &str = "run";
 const SOCKET: &str = "guest";
@@ -59,6 +60,9 @@ impl Home {
     /// can find, remove or replace it then, whatever rights commands are given. It leads to the guest as before.
     pub fn take_socket(&self, sandbox: &SandboxId) -> io::Result<()> {
         let room = self.own.join(sandbox.as_str());
+        if weak::off(Wall::Socket) {
+            return std::os::unix::fs::symlink(Path::new(RUN).join(SOCKET), room.join(SOCKET));
+        }
         fs::rename(room.join(RUN).join(SOCKET), room.join(SOCKET))
     }
 

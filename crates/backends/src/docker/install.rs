@@ -16,6 +16,7 @@ use futures_util::StreamExt;
 use super::flavour::Flavour;
 use super::{Docker, container, failure, patience};
 use crate::program::{FINGERPRINT, GUEST};
+use crate::weak::{self, Wall};
 
 /// The largest a word of the installer's may be.
 const WORDS_MAX: usize = 4096;
@@ -58,7 +59,8 @@ pub fn tidy(docker: &Docker) -> Result<()> {
 
 /// Returns the volume as sandboxes mount it.
 pub fn mount() -> Mount {
-    container::program_volume(&volume(), true, container::program_directory())
+    let read_only = !weak::off(Wall::Layers);
+    container::program_volume(&volume(), read_only, container::program_directory())
 }
 
 fn volume() -> String {

@@ -34,7 +34,7 @@ fn kill_keepers(home: &Home) -> usize {
 #[test]
 fn nw_13_without_its_keeper_a_sandbox_has_no_network() {
     requires!(internet);
-    let net = Internet::new();
+    let net = super::internet();
     let title = "kill the keeper in the middle of a transfer, then try again and around it";
     Attack::starred(GROUND, "NW-13", title)
         .by(&[Route::Exec])

@@ -11,7 +11,7 @@ const REACH_OUT: &str = include_str!("../payloads/reach_out.py");
 #[test]
 fn nw_01_nothing_leaves_a_sandbox_without_a_network() {
     requires!(internet);
-    let net = Internet::new();
+    let net = super::internet();
     let title = "`network: none`: connect, ask for names, send what is not IP, of both versions";
     let every = &[
         "tcp to 93.184.216.66 port 80",
@@ -33,7 +33,7 @@ fn nw_01_nothing_leaves_a_sandbox_without_a_network() {
 #[test]
 fn nw_10_what_does_not_ask_the_proxy_gets_nowhere() {
     requires!(internet);
-    let net = Internet::new();
+    let net = super::internet();
     let title = "without the proxy: TCP, UDP, QUIC, SCTP, ICMP and raw frames, of both versions, allowed host included";
     let every = &[
         "tcp to 93.184.216.66 port 443",
