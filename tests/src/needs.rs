@@ -58,6 +58,7 @@ fn missing(need: &str) -> Option<String> {
         "images" => native().or_else(no_image_tools),
         "docker" => native().or_else(|| not_installed(DOCKER)),
         "podman" => native().or_else(|| not_installed(PODMAN)),
+        "sshd" => not_root().or_else(|| not_installed(SSH)),
         "ssh" => native().or_else(|| not_installed(DOCKER)).or_else(|| not_installed(SSH)),
         other => panic!("no probe for the need `{other}`"),
     }

@@ -4,8 +4,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use coracle_tests::engines::Engine;
 
-use super::dockerd::{Dockerd, MaybeDockerd};
+use super::dockerd::MaybeDockerd;
 use super::process::Process;
 use super::{LineUp, complaint, direct, image, name};
 use crate::case::{Case, Pace};
@@ -30,25 +31,25 @@ pub fn add(line_up: &mut LineUp, workshop: &Workshop, dockerd: &MaybeDockerd) {
         &["cp", &file, &target],
     ];
     for (name, words) in CASES.into_iter().zip(words) {
-        let case = Process::slow(name, dockerd.docker(words));
+        let case = Process::slow(name, dockerd.client(words));
         line_up.add(name, case.map(|process| Docker { process, _dockerd: Rc::clone(dockerd) }));
     }
 }
 
 /// Brings the image, and starts a container that stays.
-fn prepare(workshop: &Workshop, dockerd: &Dockerd) -> Result<()> {
+fn prepare(workshop: &Workshop, dockerd: &Engine) -> Result<()> {
     std::fs::write(workshop.path("kibibyte"), direct::CONTENTS)?;
     // Some callers start an image by its own command.
-    let mut import = dockerd.docker(&["import", "--change", "CMD [\"/bin/sh\"]"]);
+    let mut import = dockerd.client(["import", "--change", "CMD [\"/bin/sh\"]"]);
     complaint::run(import.arg(image::archive(workshop)?).arg(image::NAME))?;
     let run = ["run", "--detach", "--name", CONTAINER, "--network", "none", image::NAME, "/wait"];
-    complaint::run(&mut dockerd.docker(&run)).map(drop)
+    complaint::run(&mut dockerd.client(run)).map(drop)
 }
 
 /// A case that keeps the engine running.
 struct Docker {
     process: Process,
-    _dockerd: Rc<Dockerd>,
+    _dockerd: Rc<Engine>,
 }
 
 impl Case for Docker {

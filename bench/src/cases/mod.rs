@@ -70,7 +70,7 @@ pub fn assemble(workshop: &Workshop, filter: &str) -> LineUp {
     oci::add(&mut line_up, workshop, &crun::RUNTIME);
     oci::add(&mut line_up, workshop, &runc::RUNTIME);
     podman::add(&mut line_up, workshop);
-    let dockerd = dockerd::Dockerd::start(workshop);
+    let dockerd = dockerd::start(workshop);
     docker::add(&mut line_up, workshop, &dockerd);
     coracle::add(&mut line_up, workshop);
     cli::add(&mut line_up, workshop);

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use coracle_tests::engines::Engine;
 
 use crate::case::Pace;
-use crate::cases::dockerd::{Dockerd, MaybeDockerd};
+use crate::cases::dockerd::MaybeDockerd;
 use crate::cases::{complaint, image, name};
 use crate::measured::Measured;
 use crate::study::Study;
@@ -45,7 +46,7 @@ impl Library {
 pub struct Sessions {
     library: &'static Library,
     python: PathBuf,
-    dockerd: Rc<Dockerd>,
+    dockerd: Rc<Engine>,
 }
 
 impl Study for Sessions {

@@ -12,6 +12,7 @@ mod create;
 mod destroy;
 pub mod endpoint;
 mod failure;
+mod flavour;
 mod home;
 mod image;
 mod images;
@@ -19,8 +20,10 @@ mod install;
 mod installing;
 mod patience;
 mod probe;
+mod secure;
 mod survey;
 pub mod tunnel;
+mod volumes;
 
 use std::fmt;
 use std::os::unix::net::UnixStream;
@@ -154,7 +157,7 @@ impl Backend for Docker {
     }
 
     fn volumes(&self) -> Option<&dyn Volumes> {
-        None
+        Some(self)
     }
 
     fn survey(&self) -> Result<Vec<Found>> {

@@ -2,6 +2,7 @@
 
 mod boot;
 pub mod context;
+mod directory;
 pub mod docker;
 mod filter;
 pub mod native;

@@ -4,6 +4,7 @@
 //! network device and no other process outside it: when the last process ends, the kernel removes the rest.
 
 mod branch;
+mod build;
 mod cage;
 mod create;
 mod destroy;
@@ -25,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use coracle_core::backend::{Created, Found, Order, Placement, Probe};
 use coracle_core::branch::{Branch, Held};
-use coracle_core::image::{Images, Progress, Stored};
+use coracle_core::image::{Builder, Images, Progress, Stored};
 use coracle_core::volume::Volumes;
 use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec};
 use coracle_images::Store;
@@ -61,6 +62,8 @@ pub struct Native {
     images: Store,
     privilege: Privilege,
     layout: OnceLock<std::io::Result<Layout>>,
+    /// Whether `buildah` is installed.
+    buildah: OnceLock<bool>,
     /// Guests this process started and therefore has to reap.
     children: Mutex<HashMap<SandboxId, OwnedFd>>,
 }
@@ -75,7 +78,15 @@ impl Native {
             crash: setting.crash,
         });
         let privilege = Privilege::detect();
-        Self { home, images, privilege, setting, layout: OnceLock::new(), children: Mutex::default() }
+        Self {
+            home,
+            images,
+            privilege,
+            setting,
+            layout: OnceLock::new(),
+            buildah: OnceLock::new(),
+            children: Mutex::default(),
+        }
     }
 
     /// Returns the machine's cgroups; looked up once, and not before they are needed.
@@ -148,6 +159,10 @@ impl Backend for Native {
 
     fn images(&self) -> Option<&dyn Images> {
         Some(self)
+    }
+
+    fn builder(&self) -> Option<&dyn Builder> {
+        self.has_buildah().then_some(self)
     }
 
     fn volumes(&self) -> Option<&dyn Volumes> {

@@ -17,7 +17,7 @@ pub fn check_available(backend: &str, probe: &Probe) -> Result<()> {
         return Ok(());
     }
     let reason = probe.reason.as_deref().unwrap_or("it gives no reason");
-    Err(Error::new(Kind::NotAvailable, format!("the {backend} backend cannot be used here: {reason}"))
+    Err(Error::new(Kind::NotAvailable, format!("backend `{backend}` cannot be used here: {reason}"))
         .hint("`coracle backends` shows those that can")
         .detail("backend", backend))
 }
@@ -33,7 +33,7 @@ pub fn check(backend: &str, profile: &Profile, spec: &Spec) -> Result<()> {
     let reasons: Vec<_> = misfits.iter().map(|misfit| why(profile, misfit)).collect();
     Err(Error::new(
         Kind::Unsupported,
-        format!("the {backend} backend cannot enforce {} here", reasons.join(", ")),
+        format!("backend `{backend}` cannot enforce {} here", reasons.join(", ")),
     )
     .detail("misfits", misfits.clone())
     .hint("leave it out; a limit may also be named in `allow_missing` (`--allow-missing`). `coracle doctor` says more"))

@@ -19,6 +19,7 @@ pub mod seccomp;
 pub mod signal;
 pub mod spawn;
 pub mod terminal;
+pub mod tie;
 pub mod tree;
 
 pub use rustix;

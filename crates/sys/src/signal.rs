@@ -31,9 +31,13 @@ pub fn child_descriptor() -> io::Result<OwnedFd> {
 
 /// Unblocks every signal and gives each its default, as a command expects to find them.
 pub fn reset() {
+    // Asked of the kernel itself: the C library keeps two signals for itself, leaves them ignored in all that its
+    // `posix_spawn` starts, and refuses to touch them. All zeroes are the default, whatever the order of the fields.
+    let default = [0u64; 4];
     for signal in 1..=64 {
-        // SAFETY: sets a disposition to the default; invalid numbers and the two that cannot be set just fail.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: `default` is live and no shorter than the kernel's `sigaction` anywhere; the old disposition is not
+        // asked for; the last number is the size of the kernel's set. The two that cannot be set just fail.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), 0usize, 8usize) };
     }
     // SAFETY: a zeroed `sigset_t` is a valid place for `sigemptyset` to write to.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };

@@ -14,6 +14,8 @@ const USERS: &str = "root:x:0:0:root:/root:/bin/sh\n\
                      nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n";
 const GROUPS: &str = "root:x:0:\nworkers:x:1000:worker\nnogroup:x:65534:\n";
 
+const PRINTENV: &[u8] = b"#!/bin/sh\nfor name; do eval \"printf '%s\\\\n' \\\"\\$$name\\\"\"; done\n";
+
 /// Returns it as `docker save` writes it. It is made in a moment, the same each time.
 pub fn archive() -> &'static [u8] {
     static ARCHIVE: OnceLock<Vec<u8>> = OnceLock::new();
@@ -47,8 +49,8 @@ fn layer() -> Layer {
         .file("etc/passwd", 0o644, USERS.as_bytes())
         .file("etc/group", 0o644, GROUPS.as_bytes())
         .file("bin/busybox", 0o755, &busybox);
-    // `env` is expected in /usr/bin by scripts.
-    let layer = layer.symlink("usr/bin/env", "/bin/busybox");
+    // `env` is expected in /usr/bin by scripts; Debian's busybox has no `printenv`.
+    let layer = layer.symlink("usr/bin/env", "/bin/busybox").file("bin/printenv", 0o755, PRINTENV);
     let names = names.lines().filter(|name| *name != "busybox");
     names.fold(layer, |layer, name| layer.symlink(&format!("bin/{name}"), "busybox"))
 }

@@ -5,6 +5,7 @@ pub mod image;
 pub mod leash;
 pub mod place;
 pub mod relay;
+pub mod sshd;
 
 use std::ffi::OsStr;
 use std::io;
@@ -110,6 +111,11 @@ impl Engine {
             // Podman's containers never depend on the engine.
             (Kind::Docker, Containers::End) | (Kind::Podman, _) => "",
         };
+        self.begin_with(flags)
+    }
+
+    /// Starts the engine with other flags, and waits until it answers.
+    pub fn begin_with(&self, flags: &str) -> io::Result<()> {
         self.order(&format!("start {flags}"))?;
         let answers = || api::ask(&self.socket(), "GET", "/_ping", b"").is_ok();
         match eventually(START_MAX, answers) {

@@ -1,5 +1,8 @@
 //! The same sandbox on engines: Docker's, Podman's, and one behind ssh.
 
+mod conformance;
 mod crash;
+mod far;
 mod parity;
 mod private;
+mod tls;

@@ -11,13 +11,15 @@ use coracle_core::{Error, Kind, Result};
 use tokio::runtime::Runtime;
 
 use super::endpoint::{Endpoint, SshPlace};
-use super::{failure, tunnel};
+use super::{failure, secure, tunnel};
 use crate::Setting;
 
 /// How long an engine may take to begin its answer, in seconds. Starting a container on a busy machine takes many.
 const PATIENCE: u64 = 120;
 /// An engine that is there says so at once; whoever wants to know waits no longer.
 const GREETING: Duration = Duration::from_millis(900);
+/// The same across the world: a connection, its encryption and an answer, on a bad day.
+const FAR_GREETING: Duration = Duration::from_secs(5);
 
 /// An engine. Connects when first asked.
 pub struct Client {
@@ -33,8 +35,7 @@ impl Client {
     pub fn new(endpoint: Result<Endpoint>, setting: &Setting) -> Self {
         let engines = &setting.engines;
         let ssh = engines.ssh.clone().unwrap_or_else(|| vec!["ssh".to_owned()]);
-        let tunnels = engines.runtime_directory.clone().unwrap_or_else(|| setting.home.join("tunnels"));
-        Self { endpoint, ssh, tunnels, runtime: OnceLock::new() }
+        Self { endpoint, ssh, tunnels: tunnel::directory(setting), runtime: OnceLock::new() }
     }
 
     /// Runs one question to the engine to its end. `attempted` says what for, in the words after "could not".
@@ -70,7 +71,8 @@ impl Client {
     /// Asks whether anybody is there, for a short time.
     pub fn greet(&self) -> Result<bollard::models::SystemVersion> {
         let docker = self.docker()?;
-        let version = async move { tokio::time::timeout(GREETING, docker.version()).await };
+        let patience = if self.is_local() { GREETING } else { FAR_GREETING };
+        let version = async move { tokio::time::timeout(patience, docker.version()).await };
         match self.runtime()?.block_on(version) {
             Ok(answer) => answer.map_err(|error| failure::explain("reach the engine", &self.shown(), error)),
             Err(_) => {
@@ -108,19 +110,12 @@ impl Client {
         let _entered = self.runtime()?.enter();
         let connected = match self.endpoint()? {
             Endpoint::Unix(path) => unix(path),
-            Endpoint::Tcp { host, port } => bollard::Docker::connect_with_http(
-                &format!("tcp://{host}:{port}"),
-                PATIENCE,
-                API_DEFAULT_VERSION,
-            ),
-            Endpoint::Tls { host, port, certificates } => bollard::Docker::connect_with_ssl(
-                &format!("tcp://{host}:{port}"),
-                &certificates.join("key.pem"),
-                &certificates.join("cert.pem"),
-                &certificates.join("ca.pem"),
-                PATIENCE,
-                API_DEFAULT_VERSION,
-            ),
+            Endpoint::Tcp { .. } => {
+                bollard::Docker::connect_with_http(&self.shown(), PATIENCE, API_DEFAULT_VERSION)
+            }
+            Endpoint::Tls { certificates, .. } => {
+                return secure::connect(&self.shown(), certificates, PATIENCE);
+            }
             Endpoint::Ssh(place) => unix(&self.tunnel(place)?),
         };
         connected.map_err(|error| failure::explain("reach the engine", &self.shown(), error))

@@ -12,13 +12,14 @@ use bollard::models::{
 use coracle_core::backend::Order;
 use coracle_core::mount::{Access, Source};
 use coracle_core::spec::Privileges;
-use coracle_core::{Result, Spec};
+use coracle_core::{Error, Result, Spec};
 
+use super::flavour::Flavour;
 use super::image::Root;
-use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, install};
+use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, install, volumes};
 use crate::boot::{self, HOSTNAME};
-use crate::filter;
 use crate::weak::{self, Wall};
+use crate::{directory, filter};
 
 /// Where the guest's program is, and where its socket goes.
 pub const PROGRAM: &str = "/.coracle/guest";
@@ -81,6 +82,7 @@ pub fn describe(
     docker: &Docker,
     order: &Order<'_>,
     root: &Root,
+    flavour: Flavour,
     way: Way<'_>,
 ) -> Result<ContainerCreateBody> {
     let labels = [
@@ -103,12 +105,12 @@ pub fn describe(
         stdin_once: Some(true),
         attach_stdin: Some(true),
         attach_stdout: Some(true),
-        host_config: Some(host_config(docker, order.spec, way)?),
+        host_config: Some(host_config(docker, order.spec, flavour, way)?),
         ..ContainerCreateBody::default()
     })
 }
 
-fn host_config(docker: &Docker, spec: &Spec, way: Way<'_>) -> Result<HostConfig> {
+fn host_config(docker: &Docker, spec: &Spec, flavour: Flavour, way: Way<'_>) -> Result<HostConfig> {
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let mut mounts = vec![install::mount(), run(way)];
     for mount in &spec.mounts {
@@ -128,7 +130,8 @@ fn host_config(docker: &Docker, spec: &Spec, way: Way<'_>) -> Result<HostConfig>
         }),
         cap_drop: Some(owned(&["ALL"])),
         cap_add: Some(capabilities(spec)),
-        security_opt: Some(security(docker)),
+        security_opt: Some(security(flavour)),
+        ulimits: flavour.ulimits(),
         masked_paths: Some(if masked { owned(&MASKED) } else { Vec::new() }),
         readonly_paths: Some(if masked { owned(&READ_ONLY) } else { Vec::new() }),
         shm_size: Some(boot::shm_bytes(spec) as i64),
@@ -138,8 +141,10 @@ fn host_config(docker: &Docker, spec: &Spec, way: Way<'_>) -> Result<HostConfig>
             name: Some(RestartPolicyNameEnum::NO),
             ..RestartPolicy::default()
         }),
-        // A guest that ends by itself takes everything with it, whether or not anybody comes by.
-        auto_remove: Some(true),
+        // With podman, a guest that ends by itself takes everything with it, whether or not anybody comes by. Docker's
+        // daemon would take such containers for over when it is started again, however well they live (20.10 does, with
+        // live-restore): there the janitor removes them.
+        auto_remove: Some(flavour == Flavour::Podman),
         ..limits(spec)
     })
 }
@@ -168,14 +173,15 @@ fn capabilities(spec: &Spec) -> Vec<String> {
     CAPABILITIES.into_iter().filter(needed).chain(bind).map(str::to_owned).collect()
 }
 
-fn security(docker: &Docker) -> Vec<String> {
+fn security(flavour: Flavour) -> Vec<String> {
     let mut options = Vec::new();
     if !weak::off(Wall::NoNewPrivileges) {
         options.push("no-new-privileges".to_owned());
     }
     if weak::off(Wall::Seccomp) {
         options.push("seccomp=unconfined".to_owned());
-    } else if docker.name != "podman" {
+    } else if flavour == Flavour::Docker {
+        // Podman takes the name of a file on its machine there; its own profile stands, and ours around commands.
         options.push(format!("seccomp={}", filter::PROFILE));
     }
     options
@@ -214,17 +220,30 @@ fn bring(docker: &Docker, mount: &coracle_core::mount::Mount) -> Result<Mount> {
         ..Mount::default()
     };
     match &mount.source {
-        Source::Volume(_) => Err(docker.unsupported("mount volumes")),
+        Source::Volume(name) => {
+            let Mount { typ, source, volume_options, .. } = volumes::bring(docker, name)?;
+            Ok(Mount { typ, source, volume_options, ..described })
+        }
         Source::Directory(_) if !docker.client.is_local() => {
             Err(docker.unsupported("mount a directory of this machine on another"))
         }
         Source::Directory(path) => Ok(Mount {
             typ: Some(MountType::BIND),
-            source: Some(path.clone()),
+            // The engine looks at the name once more: whoever may change what it leads to meanwhile chooses what is mounted.
+            source: Some(place(docker, path, mount.within.as_deref())?),
             bind_options: Some(private()),
             ..described
         }),
     }
+}
+
+/// Returns where a directory of the caller's really is, if it may be mounted.
+fn place(docker: &Docker, path: &str, within: Option<&[String]>) -> Result<String> {
+    let (found, _) = directory::find(&docker.setting.home, Path::new(path), within)?;
+    let name = found.into_os_string().into_string();
+    name.map_err(|_| {
+        Error::invalid("mounts", format!("names `{path}`, which leads to a name that is not UTF-8"))
+    })
 }
 
 /// What is mounted on either side later is not seen on the other.

@@ -12,6 +12,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::connect::Reached;
 use super::container::{self, Way};
+use super::flavour::Flavour;
 use super::image::{self, Root};
 use super::{Docker, connect, container_name, destroy, install, patience, probe};
 use crate::boot;
@@ -23,14 +24,14 @@ const BOOT_TIME: Duration = Duration::from_secs(60);
 pub fn create(docker: &Docker, order: &Order<'_>) -> Result<Created> {
     fit::check(&docker.name, &probe::expect(docker, order.spec)?, order.spec)?;
     let root = image::find(docker, order.spec)?;
-    install::ensure(docker)?;
-    let made = make(docker, order, &root).or_else(|error| match is_without_guest(&error) {
+    let flavour = install::ensure(docker)?;
+    let made = make(docker, order, &root, flavour).or_else(|error| match is_without_guest(&error) {
         // Somebody removed the volume, or there is another engine at this address now.
         true => {
             destroy::destroy(docker, order.sandbox)?;
             docker.home.forget_installed(&docker.client.shown());
-            install::ensure(docker)?;
-            make(docker, order, &root)
+            let flavour = install::ensure(docker)?;
+            make(docker, order, &root, flavour)
         }
         false => Err(error),
     });
@@ -56,17 +57,17 @@ fn kind_of(error: &Error) -> Kind {
     }
 }
 
-fn make(docker: &Docker, order: &Order<'_>, root: &Root) -> Result<Created> {
+fn make(docker: &Docker, order: &Order<'_>, root: &Root, flavour: Flavour) -> Result<Created> {
     let run = docker
         .home
         .make_room(order.sandbox, &docker.client.shown())
         .map_err(|error| Error::internal("could not make the sandbox's directory", error))?;
     docker.crash("docker.create.room");
     let way = if connect::shares_files(docker) { Way::Socket(&run) } else { Way::Program };
-    let container = match make_container(docker, order, root, way) {
+    let container = match make_container(docker, order, root, flavour, way) {
         // The engine has other files than we have: another machine's, or we are in a container ourselves.
         Err(error) if matches!(way, Way::Socket(_)) && is_about_mount(&error) => {
-            make_container(docker, order, root, Way::Program)?
+            make_container(docker, order, root, flavour, Way::Program)?
         }
         made => made?,
     };
@@ -86,10 +87,12 @@ fn place(docker: &Docker, container: &str, reached: Reached) -> Placement {
     }))
 }
 
-/// The engine could not find the guest's program.
+/// The engine could not find the guest's program, or not even the place beside it that its volume has.
 fn is_without_guest(error: &Error) -> bool {
     let words = error.chain();
-    words.contains(container::PROGRAM) && words.contains("no such file or directory")
+    let absent =
+        ["no such file or directory", "read-only file system"].iter().any(|sign| words.contains(sign));
+    words.contains(container::program_directory()) && absent
 }
 
 fn is_about_mount(error: &Error) -> bool {
@@ -97,8 +100,14 @@ fn is_about_mount(error: &Error) -> bool {
     ["bind source path does not exist", "statfs"].iter().any(|words| error.chain().contains(words))
 }
 
-fn make_container(docker: &Docker, order: &Order<'_>, root: &Root, way: Way<'_>) -> Result<String> {
-    let body = container::describe(docker, order, root, way)?;
+fn make_container(
+    docker: &Docker,
+    order: &Order<'_>,
+    root: &Root,
+    flavour: Flavour,
+    way: Way<'_>,
+) -> Result<String> {
+    let body = container::describe(docker, order, root, flavour, way)?;
     let name = CreateContainerOptionsBuilder::default().name(&container_name(order.sandbox)).build();
     let created = docker.client.ask_within(patience::MAKE, "make a container", |engine| async move {
         engine.create_container(Some(name), body).await

@@ -13,6 +13,8 @@ pub fn explain(attempted: &str, engine: &str, error: Refusal) -> Error {
             ),
         ),
         Refusal::DockerResponseServerError { status_code, .. } => (of_status(*status_code), None),
+        // What the engine said while it was at it; where it tried to reach somebody, that is in its words.
+        Refusal::DockerStreamError { .. } => (Kind::NotAvailable, None),
         Refusal::SocketNotFoundError(_) => (
             Kind::NotAvailable,
             Some("start the engine, or say where it is with DOCKER_HOST (CONTAINER_HOST for podman)"),
@@ -20,12 +22,16 @@ pub fn explain(attempted: &str, engine: &str, error: Refusal) -> Error {
         Refusal::RequestTimeoutError => {
             (Kind::NotAvailable, Some("see whether the engine is stopped or overloaded"))
         }
-        other => match is_denied(other) {
-            true => {
-                (Kind::NotAvailable, Some("you may not use the engine's socket: see its owner and group"))
-            }
-            false => (Kind::NotAvailable, Some("see whether the engine is running")),
-        },
+        other if is_denied(other) => {
+            (Kind::NotAvailable, Some("you may not use the engine's socket: see its owner and group"))
+        }
+        other if is_distrusted(other) => (
+            Kind::NotAvailable,
+            Some(
+                "it and you have to show certificates that the authority in `ca.pem` has signed, each for its name",
+            ),
+        ),
+        _ => (Kind::NotAvailable, Some("see whether the engine is running")),
     };
     let told = Error::new(kind, format!("could not {attempted} (engine at {engine})"))
         .detail("engine", engine)
@@ -56,14 +62,25 @@ fn of_status(status: u16) -> Kind {
 }
 
 fn is_denied(error: &Refusal) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(found) = cause {
-        if let Some(io) = found.downcast_ref::<std::io::Error>() {
-            return io.kind() == std::io::ErrorKind::PermissionDenied;
-        }
-        cause = found.source();
-    }
-    false
+    causes(error)
+        .find_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .is_some_and(|io| io.kind() == std::io::ErrorKind::PermissionDenied)
+}
+
+/// Tells whether it failed at certificates, ours or the engine's.
+fn is_distrusted(error: &Refusal) -> bool {
+    causes(error).any(is_of_tls)
+}
+
+/// An error of the kernel's kind does not count what is in it among its causes, and there is one in another here.
+fn is_of_tls(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    cause.is::<rustls::Error>() || inner.is_some_and(|inner| is_of_tls(inner))
+}
+
+/// Returns the error and what caused it, down to the kernel's.
+fn causes(error: &Refusal) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source())
 }
 
 /// Returns the engine's words, or those of every cause down to the kernel's.

@@ -12,6 +12,7 @@ use coracle_core::SandboxId;
 use coracle_sys::tree;
 use sha2::{Digest, Sha256};
 
+use super::flavour::Flavour;
 use super::installing::Installing;
 use crate::place::{private, short_path};
 
@@ -77,7 +78,7 @@ impl Home {
     }
 
     fn installing_path(&self, address: &str) -> PathBuf {
-        self.own.join(format!("{INSTALLING}{}", &digest(address)[..16]))
+        self.engines.join(format!("{INSTALLING}{}", &digest(address)[..16]))
     }
 
     pub fn has(&self, sandbox: &SandboxId) -> bool {
@@ -108,19 +109,19 @@ impl Home {
         tree::remove(File::open(&self.own)?.as_fd(), &name)
     }
 
-    /// Tells whether the guest's program is known to be at the engine at this address.
-    pub fn is_installed(&self, address: &str) -> bool {
-        self.own.join(mark(address)).exists()
+    /// Returns what engine is at this address, if the guest's program is known to be there.
+    pub fn installed(&self, address: &str) -> Option<Flavour> {
+        fs::read_to_string(self.engines.join(mark(address))).ok()?.parse().ok()
     }
 
-    pub fn note_installed(&self, address: &str) -> io::Result<()> {
+    pub fn note_installed(&self, address: &str, flavour: Flavour) -> io::Result<()> {
         self.make()?;
-        fs::write(self.own.join(mark(address)), address)
+        fs::write(self.engines.join(mark(address)), flavour.name())
     }
 
     pub fn forget_installed(&self, address: &str) {
         // If it stays, the next start fails again and says so.
-        let _ = fs::remove_file(self.own.join(mark(address)));
+        let _ = fs::remove_file(self.engines.join(mark(address)));
     }
 }
 

@@ -14,6 +14,7 @@ use bollard::query_parameters::{
 use coracle_core::{Error, Kind, Result};
 use futures_util::StreamExt;
 
+use super::flavour::Flavour;
 use super::{Docker, container, failure, patience};
 use crate::program::{FINGERPRINT, GUEST};
 
@@ -21,22 +22,28 @@ use crate::program::{FINGERPRINT, GUEST};
 const WORDS_MAX: usize = 4096;
 const INTO_VOLUME: &str = "put the guest's program into a volume";
 
-/// Puts the program there, unless it is known to be.
-pub fn ensure(docker: &Docker) -> Result<()> {
+/// Puts the program there, unless it is known to be. Returns what engine it is.
+pub fn ensure(docker: &Docker) -> Result<Flavour> {
     let address = docker.client.shown();
-    if docker.home.is_installed(&address) {
-        return Ok(());
+    if let Some(flavour) = docker.home.installed(&address) {
+        return Ok(flavour);
     }
     let unnoted = |error| Error::internal("could not note that the guest's program is installed", error);
     let mut right = docker.home.installing(&address).map_err(unnoted)?;
     // Whoever had the right before us may have done it.
-    if docker.home.is_installed(&address) {
-        return Ok(());
+    if let Some(flavour) = docker.home.installed(&address) {
+        return Ok(flavour);
     }
+    let version =
+        docker.client.ask_within(patience::ANSWER, "ask the engine what it is", |engine| async move {
+            engine.version().await
+        })?;
+    let flavour = Flavour::of(&version);
     right.begin().map_err(unnoted)?;
-    install(docker)?;
-    docker.home.note_installed(&address).map_err(unnoted)?;
-    right.end().map_err(unnoted)
+    install(docker, flavour)?;
+    docker.home.note_installed(&address, flavour).map_err(unnoted)?;
+    right.end().map_err(unnoted)?;
+    Ok(flavour)
 }
 
 /// Removes what somebody left who was killed while putting it there. The engine is asked only if there was one.
@@ -65,14 +72,15 @@ fn own_name(docker: &Docker) -> String {
     format!("coracle-install-{}", docker.setting.instance).to_lowercase()
 }
 
-fn install(docker: &Docker) -> Result<()> {
+fn install(docker: &Docker, flavour: Flavour) -> Result<()> {
     // An image that an earlier installation left would stay without a name when ours takes it.
     clear(docker)?;
     let image = image(docker);
     bring_image(docker, &image)?;
     docker.crash("docker.install.image");
-    run(docker, &image)?;
-    clear(docker)
+    let ran = run(docker, flavour, &image);
+    let cleared = clear(docker);
+    ran.and(cleared)
 }
 
 fn image(docker: &Docker) -> String {
@@ -129,7 +137,7 @@ fn archive() -> io::Result<Vec<u8>> {
 }
 
 /// Has the program put itself into the volume.
-fn run(docker: &Docker, image: &str) -> Result<()> {
+fn run(docker: &Docker, flavour: Flavour, image: &str) -> Result<()> {
     let name = own_name(docker);
     let body = ContainerCreateBody {
         image: Some(image.to_owned()),
@@ -140,6 +148,7 @@ fn run(docker: &Docker, image: &str) -> Result<()> {
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(vec!["no-new-privileges".to_owned()]),
             mounts: Some(vec![container::program_volume(&volume(), false, "/target")]),
+            ulimits: flavour.ulimits(),
             ..HostConfig::default()
         }),
         ..ContainerCreateBody::default()

@@ -114,10 +114,16 @@ impl Line<'_> {
         let answer = first_words(&self.room.engine());
         match answer.as_deref() {
             Ok(b"HTTP/1.") => Ok(()),
-            Ok([]) => Err(words::not_led(self.place, socket, &self.room.words())),
+            Ok([]) => Err(self.not_led(socket)),
             Ok(_) => Err(words::no_engine(self.place, socket)),
             Err(_) => Err(words::silent(self.place, socket)),
         }
+    }
+
+    /// What ssh says is the same for every reason, so the other machine is asked what is there.
+    fn not_led(&self, socket: &Path) -> Error {
+        let words = self.room.words();
+        words::not_led(self.place, socket, &words, remote::look(&self.master, &self.room, socket))
     }
 
     fn unusable(&self, error: io::Error) -> Error {

@@ -60,7 +60,7 @@ pub fn expect(native: &Native, spec: &Spec) -> Result<Profile> {
 pub fn fit(native: &Native, spec: &Spec) -> Result<()> {
     match unavailable(native) {
         Some(reason) => {
-            Err(Error::new(Kind::NotAvailable, format!("the native backend cannot be used here: {reason}"))
+            Err(Error::new(Kind::NotAvailable, format!("backend `native` cannot be used here: {reason}"))
                 .hint("run `coracle doctor` to see what is missing"))
         }
         None => fit::check("native", &expect(native, spec)?, spec),

@@ -54,8 +54,10 @@ impl Steps {
         let said = said.trim();
         let error = match &self.current {
             None => Error::new(Kind::Invalid, format!("could not build `{tag}`: {said}")),
-            Some(step) => Error::new(kind(said), format!("could not build `{tag}`: at `{step}`: {said}"))
-                .detail("step", step.as_str()),
+            Some(step) => {
+                Error::new(kind(step, said), format!("could not build `{tag}`: at `{step}`: {said}"))
+                    .detail("step", step.as_str())
+            }
         };
         let lower = said.to_lowercase();
         match BUILDKIT.iter().any(|sign| lower.contains(sign)) {
@@ -85,8 +87,10 @@ pub fn cause(error: &Error) -> String {
     said.trim_start_matches("Docker stream error: ").to_owned()
 }
 
-fn kind(said: &str) -> Kind {
-    match says_missing(said) && !said.contains("non-zero code") && !said.contains("exit status") {
+/// Only where a step looks for an image, `not found` is about one.
+fn kind(step: &str, said: &str) -> Kind {
+    let instruction = step.split_once(": ").map_or("", |(_, instruction)| instruction.trim_start());
+    match instruction.to_ascii_uppercase().starts_with("FROM ") && says_missing(said) {
         true => Kind::ImageNotFound,
         false => Kind::ExecutionFailed,
     }
@@ -139,7 +143,10 @@ mod tests {
         steps.hear(&stream("Step 1/2 : FROM x\nStep 2/2 : RUN false\n"));
 
         let failed = steps.failure(&tag(), "The command '/bin/sh -c false' returned a non-zero code: 1");
-        let missing = steps.failure(&tag(), "pull access denied for x, repository does not exist");
+        let no_file = steps.failure(&tag(), "stat x: file does not exist");
+        let mut first = Steps::default();
+        first.hear(&stream("Step 1/2 : FROM x\n"));
+        let missing = first.failure(&tag(), "pull access denied for x, repository does not exist");
         let garbled = Steps::default().failure(&tag(), "dockerfile parse error line 1: unknown instruction");
 
         assert_eq!(
@@ -147,6 +154,7 @@ mod tests {
             (Kind::ExecutionFailed, &"Step 2/2 : RUN false".into())
         );
         assert_eq!((missing.kind, garbled.kind), (Kind::ImageNotFound, Kind::Invalid));
+        assert_eq!(no_file.kind, Kind::ExecutionFailed);
     }
 
     #[test]

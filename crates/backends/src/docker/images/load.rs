@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 
 use bollard::body_try_stream;
+use bollard::errors::Error as Refusal;
 use bollard::query_parameters::ImportImageOptions;
 use coracle_core::image::{Reference, Stored};
 use coracle_core::{Error, Kind, Result};
@@ -24,19 +25,30 @@ pub fn load(engine: &Docker, mut archive: File) -> Result<Vec<Stored>> {
         let mut lines = docker.import_image(ImportImageOptions::default(), body_try_stream(body), None);
         let mut said = Vec::new();
         while let Some(line) = lines.next().await {
-            said.extend(line?.stream);
+            match line {
+                Ok(line) => said.extend(line.stream),
+                Err(error) => return refused(error).map(Err),
+            }
         }
-        Ok(said)
+        Ok(Ok(said))
     });
     if let Some(error) = feed.failure() {
         return Err(Error::new(Kind::Invalid, "could not read the archive").caused_by(error));
     }
-    let said = said.map_err(|error| match error.kind {
-        Kind::Internal => Error::new(Kind::Invalid, error.chain())
-            .hint("the engine takes what `docker save` writes; older ones take no OCI layout"),
-        _ => error,
+    let said = said?.map_err(|said| {
+        Error::new(Kind::Invalid, format!("the engine could not read the archive: {said}"))
+            .hint("engines take what `docker save` writes; older ones take no OCI layout")
     })?;
     names(&said.concat()).iter().map(|reference| engine.stored(reference)).collect()
+}
+
+/// Returns what the engine has against the archive; other errors are not about it.
+fn refused(error: Refusal) -> Result<String, Refusal> {
+    match error {
+        Refusal::DockerStreamError { error } => Ok(error),
+        Refusal::DockerResponseServerError { message, .. } => Ok(message),
+        other => Err(other),
+    }
 }
 
 fn names(said: &str) -> Vec<Reference> {

@@ -23,7 +23,7 @@ use crate::docker::endpoint::SshPlace;
 
 /// To connect (ssh itself gives up after ten seconds), exchange keys and log in, through a jump or two.
 const START: Duration = Duration::from_secs(30);
-/// A killed process is gone when the kernel has taken down its memory.
+/// One that was asked to end says goodbye to the other side; one that was killed is taken down by the kernel.
 const GONE: Duration = Duration::from_secs(2);
 const OPTIONS: &[&str] = &[
     "BatchMode=yes",
@@ -119,27 +119,25 @@ pub fn ended(mut child: Child, deadline: Instant) -> Option<ExitStatus> {
     child.wait().ok().filter(|_| in_time)
 }
 
-/// Ends the connection of a room, if there is one: by asking it, or by force if it does not answer.
+/// Ends the connection of a room, if there is one: by asking it, or by force if it does not come to an end.
 pub fn end(room: &Room) {
-    let asked = Mux::greet(&room.control()).and_then(Mux::terminate);
-    if asked.is_err() {
-        kill(room);
+    let process = noted(room);
+    let _ = Mux::greet(&room.control()).and_then(Mux::terminate);
+    if let Some(process) = process.filter(|process| !wait(process, Instant::now() + GONE)) {
+        let _ = pidfd_send_signal(&process, Signal::KILL);
+        wait(&process, Instant::now() + GONE);
     }
 }
 
-/// Kills the process that was written down, if it still is that process.
-fn kill(room: &Room) -> Option<()> {
+/// Returns the process that was written down, if it still is that process.
+fn noted(room: &Room) -> Option<OwnedFd> {
     let note = room.process()?;
     let (process, begin) = note.split_once(' ')?;
     let number: u32 = process.parse().ok()?;
     let process = Pid::from_raw(i32::try_from(number).ok()?)?;
     let process = pidfd_open(process, PidfdFlags::empty()).ok()?;
     // The descriptor holds the process; what is read of the number after that is about the same one or about nothing.
-    if begun(number).is_some_and(|found| found == begin) {
-        pidfd_send_signal(&process, Signal::KILL).ok()?;
-        wait(&process, Instant::now() + GONE);
-    }
-    Some(())
+    begun(number).is_some_and(|found| found == begin).then_some(process)
 }
 
 /// Returns when a process was started, in ticks since the machine was.

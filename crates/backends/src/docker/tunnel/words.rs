@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use coracle_core::{Error, Kind};
 
+use super::remote::Presence;
 use crate::docker::endpoint::SshPlace;
 
+const GROUP: &str =
+    "make the user there a member of the group the socket belongs to, usually `docker`, or name another user";
 /// A line of ssh's is shorter; a hostile banner is not.
 const LINE_MAX: usize = 300;
 
@@ -19,8 +22,6 @@ const KNOWN: &[(&str, Cure)] = &[
     ("Could not resolve hostname", Cure::Name),
     ("Permission denied", Cure::Login),
     ("Too many authentication failures", Cure::Login),
-    ("administratively prohibited", Cure::Forwarding),
-    ("open failed", Cure::Engine),
     ("Connection refused", Cure::Machine),
     ("timed out", Cure::Machine),
     ("No route to host", Cure::Machine),
@@ -36,8 +37,6 @@ enum Cure {
     KeyUnknown,
     Name,
     Login,
-    Forwarding,
-    Engine,
     Machine,
 }
 
@@ -47,9 +46,25 @@ pub fn not_reached(place: &SshPlace, words: &str) -> Error {
 }
 
 /// The connection stands, but leads to no engine.
-pub fn not_led(place: &SshPlace, socket: &Path, words: &str) -> Error {
-    let message = format!("could not reach the engine's socket `{}` on `{}`", socket.display(), place.host);
-    said(Error::new(Kind::NotAvailable, message), place, words)
+pub fn not_led(place: &SshPlace, socket: &Path, words: &str, found: Option<Presence>) -> Error {
+    let (socket, host) = (socket.display(), &place.host);
+    let error =
+        Error::new(Kind::NotAvailable, format!("could not reach the engine's socket `{socket}` on `{host}`"));
+    let error = match line(words) {
+        Some(line) => error.caused_by(line),
+        None => error,
+    };
+    match found {
+        Some(Presence::Usable) => error.hint(
+            "the socket is there, so either no engine listens at it, or sshd forbids to forward it: \
+             `AllowStreamLocalForwarding yes` in its `sshd_config`",
+        ),
+        Some(Presence::Refused) => error.hint(GROUP),
+        Some(Presence::Missing) => error.hint("no such socket is there: start the engine, or name another"),
+        None => {
+            error.hint(format!("see whether the engine works there: `{} docker version`", command(place)))
+        }
+    }
 }
 
 /// Something took longer than anything should.
@@ -128,12 +143,6 @@ impl Cure {
                     "`{ssh} true` has to work without a question: put the key into ssh's settings or the agent"
                 )
             }
-            Self::Forwarding => {
-                "sshd there forbids it: set `AllowStreamLocalForwarding yes` in its `sshd_config`".to_owned()
-            }
-            Self::Engine => {
-                format!("no engine listens there, or not for this user: see `{ssh} docker version`")
-            }
             Self::Machine => format!("is the machine up and sshd running? See what `{ssh} true` says"),
         }
     }
@@ -185,11 +194,6 @@ mod tests {
             ),
             ("ssh: Could not resolve hostname far: Name or service not known", "no such name"),
             ("me@far: Permission denied (publickey).", "has to work without a question"),
-            (
-                "channel 1: open failed: administratively prohibited: open failed",
-                "AllowStreamLocalForwarding",
-            ),
-            ("channel 1: open failed: connect failed: open failed", "docker version"),
             ("ssh: connect to host far port 22: Connection refused", "is the machine up"),
             ("kex_exchange_identification: read: Connection reset by peer", "is the machine up"),
             ("something new", "see what `ssh -p 2222 me@far true` says"),

@@ -1,0 +1,24 @@
+//! A program that does not outlive the thread that started it.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+
+/// Has the program killed when the thread that starts it ends, however that is. What the program starts itself is not
+/// covered.
+pub fn to_this_thread(command: &mut Command) -> &mut Command {
+    let parent = getpid();
+    let tie = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // Whoever died before that will tell nobody.
+        match getppid() == Some(parent) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    };
+    // SAFETY: the closure runs between fork and exec. It makes two system calls, allocates nothing and takes no lock:
+    // the error it may return is a plain number.
+    unsafe { command.pre_exec(tie) }
+}

@@ -1,0 +1,58 @@
+//! Images for native sandboxes, built by whatever here can build.
+
+use std::os::unix::fs::PermissionsExt;
+
+use coracle_tests::engines::{TEST_IMAGE, docker};
+use coracle_tests::{Home, requires};
+use tempfile::TempDir;
+
+use crate::workshop::{context, home};
+
+/// Returns a search path on which the first `buildah` is this script.
+fn path_with(script: &str) -> (TempDir, String) {
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let program = directory.path().join("buildah");
+    std::fs::write(&program, script).expect("ours");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let path = format!("{}:{}", directory.path().display(), std::env::var("PATH").unwrap_or_default());
+    (directory, path)
+}
+
+const BROKEN: &str = "#!/bin/sh\nexit 1\n";
+
+#[test]
+fn an_engine_builds_for_the_native_backend() {
+    requires!(docker);
+    let home = home(docker());
+    let context = context(&format!("FROM {TEST_IMAGE}\nRUN echo built > /made\n"), &[]);
+    let directory = context.path().to_str().expect("UTF-8");
+    // Where `buildah` is installed it would be asked first.
+    let (_programs, path) = path_with(BROKEN);
+    let build = ["image", "build", "--backend", "native", "-t", "localhost/handed:1", directory, "--json"];
+
+    let told = home.call(build).env("PATH", path).succeed().json();
+    let ran =
+        home.call(["run", "--backend", "native", "--image", "localhost/handed:1", "--", "cat", "/made"]);
+
+    assert_eq!((&told["built_by"], &told["reference"]), (&"docker".into(), &"localhost/handed:1".into()));
+    assert_eq!(ran.succeed().text(), "built\n");
+}
+
+#[test]
+fn where_nothing_builds_the_hint_says_what_would() {
+    requires!(native);
+    let home = Home::new().env("DOCKER_HOST", "unix:///nowhere/docker.sock");
+    let context = context("FROM scratch\n", &[]);
+    let directory = context.path().to_str().expect("UTF-8");
+
+    let build = ["image", "build", "--backend", "native", "-t", "localhost/never:1", directory, "--json"];
+    let nowhere =
+        home.call(build).env("PATH", "/nowhere").env("CONTAINER_HOST", "unix:///nowhere/podman.sock");
+    let error = nowhere.run().error();
+
+    assert_eq!(error["kind"], "not_available", "{error}");
+    assert!(
+        error["hint"].as_str().is_some_and(|hint| hint.contains("buildah") && hint.contains("Docker")),
+        "{error}"
+    );
+}

@@ -1,0 +1,46 @@
+//! Every engine keeps the contract every backend keeps.
+
+use coracle_backends::Setting;
+use coracle_backends::docker::Docker;
+use coracle_backends::docker::endpoint::Endpoint;
+use coracle_core::backend_conformance;
+use coracle_core::policy::Policy;
+use coracle_core::spec::{Spec, SpecInput};
+use coracle_core::testing::conformance::backend::Subject;
+use coracle_core::testing::sample;
+use coracle_tests::engines::{Engine, TEST_IMAGE};
+use coracle_tests::needs::met;
+
+/// Returns a backend on an engine, as an instance with a home of its own.
+fn on(name: &str, engine: &Engine) -> Subject {
+    let home = tempfile::tempdir().expect("a temporary directory can be made");
+    let instance = sample::instance();
+    let setting = Setting::at(home.path(), instance.clone());
+    let backend = Docker::new(setting, name, Endpoint::parse(&engine.address()));
+    Subject { backend: Box::new(backend), instance, spec: spec(), keep: Box::new(home) }
+}
+
+fn spec() -> Spec {
+    let input = SpecInput { image: Some(TEST_IMAGE.to_owned()), ..SpecInput::default() };
+    Spec::resolve(input, &Policy::default()).expect("a spec with an image is valid")
+}
+
+mod docker {
+    use super::*;
+
+    fn subject() -> Option<Subject> {
+        met("docker").then(|| on("docker", coracle_tests::engines::docker()))
+    }
+
+    backend_conformance!(subject);
+}
+
+mod podman {
+    use super::*;
+
+    fn subject() -> Option<Subject> {
+        met("podman").then(|| on("podman", coracle_tests::engines::podman()))
+    }
+
+    backend_conformance!(subject);
+}
