@@ -87,10 +87,12 @@ fn place(docker: &Docker, container: &str, reached: Reached) -> Placement {
     }))
 }
 
-/// The engine could not find the guest's program.
+/// The engine could not find the guest's program, or not even the place beside it that its volume has.
 fn is_without_guest(error: &Error) -> bool {
     let words = error.chain();
-    words.contains(container::PROGRAM) && words.contains("no such file or directory")
+    let absent =
+        ["no such file or directory", "read-only file system"].iter().any(|sign| words.contains(sign));
+    words.contains(container::program_directory()) && absent
 }
 
 fn is_about_mount(error: &Error) -> bool {

@@ -89,7 +89,7 @@ impl Home {
     }
 
     fn installing_path(&self, address: &str) -> PathBuf {
-        self.own.join(format!("{INSTALLING}{}", &digest(address)[..16]))
+        self.engines.join(format!("{INSTALLING}{}", &digest(address)[..16]))
     }
 
     pub fn has(&self, sandbox: &SandboxId) -> bool {

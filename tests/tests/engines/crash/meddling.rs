@@ -78,7 +78,7 @@ fn what_somebody_ends_during_a_command_is_a_lost_command() {
         succeed(site.engine, &["rm", "-f", &container(&sandbox)]);
 
         let ended = exec.finish();
-        assert!(ended.code() == Some(125) && ended.stderr.contains("lost"), "{ended}");
+        assert!(ended.code() == Some(125) && ended.stderr.contains("went away"), "{ended}");
         site.expect_only(&[]);
     }
 }
