@@ -120,6 +120,7 @@ fn start(plan: Plan, answer: &File) -> Result<Reactor, Failure> {
 fn build() -> Result<Built, Failure> {
     make_directory("/workspace", 0o755).map_err(Failure::at("make /workspace"))?;
     make_directory("/tmp", 0o1777).map_err(Failure::at("make /tmp"))?;
+    open_root();
     // Where there is a network, the engine has done so, and we may not.
     let _ = loopback::up();
     seal_devices().map_err(Failure::at("seal /dev"))?;
@@ -131,6 +132,16 @@ fn build() -> Result<Built, Failure> {
         devpts: directory("/dev/pts").map_err(Failure::at("open /dev/pts"))?,
         bottom: directory("/").map_err(Failure::at("open the root"))?,
     })
+}
+
+/// Gives the root the mode it has everywhere, where the image has none for it and the engine chose one that lets nobody write.
+fn open_root() {
+    const CHOSEN: u32 = 0o555;
+    let mode = |path: &str| std::fs::metadata(path).map(|found| found.permissions().mode() & 0o7777);
+    if mode("/").is_ok_and(|mode| mode == CHOSEN) {
+        // It is the image's word then, and stands.
+        let _ = std::fs::set_permissions("/", std::fs::Permissions::from_mode(0o755));
+    }
 }
 
 /// Leaves the devices to nobody: the engine's directory can be written to, and we may not change that. Commands are not
