@@ -22,6 +22,7 @@ mod probe;
 mod secure;
 mod survey;
 pub mod tunnel;
+mod volumes;
 
 use std::fmt;
 use std::os::unix::net::UnixStream;
@@ -101,6 +102,10 @@ impl Backend for Docker {
         probe::probe(self)
     }
 
+    fn ends_with_this_machine(&self) -> bool {
+        self.client.is_local()
+    }
+
     fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()> {
         image::prepare(self, spec, progress)
     }
@@ -134,7 +139,7 @@ impl Backend for Docker {
     }
 
     fn volumes(&self) -> Option<&dyn Volumes> {
-        None
+        Some(self)
     }
 
     fn survey(&self) -> Result<Vec<Found>> {

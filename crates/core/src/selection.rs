@@ -14,6 +14,8 @@ use crate::error::{Error, Kind, Result};
 
 /// The word for the first backend, in the operator's order, that can make the sandbox.
 pub const AUTO: &str = "auto";
+/// The backend of macOS, as project files of other tools call it. There is none of it on other systems.
+pub const MACOS_CONTAINER: &str = "macos-container";
 /// Nobody has this many places to make sandboxes at; each may be asked in turn.
 const NAMES_MAX: usize = 16;
 /// Room for a user, a host and the path of a socket on it.

@@ -18,6 +18,7 @@ pub mod guest;
 mod handover;
 pub mod janitor;
 pub mod ops;
+pub mod probes;
 pub mod progress;
 mod provision;
 mod random;

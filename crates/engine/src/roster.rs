@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use coracle_core::selection::MACOS_CONTAINER;
 use coracle_core::{Backend, Error, Kind, Result};
 
 /// How many may be named in the life of one engine: each keeps a connection, and names come from callers.
@@ -62,7 +63,13 @@ impl Roster {
 
     fn unknown(&self, name: &str) -> Error {
         let names: Vec<_> = self.all.iter().map(|backend| backend.name()).collect();
-        Error::new(Kind::NotAvailable, format!("there is no backend `{}`", name.escape_debug()))
+        let what = match name {
+            MACOS_CONTAINER => {
+                "backend `macos-container` is not available here: only macOS has it".to_owned()
+            }
+            name => format!("there is no backend `{}`", name.escape_debug()),
+        };
+        Error::new(Kind::NotAvailable, what)
             .hint(format!("use one of: {}", names.join(", ")))
             .detail("backends", names)
     }

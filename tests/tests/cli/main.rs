@@ -20,4 +20,5 @@ mod ownership;
 mod pause;
 mod persistence;
 mod secrets;
+mod selection;
 mod snapshot;

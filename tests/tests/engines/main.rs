@@ -1,6 +1,8 @@
 //! The same sandbox on engines: Docker's, Podman's, and one behind ssh.
 
 mod conformance;
+mod far;
 mod first;
 mod parity;
 mod private;
+mod tls;

@@ -53,11 +53,13 @@ fn is_denied(error: &Refusal) -> bool {
 
 /// Tells whether it failed at certificates, ours or the engine's.
 fn is_distrusted(error: &Refusal) -> bool {
-    let of_tls = |cause: &(dyn std::error::Error + 'static)| {
-        let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        cause.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>())
-    };
-    causes(error).any(of_tls)
+    causes(error).any(is_of_tls)
+}
+
+/// An error of the kernel's kind does not count what is in it among its causes, and there is one in another here.
+fn is_of_tls(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    cause.is::<rustls::Error>() || inner.is_some_and(|inner| is_of_tls(inner))
 }
 
 /// Returns the error and what caused it, down to the kernel's.

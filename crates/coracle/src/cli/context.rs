@@ -9,7 +9,7 @@ use coracle_core::{Clock, ExecId, Spec, Timestamp, image};
 use coracle_engine::{Caller, Engine};
 
 use super::bars::Bars;
-use super::{keepers, sweep};
+use super::{keepers, said, stderr, sweep};
 
 /// One call of the binary.
 #[derive(Debug)]
@@ -42,7 +42,9 @@ impl Context {
     /// Returns the engine, after the janitor has been where its visit was due.
     pub fn engine(&self) -> Result<Engine> {
         let engine = self.untouched_engine()?;
-        sweep::if_due(&engine, &self.config()?.home);
+        let config = self.config()?;
+        said::news(&config.home, &config.notes).into_iter().for_each(|note| stderr::note(note));
+        sweep::if_due(&engine, &config.home);
         Ok(engine)
     }
 

@@ -16,6 +16,7 @@ mod live;
 mod missing;
 mod printable;
 mod refusals;
+mod said;
 mod session;
 mod signals;
 mod stderr;
@@ -78,7 +79,12 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
 
 fn execute(cli: Cli) -> Exit {
     let json = cli.global.json;
-    let context = Context::new(cli.global.into(), json);
+    let mut flags: Flags = cli.global.into();
+    if cli.verb.heeds_projects() {
+        // Nobody works in a directory that is gone.
+        flags.project = std::env::current_dir().ok();
+    }
+    let context = Context::new(flags, json);
     match cli.verb.carry_out(&context) {
         Ok(exit) => exit,
         Err(Stop::Unheard) => Exit::SUCCESS,
@@ -95,7 +101,7 @@ fn execute(cli: Cli) -> Exit {
 
 impl From<Global> for Flags {
     fn from(global: Global) -> Self {
-        Self { home: global.home, run: global.run, epoch: global.epoch.map(Epoch) }
+        Self { home: global.home, run: global.run, epoch: global.epoch.map(Epoch), project: None }
     }
 }
 

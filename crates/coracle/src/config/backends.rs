@@ -4,7 +4,7 @@ use coracle_core::Result;
 use coracle_core::selection::{Preference, check_name, check_names};
 
 use super::layers::{Found, Layers};
-use super::{Setting, setting};
+use super::{Setting, Source, setting};
 
 /// What is used where nobody says anything: part of coracle, and the one with the most walls.
 const DEFAULT: &str = "native";
@@ -41,6 +41,16 @@ impl BackendSettings {
                 .of_file(|file| file.backends.clone().map(Some), None)
                 .checked(|order| order.iter().try_for_each(|list| check_names("backends", list)))?,
         })
+    }
+
+    /// Tells whether nobody has said which backend to use.
+    pub fn is_default(&self) -> bool {
+        self.backend.source == Source::Default
+    }
+
+    /// Uses this one.
+    pub fn adopt(&mut self, backend: &str, source: Source) {
+        self.backend = Found { value: Some(backend.to_owned()), source };
     }
 
     /// Returns the operator's choice.

@@ -26,6 +26,7 @@ pub struct File {
     pub fallback: Option<Vec<String>>,
     /// The order of `auto`.
     pub backends: Option<Vec<String>>,
+    pub projects: Projects,
     pub limits: Limits,
     /// The images of languages.
     pub runtimes: BTreeMap<Runtime, String>,
@@ -43,6 +44,14 @@ pub struct Images {
     pub allow: Option<Vec<String>>,
     pub prefix: Option<String>,
     pub prepull: Option<Vec<String>>,
+}
+
+/// The table `[projects]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Projects {
+    pub read: Option<bool>,
+    pub backends: Option<Vec<String>>,
 }
 
 /// The table `[mounts]`.

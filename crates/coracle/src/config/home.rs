@@ -50,6 +50,11 @@ pub fn runtime_directory(environment: Environment<'_>) -> Option<PathBuf> {
     absolute(environment("XDG_RUNTIME_DIR"))
 }
 
+/// Returns the user's own directory.
+pub fn of_user(environment: Environment<'_>) -> Option<PathBuf> {
+    absolute(environment("HOME"))
+}
+
 fn state_directory(environment: Environment<'_>) -> Result<PathBuf> {
     let directory = absolute(environment("XDG_STATE_HOME")).or_else(|| in_home(environment, ".local/state"));
     directory.ok_or_else(|| {

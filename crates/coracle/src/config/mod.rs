@@ -1,4 +1,4 @@
-//! Where settings come from: a flag, the environment, a file, or the default, in this order.
+//! Where settings come from: a flag, the environment, a file, the project, or the default, in this order.
 //!
 //! The only place that reads the environment. Everything else is told.
 
@@ -10,6 +10,7 @@ mod images;
 mod languages;
 mod layers;
 mod network;
+mod project;
 mod resolve;
 
 use std::ffi::OsString;
@@ -29,6 +30,8 @@ pub struct Flags {
     pub home: Option<PathBuf>,
     pub run: Option<RunId>,
     pub epoch: Option<Epoch>,
+    /// The directory whose project may have a say; without it none has.
+    pub project: Option<PathBuf>,
 }
 
 /// What an instance of coracle is told from outside.
@@ -48,6 +51,8 @@ pub struct Config {
     pub epoch: Option<Epoch>,
     /// How many sandboxes to keep made ahead, if anyone said so.
     pub spares: Option<usize>,
+    /// What people should know of where settings come from.
+    pub notes: Vec<String>,
     /// The named point at which the process kills itself, for crash tests.
     pub crash_at: Option<String>,
 }
@@ -68,6 +73,8 @@ pub enum Source {
     /// The environment variable of this name.
     Environment(&'static str),
     File(PathBuf),
+    /// The file of the project one works in.
+    Project(PathBuf),
     Default,
 }
 
@@ -87,6 +94,7 @@ impl Config {
             run: home::person(user()),
             epoch: None,
             spares: None,
+            notes: Vec::new(),
             crash_at: None,
         }
     }
@@ -108,6 +116,7 @@ impl From<Resolved> for Config {
             run: resolved.run.value,
             epoch: resolved.epoch.value,
             spares: resolved.spares.value,
+            notes: resolved.notes,
             crash_at: resolved.crash_at,
         }
     }
@@ -119,6 +128,7 @@ impl fmt::Display for Source {
             Self::Flag => f.write_str("flag"),
             Self::Environment(name) => write!(f, "environment ({name})"),
             Self::File(path) => write!(f, "file ({})", path.display()),
+            Self::Project(path) => write!(f, "project ({})", path.display()),
             Self::Default => f.write_str("default"),
         }
     }

@@ -13,6 +13,7 @@ use super::file::{self, PartialRange};
 use super::images::{ImageSettings, check_image};
 use super::layers::{Environment, Found, Layers};
 use super::network::NetworkSettings;
+use super::project::{self, ProjectSettings};
 use super::{Flags, Setting, Source, home, setting};
 
 /// Every setting, decided.
@@ -31,6 +32,8 @@ pub struct Resolved {
     pub images: ImageSettings,
     pub network: NetworkSettings,
     pub engines: EngineSettings,
+    pub projects: ProjectSettings,
+    pub notes: Vec<String>,
     pub crash_at: Option<String>,
 }
 
@@ -41,7 +44,7 @@ impl Resolved {
         let file = file::read(home::settings_files(&home.value, environment))?;
         let layers = Layers { environment, file };
         let policy = Policy::default();
-        let resolved = Self {
+        let mut resolved = Self {
             home,
             run: layers.of_caller("CORACLE_RUN", flags.run, home::person(user))?,
             epoch: layers.epoch(flags.epoch)?,
@@ -74,8 +77,15 @@ impl Resolved {
             images: ImageSettings::from(&layers)?,
             network: NetworkSettings::from(&layers)?,
             engines: EngineSettings::from(&layers)?,
+            projects: ProjectSettings::from(&layers)?,
+            notes: Vec::new(),
             crash_at: environment("CORACLE_CRASH_AT").and_then(|name| name.into_string().ok()),
         };
+        if let Some(start) = flags.project.filter(|_| resolved.projects.read.value)
+            && let Some(found) = project::find(&start, home::of_user(environment), user)?
+        {
+            resolved.notes = resolved.adopt(&found);
+        }
         resolved.check()?;
         Ok(resolved)
     }
@@ -139,6 +149,7 @@ impl Resolved {
             setting(name, format!("{default} (at most {max})"), &found.source)
         }));
         all.extend(self.backends.settings());
+        all.extend(self.projects.settings());
         all.extend(self.images.settings());
         all.extend(self.network.settings());
         all.extend(self.engines.settings());
@@ -353,6 +364,81 @@ mod tests {
         assert_eq!(by_file.order, Some(vec!["docker".to_owned(), "native".to_owned()]));
         assert_eq!(by_variable.backend.as_deref(), Some("docker"));
         assert_eq!(by_variable.fallback, ["ssh://vm", "native"]);
+    }
+
+    /// Returns the settings of a home in which a repository asks for something, and where that is.
+    fn in_project(settings: &str, block: &str, variables: &[(&str, &str)]) -> (Resolved, PathBuf) {
+        let (home, repository) = (home_with(settings), tempfile::tempdir().expect("a directory"));
+        let path = repository.path().join(".openagents/project.json");
+        std::fs::create_dir(repository.path().join(".openagents")).expect("ours");
+        std::fs::write(&path, format!("{{\"sandbox\": {block}}}")).expect("ours");
+        let flags = Flags { project: Some(repository.path().to_owned()), ..Flags::default() };
+        let variables: Vec<_> =
+            [("CORACLE_HOME", text_of(home.path()))].iter().chain(variables).copied().collect();
+        (resolve(flags, &variables).expect("valid"), path)
+    }
+
+    const ASKS: &str = r#"{"backend": "docker", "image": "oven/bun:1", "memoryLimit": "2G", "cpuLimit": 1, "timeoutMs": 9000}"#;
+
+    #[test]
+    fn a_project_has_a_say_where_the_user_has_none() {
+        let (resolved, path) = in_project("", ASKS, &[]);
+
+        let policy = resolved.policy();
+        assert_eq!(
+            (policy.image.as_str(), policy.backends.backend.as_deref()),
+            ("oven/bun:1", Some("docker"))
+        );
+        assert_eq!((policy.limits.memory_mb.default, policy.limits.cpu_millicores.default), (2048, 1000));
+        assert_eq!(policy.exec_timeout, Duration::from_secs(9));
+        assert_eq!(resolved.image.source, Source::Project(path));
+        assert_eq!(resolved.notes.len(), 2);
+        // The maxima stay the operator's.
+        assert_eq!(policy.limits.memory_mb.max, Ranges::default().memory_mb.max);
+    }
+
+    #[test]
+    fn what_the_user_said_stands_above_the_project() {
+        let settings = "image = 'own'\nexec_timeout = '1m'\n[limits]\nmemory_mb = { default = 1024 }\n\
+                        cpu_millicores = { default = 4000 }\n";
+
+        let (resolved, _) = in_project(settings, ASKS, &[("CORACLE_BACKEND", "native")]);
+
+        let policy = resolved.policy();
+        assert_eq!((policy.image.as_str(), policy.backends.backend.as_deref()), ("own", Some("native")));
+        assert_eq!(policy.exec_timeout, Duration::from_secs(60));
+        // Less than the user's own default is taken, more is not.
+        assert_eq!((policy.limits.memory_mb.default, policy.limits.cpu_millicores.default), (1024, 1000));
+    }
+
+    #[test]
+    fn a_project_gets_no_more_than_the_maximum_and_no_backend_it_may_not_name() {
+        let settings = "[projects]\nbackends = ['native']\n[limits]\nmemory_mb = { max = 8192 }\n";
+        let greedy =
+            r#"{"backend": "auto", "memoryLimit": "1T", "cpuLimit": 1000, "timeoutMs": 99999999999}"#;
+
+        let policy = in_project("", greedy, &[]).0.policy();
+        let (bounded, _) = in_project(settings, greedy, &[]);
+
+        assert_eq!(policy.limits.memory_mb.default, policy.limits.memory_mb.max);
+        assert_eq!(policy.limits.cpu_millicores.default, policy.limits.cpu_millicores.max);
+        assert_eq!(policy.exec_timeout, policy.exec_timeout_max);
+        assert_eq!(policy.backends.backend.as_deref(), Some("auto"));
+        assert_eq!(bounded.policy().backends.backend, None);
+        assert!(bounded.notes[0].contains("projects.backends"), "{:?}", bounded.notes);
+    }
+
+    #[test]
+    fn a_project_without_a_sandbox_changes_nothing_and_one_can_be_left_out_of_account() {
+        let (off, _) =
+            in_project("", r#"{"enabled": false, "image": "oven/bun:1", "memoryLimit": "1G"}"#, &[]);
+        let (by_variable, _) = in_project("", ASKS, &[("CORACLE_PROJECT", "ignore")]);
+        let (by_file, _) = in_project("[projects]\nread = false\n", "not even JSON", &[]);
+
+        assert_eq!(off.policy(), Policy::default());
+        assert!(off.notes[0].contains("asks for no sandbox"), "{:?}", off.notes);
+        assert_eq!((by_variable.policy(), by_variable.notes.len()), (Policy::default(), 0));
+        assert_eq!((by_file.policy(), by_file.notes.len()), (Policy::default(), 0));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixListener;
 
 use coracle_sys::rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, mkdirat, open, openat2};
 use coracle_sys::rustix::io::Errno;
+use coracle_sys::rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use coracle_sys::{loopback, rustix, spawn};
 use coracle_wire::{Boot, Report, Standing};
 
@@ -90,6 +91,8 @@ fn receive(mut input: &File) -> Result<Plan, Failure> {
 
 /// Binds the guest's socket, in a directory that is the guest's alone from then on: commands may be its owner's user now.
 fn listen() -> io::Result<UnixListener> {
+    // Where the image has a link, a command could put something else in its place, and have it started with our rights.
+    openat2(CWD, DIRECTORY, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())?;
     let listener = UnixListener::bind(SOCKET)?;
     std::os::unix::fs::chown(DIRECTORY, Some(GUEST_ID), Some(GUEST_ID))?;
     std::fs::set_permissions(DIRECTORY, std::fs::Permissions::from_mode(0o700))?;
@@ -160,6 +163,15 @@ fn counter(version1: &str, version2: &str) -> Option<OwnedFd> {
 pub fn be_killed_first() {
     // Some kernels and engines do not let it; then the largest is killed, which the guest never is.
     let _ = std::fs::write("/proc/self/oom_score_adj", "900");
+}
+
+/// Makes what `/proc` shows of this process its own user's. What it shows of an opaque one is the machine's root's, and
+/// that is who commands are here: they could have the kernel kill the guest first when memory runs out. To look into it
+/// takes its user, which no command can be, or rights that none has.
+pub fn be_ones_own() -> io::Result<()> {
+    // With 0 a core dump may still go to a program of the host's; with 1 it goes nowhere.
+    setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) })?;
+    Ok(set_dumpable_behavior(DumpableBehavior::Dumpable)?)
 }
 
 fn stand(plan: &Plan, forker: &Forker) -> io::Result<Standing> {

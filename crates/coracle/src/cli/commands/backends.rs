@@ -1,6 +1,7 @@
 //! `coracle backends`: a line for each backend; `doctor` has the details.
 
-use serde_json::json;
+use coracle_engine::probes::Probed;
+use serde_json::{Value, json};
 
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
@@ -12,29 +13,46 @@ use crate::cli::table::Columns;
 pub struct Args {}
 
 pub fn carry_out(context: &Context, Args {}: Args) -> Result<Exit, Stop> {
-    let engine = context.untouched_engine()?;
-    let probes: Vec<_> = engine.backends().iter().map(|backend| (backend.name(), backend.probe())).collect();
-    if context.json {
-        let listed = probes.iter().map(|(name, probe)| {
-            let enforced = probe.profile.walls.iter().filter(|wall| wall.enforced).count();
-            json!({"name": name, "available": probe.available, "reason": probe.reason,
-                   "walls": probe.profile.walls.len(), "enforced": enforced})
-        });
-        stdout::json(&json!({"backends": listed.collect::<Vec<_>>()}))?;
-        return Ok(Exit::SUCCESS);
+    let probed = context.untouched_engine()?.probe_all();
+    match context.json {
+        true => stdout::json(&json!({"backends": probed.iter().map(object).collect::<Vec<_>>()}))?,
+        false => print(&probed)?,
     }
-    let mut table = Columns::new(["BACKEND", "AVAILABLE", "WALLS", "NOT ENFORCED"]);
-    for (name, probe) in probes {
-        let walls = &probe.profile.walls;
-        let open: Vec<&str> =
-            walls.iter().filter(|wall| !wall.enforced).map(|wall| wall.name.as_str()).collect();
+    Ok(Exit::SUCCESS)
+}
+
+fn print(probed: &[Probed]) -> Result<(), Stop> {
+    let mut table = Columns::new(["BACKEND", "AVAILABLE", "VERSION", "ENDPOINT", "WALLS", "NOTE"]);
+    for backend in probed {
+        let Probed { name, default, probe } = backend;
+        let (open, walls) = (not_enforced(backend), probe.profile.walls.len());
         table.row([
-            name.to_owned(),
-            if probe.available { "yes".to_owned() } else { probe.reason.unwrap_or_else(|| "no".to_owned()) },
-            format!("{} of {}", walls.len() - open.len(), walls.len()),
-            open.join(", "),
+            if *default { format!("{name} (default)") } else { name.clone() },
+            if probe.available { "yes".to_owned() } else { "no".to_owned() },
+            probe.version.clone().unwrap_or_default(),
+            probe.endpoint.clone().unwrap_or_default(),
+            if probe.available { format!("{} of {walls}", walls - open.len()) } else { String::new() },
+            match (&probe.reason, open.as_slice()) {
+                (Some(reason), _) if !probe.available => reason.clone(),
+                (_, []) => String::new(),
+                (_, open) => format!("not enforced: {}", open.join(", ")),
+            },
         ]);
     }
-    table.print()?;
-    Ok(Exit::SUCCESS)
+    table.print()
+}
+
+fn object(backend: &Probed) -> Value {
+    let Probed { name, default, probe } = backend;
+    let (open, walls) = (not_enforced(backend), probe.profile.walls.len());
+    json!({
+        "name": name, "default": default, "available": probe.available, "reason": probe.reason,
+        "version": probe.version, "endpoint": probe.endpoint,
+        "walls": walls, "enforced": walls - open.len(), "not_enforced": open, "profile": probe.profile,
+    })
+}
+
+fn not_enforced(backend: &Probed) -> Vec<&str> {
+    let walls = backend.probe.profile.walls.iter();
+    walls.filter(|wall| !wall.enforced).map(|wall| wall.name.as_str()).collect()
 }

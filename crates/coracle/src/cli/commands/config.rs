@@ -34,6 +34,7 @@ fn source(source: &Source) -> Value {
         Source::Flag => json!("flag"),
         Source::Environment(name) => json!({"environment": name}),
         Source::File(path) => json!({"file": path.to_string_lossy()}),
+        Source::Project(path) => json!({"project": path.to_string_lossy()}),
         Source::Default => json!("default"),
     }
 }

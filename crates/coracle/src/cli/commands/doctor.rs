@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use coracle_core::backend::{Probe, Wall};
+use coracle_core::backend::Wall;
 use coracle_engine::janitor::Orphan;
-use serde::Serialize;
+use coracle_engine::probes::Probed;
 use serde_json::json;
 
 use crate::cli::context::Context;
@@ -20,14 +20,6 @@ pub struct Args {
     orphans: bool,
 }
 
-/// A backend and what it can do here.
-#[derive(Serialize)]
-struct Finding {
-    name: String,
-    #[serde(flatten)]
-    probe: Probe,
-}
-
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     match args.orphans {
         true => orphans(context),
@@ -36,10 +28,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 }
 
 fn walls(context: &Context) -> Result<Exit, Stop> {
-    let engine = context.untouched_engine()?;
-    let backends = engine.backends().iter();
-    let findings: Vec<_> =
-        backends.map(|backend| Finding { name: backend.name().to_owned(), probe: backend.probe() }).collect();
+    let findings = context.untouched_engine()?.probe_all();
     match context.json {
         true => stdout::json(&json!({"backends": findings}))?,
         false => findings.iter().try_for_each(print)?,
@@ -47,12 +36,19 @@ fn walls(context: &Context) -> Result<Exit, Stop> {
     Ok(if findings.iter().any(|finding| finding.probe.available) { Exit::SUCCESS } else { Exit::FOUND })
 }
 
-fn print(finding: &Finding) -> Result<(), Stop> {
+fn print(finding: &Probed) -> Result<(), Stop> {
+    let of = |what: &Option<String>| what.as_ref().map(|what| format!(", {}", printable::line(what)));
+    let place = [of(&finding.probe.version), of(&finding.probe.endpoint)].into_iter().flatten();
+    let place: String = place.collect();
     let mut text = match &finding.probe.reason {
-        _ if finding.probe.available => format!("{}: available\n", finding.name),
+        _ if finding.probe.available => format!("{}: available{place}\n", finding.name),
         Some(reason) => format!("{}: not available: {}\n", finding.name, printable::line(reason)),
         None => format!("{}: not available\n", finding.name),
     };
+    // What an engine would enforce says nothing while it is not there.
+    if !finding.probe.available && finding.probe.endpoint.is_some() {
+        return stdout::bytes(text.as_bytes());
+    }
     let width = finding.probe.profile.walls.iter().map(|wall| wall.name.len()).max().unwrap_or_default();
     for Wall { name, enforced, how, hint } in &finding.probe.profile.walls {
         let word = if *enforced { "yes" } else { "NO " };

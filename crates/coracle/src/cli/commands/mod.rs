@@ -94,3 +94,11 @@ verbs! {
     #[command(hide = true)]
     Keeper => keeper,
 }
+
+impl Verb {
+    /// Tells whether the project one works in has a say: where sandboxes are made, and where that is explained. A file
+    /// of a repository must not keep anyone from closing one.
+    pub fn heeds_projects(&self) -> bool {
+        matches!(self, Self::Run(_) | Self::Open(_) | Self::Config(_))
+    }
+}
