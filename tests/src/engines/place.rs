@@ -9,7 +9,11 @@ use crate::Home;
 /// Returns the other machine all tests of this process share.
 pub fn far() -> &'static Sshd {
     static SSHD: OnceLock<Sshd> = OnceLock::new();
-    SSHD.get_or_init(Sshd::new)
+    SSHD.get_or_init(|| {
+        let sshd = Sshd::new();
+        sshd.forsake();
+        sshd
+    })
 }
 
 /// Returns the words that lead to [`far`], by connections that do not outlive their last use for long: a home has to
