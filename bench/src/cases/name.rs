@@ -14,6 +14,8 @@ pub const PODMAN_EXEC: &str = "podman exec";
 pub const DOCKER_RUN: &str = "docker run";
 pub const DOCKER_EXEC: &str = "docker exec";
 pub const DOCKER_ARCHIVE: &str = "docker cp 1 KiB";
+pub const DOCKER_START: &str = "docker run -d";
+pub const DOCKER_REMOVE: &str = "docker rm -f";
 pub const AUTOGEN_OPEN: &str = "AutoGen open";
 pub const AUTOGEN_COMMAND: &str = "AutoGen command";
 pub const AUTOGEN_CLOSE: &str = "AutoGen close";
@@ -33,6 +35,10 @@ pub const RUN_AFTER_IDLE: &str = "coracle run after 1 s idle";
 pub const RUN_WHILE_DIRTY: &str = "coracle run, 300 MiB dirty";
 pub const PYTHON_RUN: &str = "coracle python, nothing ahead";
 pub const WARM_PYTHON_RUN: &str = "coracle python, warm";
+
+pub const ENGINE_OPEN: &str = "coracle open on docker";
+pub const ENGINE_EXEC: &str = "coracle exec on docker";
+pub const ENGINE_CLOSE: &str = "coracle close on docker";
 
 pub const IDLE_IN_MEMORY: &str = "idle sandbox, files in memory";
 pub const IDLE_IN_MEMORY_PROCESSES: &str = "idle sandbox, files in memory: processes";

@@ -2,6 +2,7 @@
 
 mod churn;
 mod crowd;
+mod engine;
 mod fork;
 mod growth;
 mod memory;
@@ -20,6 +21,7 @@ pub fn add(line_up: &mut LineUp, workshop: &Workshop, dockerd: &MaybeDockerd) {
     for library in [&sessions::AUTOGEN, &sessions::LLM_SANDBOX] {
         add_one(line_up, library.names, library.study(workshop, dockerd));
     }
+    add_one(line_up, engine::NAMES, engine::Side::new(workshop, dockerd));
     add_one(line_up, fork::NAMES, fork::Fork::new(workshop));
     add_one(line_up, churn::NAMES, Ok(churn::Churn::new(workshop)));
     for storage in memory::STORAGES {

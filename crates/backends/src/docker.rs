@@ -17,11 +17,13 @@ mod home;
 mod image;
 mod images;
 mod install;
+mod installing;
 mod patience;
 mod probe;
 mod secure;
 mod survey;
 pub mod tunnel;
+mod volumes;
 
 use std::fmt;
 use std::os::unix::net::UnixStream;
@@ -74,6 +76,21 @@ impl Docker {
         (self.setting.crash)(point);
     }
 
+    /// Refuses what concerns a sandbox that is on another engine than this backend now means: asked about it, this one
+    /// would say that it is gone.
+    fn expect_here(&self, sandbox: &SandboxId) -> Result<()> {
+        let here = self.client.shown();
+        match self.home.engine_of(sandbox) {
+            Some(engine) if engine != here => Err(Error::new(
+                Kind::NotAvailable,
+                format!("sandbox `{sandbox}` is on the engine at {engine}, and `{}` is now the one at {here}", self.name),
+            )
+            .hint("set DOCKER_HOST (CONTAINER_HOST for podman) or the context as it was when the sandbox was opened")
+            .detail("engine", engine)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn unsupported(&self, what: &str) -> Error {
         Error::new(Kind::Unsupported, format!("backend `{}` cannot {what}", self.name))
             .hint("the native backend can")
@@ -106,8 +123,10 @@ impl Backend for Docker {
         image::name(self, spec).map(drop)
     }
 
+    /// The engine may be on another machine; where it is not, its containers are gone after a restart, and a survey
+    /// says so.
     fn ends_with_this_machine(&self) -> bool {
-        self.client.is_local()
+        false
     }
 
     fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()> {
@@ -143,7 +162,7 @@ impl Backend for Docker {
     }
 
     fn volumes(&self) -> Option<&dyn Volumes> {
-        None
+        Some(self)
     }
 
     fn survey(&self) -> Result<Vec<Found>> {

@@ -2,11 +2,13 @@
 
 mod boot;
 pub mod context;
+mod directory;
 pub mod docker;
 mod filter;
 pub mod native;
 mod place;
 mod program;
+mod steps;
 mod weak;
 
 use std::path::{Path, PathBuf};

@@ -11,8 +11,8 @@ use crate::ids::{SandboxId, VolumeName};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Kept {
     pub name: VolumeName,
-    /// What it takes on the machine.
-    pub size_bytes: u64,
+    /// What it takes on the machine; absent where that cannot be told.
+    pub size_bytes: Option<u64>,
     /// The most it may hold; absent where nothing bounds it.
     pub limit_mb: Option<u64>,
     pub created_at: Timestamp,

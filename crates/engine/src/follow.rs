@@ -6,7 +6,7 @@ use coracle_wire as wire;
 use crate::gate::Inside;
 use crate::guest::{ALL_CHUNKS, Failure, WAIT_SLICE};
 use crate::progress::Progress;
-use crate::{Caller, Engine};
+use crate::{Caller, Engine, rejoin};
 
 /// A numbered piece of output.
 pub use coracle_wire::{Chunk, Stream};
@@ -22,7 +22,12 @@ pub struct Batch {
 /// Follows one exec on a connection of its own. Dropping it leaves the exec alone.
 #[derive(Debug)]
 pub struct Follow {
+    engine: Engine,
     inside: Inside,
+    /// The output is meant for us, and waits to be read.
+    attended: bool,
+    /// How often the way to the guest broke.
+    breaks: u32,
     exec: ExecId,
     since: u64,
     /// The newest chunk at the end of the exec, once that was seen.
@@ -41,7 +46,17 @@ impl Engine {
         since_seq: u64,
     ) -> Result<Follow> {
         let inside = self.enter_to_look(caller, sandbox)?;
-        Ok(Follow { inside, exec: exec.clone(), since: since_seq, until: None, last: None, done: false })
+        Ok(Follow {
+            engine: self.clone(),
+            inside,
+            attended: false,
+            breaks: 0,
+            exec: exec.clone(),
+            since: since_seq,
+            until: None,
+            last: None,
+            done: false,
+        })
     }
 
     /// Like [`Engine::follow`], for whoever the output is meant for: a command waits until its output was read, and
@@ -55,6 +70,7 @@ impl Engine {
     ) -> Result<Follow> {
         let mut follow = self.follow(caller, sandbox, exec, since_seq)?;
         follow.inside.guest.attend(exec.as_str(), since_seq)?;
+        follow.attended = true;
         Ok(follow)
     }
 }
@@ -68,12 +84,14 @@ impl Follow {
         if self.done {
             return Ok(None);
         }
-        let (chunks, state) =
+        let (chunks, state) = loop {
             match self.inside.guest.read(self.exec.as_str(), self.since, ALL_CHUNKS, WAIT_SLICE) {
-                Ok(output) => output,
+                Ok(output) => break output,
+                Err(Failure::Gone) if self.rejoin()? => {}
                 Err(Failure::Gone) => return Ok(Some(self.lose())),
                 Err(failure) => return Err(failure.into()),
-            };
+            }
+        };
         self.since = chunks.last().map_or(self.since, |chunk| chunk.seq);
         if state.ending.is_some() {
             // No further than this: processes that were let live may go on writing for ever.
@@ -89,6 +107,22 @@ impl Follow {
     /// Returns the number of the newest chunk handed out.
     pub fn seq(&self) -> u64 {
         self.since
+    }
+
+    /// Goes on over another connection, behind the last chunk handed out; `false` if there is nobody to go on with.
+    fn rejoin(&mut self) -> Result<bool> {
+        self.breaks += 1;
+        if self.breaks > rejoin::TIMES_MAX {
+            return Ok(false);
+        }
+        let found = self.engine.rejoin(&self.inside.record, self.inside.guest.epoch());
+        let Some(guest) = found else { return Ok(false) };
+        self.inside.guest = guest;
+        match self.attended.then(|| self.inside.guest.attend(self.exec.as_str(), self.since)) {
+            // It broke again: the next reading finds out.
+            None | Some(Ok(()) | Err(Failure::Gone)) => Ok(true),
+            Some(Err(failure)) => Err(failure.into()),
+        }
     }
 
     fn lose(&mut self) -> Batch {

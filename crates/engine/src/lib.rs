@@ -22,6 +22,7 @@ pub mod probes;
 pub mod progress;
 mod provision;
 mod random;
+mod rejoin;
 pub mod roster;
 mod sessions;
 mod spares;

@@ -76,7 +76,9 @@ pub(crate) fn may_close(caller: &Caller, record: &Record) -> Result<()> {
 }
 
 fn not_removed(id: &SandboxId, error: Error) -> Error {
-    Error::new(Kind::Internal, format!("could not remove all of sandbox `{id}`"))
+    // Where whoever has it cannot be asked now, nothing is wrong with the sandbox.
+    let kind = if error.kind == Kind::NotAvailable { Kind::NotAvailable } else { Kind::Internal };
+    Error::new(kind, format!("could not remove all of sandbox `{id}`"))
         .hint("`gc` tries again; `doctor --orphans` shows what is left")
         .detail("sandbox_id", id.as_str())
         .caused_by(error)

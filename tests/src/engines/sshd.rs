@@ -106,6 +106,14 @@ impl Sshd {
         vec!["ssh".to_owned(), "-F".to_owned(), self.path("config").display().to_string()]
     }
 
+    /// Returns the same words as one, for `CORACLE_SSH`.
+    ///
+    /// Connections outlive calls, which a census of what is left would not like: stop this before the home goes, or add
+    /// `-o ControlPersist=1`, which comes before what coracle says.
+    pub fn variable(&self) -> String {
+        self.ssh().join(" ")
+    }
+
     /// Returns an engine's address on this machine.
     pub fn address(&self, socket: &Path) -> String {
         format!("ssh://{HOST}{}", socket.display())

@@ -1,5 +1,9 @@
 //! The same sandbox on engines: Docker's, Podman's, and one behind ssh.
 
 mod conformance;
+mod crash;
+mod far;
+mod first;
 mod parity;
 mod private;
+mod tls;

@@ -49,6 +49,25 @@ impl Client {
             .map_err(|error| failure::explain(attempted, &self.shown(), error))
     }
 
+    /// Like [`Client::ask`], for what must not wait for ever on an engine that is stuck.
+    pub fn ask_within<T, F>(
+        &self,
+        limit: Duration,
+        attempted: &str,
+        question: impl FnOnce(bollard::Docker) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<T, bollard::errors::Error>>,
+    {
+        self.ask(attempted, |docker| {
+            let answer = question(docker);
+            async move {
+                let late = |_| Err(bollard::errors::Error::RequestTimeoutError);
+                tokio::time::timeout(limit, answer).await.unwrap_or_else(late)
+            }
+        })
+    }
+
     /// Asks whether anybody is there, for a short time.
     pub fn greet(&self) -> Result<bollard::models::SystemVersion> {
         let docker = self.docker()?;

@@ -15,7 +15,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::container::PROGRAM;
-use super::{Docker, container_name, failure};
+use super::{Docker, failure, patience};
 
 /// The guest's user, which no command can be.
 const GUEST_ID: u32 = 65_535;
@@ -53,7 +53,8 @@ pub fn shares_files(docker: &Docker) -> bool {
 
 /// Finds out how a guest that has come up is reached.
 pub fn choose(docker: &Docker, sandbox: &SandboxId) -> Reached {
-    match shares_files(docker) && by_socket(docker, sandbox).is_ok() {
+    let taken = || docker.home.take_socket(sandbox).and_then(|()| by_socket(docker, sandbox)).is_ok();
+    match shares_files(docker) && taken() {
         true => Reached::Socket,
         false => Reached::Program,
     }
@@ -66,7 +67,10 @@ pub fn connect(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> R
             let gone = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
             unreached(if gone { Kind::NotFound } else { Kind::NotAvailable }, sandbox).caused_by(error)
         }),
-        Reached::Program => by_program(docker, sandbox),
+        Reached::Program => {
+            docker.expect_here(sandbox)?;
+            by_program(docker, sandbox, placement)
+        }
     }
 }
 
@@ -74,8 +78,7 @@ fn unreached(kind: Kind, sandbox: &SandboxId) -> Error {
     Error::new(kind, format!("could not reach the guest of sandbox `{sandbox}`"))
 }
 
-/// Whoever listens there is looked at before it is shown the secret: a command that gained rights inside could have put
-/// another socket in its place.
+/// Whoever listens there is looked at before it is shown the secret.
 fn by_socket(docker: &Docker, sandbox: &SandboxId) -> io::Result<UnixStream> {
     let stream = docker.home.connect(sandbox)?;
     let peer = coracle_sys::rustix::net::sockopt::socket_peercred(stream.as_fd())?;
@@ -90,9 +93,10 @@ fn by_socket(docker: &Docker, sandbox: &SandboxId) -> io::Result<UnixStream> {
 type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Refusal>> + Send>>;
 type Input = Pin<Box<dyn AsyncWrite + Send>>;
 
-fn by_program(docker: &Docker, sandbox: &SandboxId) -> Result<UnixStream> {
-    let name = container_name(sandbox);
-    let started = docker.client.ask("reach a guest", |engine| async move {
+/// By the id of the container: whatever else may have its name by now, our program is not started in it.
+fn by_program(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream> {
+    let container = placement.0["container"].as_str().ok_or_else(|| unreached(Kind::NotFound, sandbox))?;
+    let started = docker.client.ask_within(patience::JOIN, "reach a guest", |engine| async move {
         let options = CreateExecOptions {
             cmd: Some(vec![PROGRAM, "connect"]),
             user: Some("0:0"),
@@ -100,7 +104,8 @@ fn by_program(docker: &Docker, sandbox: &SandboxId) -> Result<UnixStream> {
             attach_stdout: Some(true),
             ..CreateExecOptions::default()
         };
-        let exec = match engine.create_exec(&name, options).await {
+        let exec = match engine.create_exec(container, options).await {
+            Err(error) if failure::is_about_pause(&error) => return Err(error),
             // It is gone, or stands there stopped.
             Err(error) if failure::is_status(&error, 404) || failure::is_status(&error, 409) => {
                 return Ok(None);

@@ -11,15 +11,15 @@ use bollard::models::{
 };
 use coracle_core::backend::Order;
 use coracle_core::mount::{Access, Source};
-use coracle_core::spec::Privileges;
-use coracle_core::{Result, Spec};
+use coracle_core::spec::{Privileges, WORKSPACE};
+use coracle_core::{Error, Result, Spec};
 
 use super::flavour::Flavour;
 use super::image::Root;
-use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, install};
+use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, install, volumes};
 use crate::boot::{self, HOSTNAME};
-use crate::filter;
 use crate::weak::{self, Wall};
+use crate::{directory, filter};
 
 /// Where the guest's program is, and where its socket goes.
 pub const PROGRAM: &str = "/.coracle/guest";
@@ -39,8 +39,9 @@ const OWN_PROCESSES: u64 = 24;
 /// A period of the scheduler's that engines take limits in.
 const NANOCPUS_PER_MILLICORE: u64 = 1_000_000;
 
-/// What engines hide of `/proc` and `/sys`, and what they do not and speaks of the machine, too.
-const MASKED: [&str; 24] = [
+/// What engines hide of `/proc` and `/sys`, and what they do not and speaks of the machine, too: most of it is root's
+/// alone to read, and without a user namespace root is who commands are.
+const MASKED: [&str; 32] = [
     "/proc/acpi",
     "/proc/asound",
     "/proc/cmdline",
@@ -53,14 +54,22 @@ const MASKED: [&str; 24] = [
     "/proc/key-users",
     "/proc/keys",
     "/proc/kmsg",
+    "/proc/kpagecgroup",
+    "/proc/kpagecount",
+    "/proc/kpageflags",
     "/proc/latency_stats",
+    "/proc/pagetypeinfo",
     "/proc/partitions",
     "/proc/sched_debug",
     "/proc/scsi",
+    "/proc/slabinfo",
     "/proc/timer_list",
     "/proc/timer_stats",
+    "/proc/tty/driver",
+    "/proc/vmallocinfo",
     "/sys/block",
     "/sys/dev",
+    "/sys/devices/virtual/dmi",
     "/sys/devices/virtual/powercap",
     "/sys/firmware",
     "/sys/kernel",
@@ -115,6 +124,9 @@ fn host_config(docker: &Docker, spec: &Spec, flavour: Flavour, way: Way<'_>) -> 
     let mut mounts = vec![install::mount(), run(way)];
     for mount in &spec.mounts {
         mounts.push(bring(docker, mount)?);
+    }
+    if !spec.mounts.iter().any(|mount| mount.target == WORKSPACE) {
+        mounts.push(workspace());
     }
     let masked = !weak::off(Wall::Masks);
     Ok(HostConfig {
@@ -207,6 +219,17 @@ fn run(way: Way<'_>) -> Mount {
     }
 }
 
+/// Returns the sandbox's own workspace: a volume without a name, which goes with the container. Being a mount it cannot be
+/// removed, and what the image has in its place does not show.
+fn workspace() -> Mount {
+    Mount {
+        target: Some(WORKSPACE.to_owned()),
+        typ: Some(MountType::VOLUME),
+        volume_options: Some(MountVolumeOptions { no_copy: Some(true), ..MountVolumeOptions::default() }),
+        ..Mount::default()
+    }
+}
+
 /// Returns a directory of the caller's as the engine takes it.
 fn bring(docker: &Docker, mount: &coracle_core::mount::Mount) -> Result<Mount> {
     if mount.access == Access::Overlay {
@@ -218,17 +241,30 @@ fn bring(docker: &Docker, mount: &coracle_core::mount::Mount) -> Result<Mount> {
         ..Mount::default()
     };
     match &mount.source {
-        Source::Volume(_) => Err(docker.unsupported("mount volumes")),
+        Source::Volume(name) => {
+            let Mount { typ, source, volume_options, .. } = volumes::bring(docker, name)?;
+            Ok(Mount { typ, source, volume_options, ..described })
+        }
         Source::Directory(_) if !docker.client.is_local() => {
             Err(docker.unsupported("mount a directory of this machine on another"))
         }
         Source::Directory(path) => Ok(Mount {
             typ: Some(MountType::BIND),
-            source: Some(path.clone()),
+            // The engine looks at the name once more: whoever may change what it leads to meanwhile chooses what is mounted.
+            source: Some(place(docker, path, mount.within.as_deref())?),
             bind_options: Some(private()),
             ..described
         }),
     }
+}
+
+/// Returns where a directory of the caller's really is, if it may be mounted.
+fn place(docker: &Docker, path: &str, within: Option<&[String]>) -> Result<String> {
+    let (found, _) = directory::find(&docker.setting.home, Path::new(path), within)?;
+    let name = found.into_os_string().into_string();
+    name.map_err(|_| {
+        Error::invalid("mounts", format!("names `{path}`, which leads to a name that is not UTF-8"))
+    })
 }
 
 /// What is mounted on either side later is not seen on the other.

@@ -14,7 +14,7 @@ use super::connect::Reached;
 use super::container::{self, Way};
 use super::flavour::Flavour;
 use super::image::{self, Root};
-use super::{Docker, connect, container_name, destroy, install, probe};
+use super::{Docker, connect, container_name, destroy, install, patience, probe};
 use crate::boot;
 
 /// A guest that has not come up by then never will. Engines on a busy machine take seconds.
@@ -60,7 +60,7 @@ fn kind_of(error: &Error) -> Kind {
 fn make(docker: &Docker, order: &Order<'_>, root: &Root, flavour: Flavour) -> Result<Created> {
     let run = docker
         .home
-        .make_room(order.sandbox)
+        .make_room(order.sandbox, &docker.client.shown())
         .map_err(|error| Error::internal("could not make the sandbox's directory", error))?;
     docker.crash("docker.create.room");
     let way = if connect::shares_files(docker) { Way::Socket(&run) } else { Way::Program };
@@ -107,9 +107,9 @@ fn make_container(
 ) -> Result<String> {
     let body = container::describe(docker, order, root, flavour, way)?;
     let name = CreateContainerOptionsBuilder::default().name(&container_name(order.sandbox)).build();
-    let created = docker
-        .client
-        .ask("make a container", |engine| async move { engine.create_container(Some(name), body).await })?;
+    let created = docker.client.ask_within(patience::MAKE, "make a container", |engine| async move {
+        engine.create_container(Some(name), body).await
+    })?;
     Ok(created.id)
 }
 

@@ -6,6 +6,12 @@ use coracle_core::{Error, Kind};
 /// Says what was attempted where, and what to do about it.
 pub fn explain(attempted: &str, engine: &str, error: Refusal) -> Error {
     let (kind, hint) = match &error {
+        paused if is_about_pause(paused) => (
+            Kind::NotAvailable,
+            Some(
+                "somebody has the engine hold it still: `docker unpause` lets it go on, `coracle close` removes it",
+            ),
+        ),
         Refusal::DockerResponseServerError { status_code, .. } => (of_status(*status_code), None),
         // What the engine said while it was at it; where it tried to reach somebody, that is in its words.
         Refusal::DockerStreamError { .. } => (Kind::NotAvailable, None),
@@ -13,6 +19,9 @@ pub fn explain(attempted: &str, engine: &str, error: Refusal) -> Error {
             Kind::NotAvailable,
             Some("start the engine, or say where it is with DOCKER_HOST (CONTAINER_HOST for podman)"),
         ),
+        Refusal::RequestTimeoutError => {
+            (Kind::NotAvailable, Some("see whether the engine is stopped or overloaded"))
+        }
         other if is_denied(other) => {
             (Kind::NotAvailable, Some("you may not use the engine's socket: see its owner and group"))
         }
@@ -35,6 +44,13 @@ pub fn is_status(error: &Refusal, status: u16) -> bool {
     matches!(error, Refusal::DockerResponseServerError { status_code, .. } if *status_code == status)
 }
 
+/// Tells whether a container stands still because somebody has told the engine so: it is there, and is not to be used.
+pub fn is_about_pause(error: &Refusal) -> bool {
+    // Docker's words and podman's.
+    let words = |message: &str| message.contains("is paused") || message.contains("state paused");
+    matches!(error, Refusal::DockerResponseServerError { message, .. } if words(message))
+}
+
 fn of_status(status: u16) -> Kind {
     match status {
         404 => Kind::NotFound,
@@ -53,11 +69,13 @@ fn is_denied(error: &Refusal) -> bool {
 
 /// Tells whether it failed at certificates, ours or the engine's.
 fn is_distrusted(error: &Refusal) -> bool {
-    let of_tls = |cause: &(dyn std::error::Error + 'static)| {
-        let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        cause.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>())
-    };
-    causes(error).any(of_tls)
+    causes(error).any(is_of_tls)
+}
+
+/// An error of the kernel's kind does not count what is in it among its causes, and there is one in another here.
+fn is_of_tls(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    cause.is::<rustls::Error>() || inner.is_some_and(|inner| is_of_tls(inner))
 }
 
 /// Returns the error and what caused it, down to the kernel's.

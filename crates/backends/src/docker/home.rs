@@ -13,10 +13,16 @@ use coracle_sys::tree;
 use sha2::{Digest, Sha256};
 
 use super::flavour::Flavour;
+use super::installing::Installing;
 use crate::place::{private, short_path};
+use crate::weak::{self, Wall};
 
 const RUN: &str = "run";
 const SOCKET: &str = "guest";
+/// Says at which engine a sandbox is.
+const ENGINE: &str = "engine";
+/// Held by whoever puts the guest's program at an engine.
+const INSTALLING: &str = "installing-";
 /// Marks that the guest's program is at the engine.
 const INSTALLED: &str = "installed-";
 
@@ -33,11 +39,13 @@ impl Home {
         Self { own: engines.join(directory_name(backend)), engines }
     }
 
-    /// Makes the directory of a sandbox and returns where its guest's socket belongs.
-    pub fn make_room(&self, sandbox: &SandboxId) -> io::Result<PathBuf> {
+    /// Makes the directory of a sandbox that will be at the engine at this address, and returns where its guest's socket
+    /// belongs.
+    pub fn make_room(&self, sandbox: &SandboxId, address: &str) -> io::Result<PathBuf> {
         self.make()?;
         let room = self.own.join(sandbox.as_str());
         private(&room)?;
+        fs::write(room.join(ENGINE), address)?;
         let run = room.join(RUN);
         private(&run)?;
         Ok(run)
@@ -48,9 +56,40 @@ impl Home {
         private(&self.own)
     }
 
+    /// Takes the guest's socket out of the directory the container has, before any command runs there: nobody inside
+    /// can find, remove or replace it then, whatever rights commands are given. It leads to the guest as before.
+    pub fn take_socket(&self, sandbox: &SandboxId) -> io::Result<()> {
+        let room = self.own.join(sandbox.as_str());
+        if weak::off(Wall::Socket) {
+            return std::os::unix::fs::symlink(Path::new(RUN).join(SOCKET), room.join(SOCKET));
+        }
+        fs::rename(room.join(RUN).join(SOCKET), room.join(SOCKET))
+    }
+
     pub fn connect(&self, sandbox: &SandboxId) -> io::Result<UnixStream> {
-        let directory = File::open(self.own.join(sandbox.as_str()).join(RUN))?;
+        let directory = File::open(self.own.join(sandbox.as_str()))?;
         UnixStream::connect(short_path(&directory, SOCKET))
+    }
+
+    /// Returns the address of the engine a sandbox is at; nothing if it has no directory, or got no further.
+    pub fn engine_of(&self, sandbox: &SandboxId) -> Option<String> {
+        let said = fs::read_to_string(self.own.join(sandbox.as_str()).join(ENGINE));
+        said.ok().filter(|address| !address.is_empty())
+    }
+
+    /// Returns the right to put the guest's program at the engine at this address, once nobody else has it.
+    pub fn installing(&self, address: &str) -> io::Result<Installing> {
+        self.make()?;
+        Installing::wait(&self.installing_path(address))
+    }
+
+    /// Returns that right if whoever had it was killed half way.
+    pub fn abandoned(&self, address: &str) -> io::Result<Option<Installing>> {
+        Installing::abandoned(&self.installing_path(address))
+    }
+
+    fn installing_path(&self, address: &str) -> PathBuf {
+        self.own.join(format!("{INSTALLING}{}", &digest(address)[..16]))
     }
 
     pub fn has(&self, sandbox: &SandboxId) -> bool {

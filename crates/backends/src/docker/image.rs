@@ -1,7 +1,11 @@
 //! What a container's root is made of: an image the engine has.
 
+use std::os::unix::fs::MetadataExt;
+
 use bollard::models::ImageConfig;
 use coracle_core::image::{self, HOST, Progress, Reference};
+use coracle_core::mount::Source;
+use coracle_core::spec::WORKSPACE;
 use coracle_core::{Error, Kind, Result, Spec};
 
 use super::images::missing;
@@ -28,7 +32,20 @@ pub fn find(docker: &Docker, spec: &Spec) -> Result<Root> {
     let digest = images::digest(&name, &found);
     let id = found.id.clone().ok_or_else(|| Error::new(Kind::Internal, "the engine's image has no id"))?;
     let config = found.config.unwrap_or_default();
-    Ok(Root { env: variables(&config), config: describe(digest, config), id })
+    let mut root = Root { env: variables(&config), config: describe(digest, config), id };
+    if root.config.user.is_none() {
+        root.config.user = owner(spec);
+    }
+    Ok(root)
+}
+
+/// Returns whose the caller's own workspace is, if there is one: an engine shows files with the owners they have, and root
+/// without rights could not write to them.
+fn owner(spec: &Spec) -> Option<String> {
+    let workspace = spec.mounts.iter().find(|mount| mount.target == WORKSPACE)?;
+    let Source::Directory(path) = &workspace.source else { return None };
+    let found = std::fs::metadata(path).ok()?;
+    (found.uid() != 0).then(|| format!("{}:{}", found.uid(), found.gid()))
 }
 
 /// Returns the image by the name the engine is asked for it. What is the machine's own there is what the operator says.

@@ -7,7 +7,7 @@ mod pull;
 mod remove;
 
 pub use body::{Feed, feed};
-pub use pull::{credentials, says_missing};
+pub use pull::credentials;
 
 use std::fs::File;
 
@@ -16,7 +16,7 @@ use bollard::query_parameters::ListImagesOptions;
 use coracle_core::image::{Images, Progress, Reference, Removed, Stored};
 use coracle_core::{Error, Kind, Result, Timestamp};
 
-use super::{Docker, failure};
+use super::{Docker, failure, install};
 
 impl Images for Docker {
     fn pull(&self, reference: &Reference, progress: &dyn Progress) -> Result<Stored> {
@@ -43,9 +43,14 @@ impl Images for Docker {
         remove::remove(self, name)
     }
 
-    /// Nothing: what of an engine's images is used is known to the engine alone, and much of it is not ours.
+    /// No layers: what of an engine's images is used is known to the engine alone, and much of it is not ours. Only what
+    /// was to bring the guest and was cut short goes.
     fn collect(&self) -> Result<Removed> {
-        Ok(Removed::default())
+        match install::tidy(self) {
+            // That an engine does not answer is what a survey says.
+            Err(error) if error.kind != Kind::NotAvailable => Err(error),
+            Ok(()) | Err(_) => Ok(Removed::default()),
+        }
     }
 }
 

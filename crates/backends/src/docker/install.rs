@@ -14,11 +14,13 @@ use coracle_core::{Error, Kind, Result};
 use futures_util::StreamExt;
 
 use super::flavour::Flavour;
-use super::{Docker, container, failure};
+use super::{Docker, container, failure, patience};
 use crate::program::{FINGERPRINT, GUEST};
+use crate::weak::{self, Wall};
 
 /// The largest a word of the installer's may be.
 const WORDS_MAX: usize = 4096;
+const INTO_VOLUME: &str = "put the guest's program into a volume";
 
 /// Puts the program there, unless it is known to be. Returns what engine it is.
 pub fn ensure(docker: &Docker) -> Result<Flavour> {
@@ -26,20 +28,39 @@ pub fn ensure(docker: &Docker) -> Result<Flavour> {
     if let Some(flavour) = docker.home.installed(&address) {
         return Ok(flavour);
     }
+    let unnoted = |error| Error::internal("could not note that the guest's program is installed", error);
+    let mut right = docker.home.installing(&address).map_err(unnoted)?;
+    // Whoever had the right before us may have done it.
+    if let Some(flavour) = docker.home.installed(&address) {
+        return Ok(flavour);
+    }
     let version =
         docker.client.ask("ask the engine what it is", |engine| async move { engine.version().await })?;
     let flavour = Flavour::of(&version);
-    install(docker, flavour)?;
-    docker
-        .home
-        .note_installed(&address, flavour)
-        .map_err(|error| Error::internal("could not note that the guest's program is installed", error))?;
+    right.begin().map_err(unnoted)?;
+    // Another instance that does the same at this engine may have been in the way: their images are alike to the byte.
+    install(docker, flavour).or_else(|_| install(docker, flavour))?;
+    docker.home.note_installed(&address, flavour).map_err(unnoted)?;
+    right.end().map_err(unnoted)?;
     Ok(flavour)
+}
+
+/// Removes what somebody left who was killed while putting it there. The engine is asked only if there was one.
+pub fn tidy(docker: &Docker) -> Result<()> {
+    let unread = |error| Error::internal("could not see who installs the guest's program", error);
+    match docker.home.abandoned(&docker.client.shown()).map_err(unread)? {
+        Some(mut right) => {
+            clear(docker)?;
+            right.end().map_err(unread)
+        }
+        None => Ok(()),
+    }
 }
 
 /// Returns the volume as sandboxes mount it.
 pub fn mount() -> Mount {
-    container::program_volume(&volume(), true, container::program_directory())
+    let read_only = !weak::off(Wall::Layers);
+    container::program_volume(&volume(), read_only, container::program_directory())
 }
 
 fn volume() -> String {
@@ -52,23 +73,36 @@ fn own_name(docker: &Docker) -> String {
 }
 
 fn install(docker: &Docker, flavour: Flavour) -> Result<()> {
-    let image = format!("{}:{FINGERPRINT}", own_name(docker));
+    // An image that an earlier installation left would stay without a name when ours takes it.
+    clear(docker)?;
+    let image = image(docker);
     bring_image(docker, &image)?;
     docker.crash("docker.install.image");
-    let ran = run(docker, flavour, &image);
-    // What is left of either is found by its name the next time.
-    let _ = remove_container(docker);
-    let remove = RemoveImageOptionsBuilder::default().force(true).build();
-    let _ = docker.client.ask("remove the image of the guest", |engine| async move {
-        engine.remove_image(&image, Some(remove), None).await
-    });
-    ran
+    run(docker, flavour, &image)?;
+    clear(docker)
+}
+
+fn image(docker: &Docker) -> String {
+    format!("{}:{FINGERPRINT}", own_name(docker))
+}
+
+/// Removes the container and the image of this instance's installation; the volume stays. The image goes by its name:
+/// another instance's may be the same.
+fn clear(docker: &Docker) -> Result<()> {
+    remove_container(docker)?;
+    let (image, options) = (image(docker), RemoveImageOptionsBuilder::default().build());
+    docker.client.ask_within(patience::REMOVAL, "remove the image of the guest", |engine| async move {
+        match engine.remove_image(&image, Some(options), None).await {
+            Err(error) if failure::is_status(&error, 404) => Ok(()),
+            removed => removed.map(drop),
+        }
+    })
 }
 
 fn bring_image(docker: &Docker, image: &str) -> Result<()> {
     let archive = archive().map_err(|error| Error::internal("could not pack the guest's program", error))?;
     let options = CreateImageOptionsBuilder::default().from_src("-").repo(image).build();
-    docker.client.ask("bring the guest's program", |engine| async move {
+    docker.client.ask_within(patience::UPLOAD, "bring the guest's program", |engine| async move {
         let body = bollard::body_full(archive.into());
         let mut steps = std::pin::pin!(engine.create_image(Some(options), Some(body), None));
         while let Some(step) = steps.next().await {
@@ -110,8 +144,7 @@ fn run(docker: &Docker, flavour: Flavour, image: &str) -> Result<()> {
         }),
         ..ContainerCreateBody::default()
     };
-    remove_container(docker)?;
-    let code = docker.client.ask("put the guest's program into a volume", |engine| async move {
+    let code = docker.client.ask_within(patience::MAKE, INTO_VOLUME, |engine| async move {
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
         let created = engine.create_container(Some(options), body).await?;
         (docker.setting.crash)("docker.install.container");
@@ -139,10 +172,14 @@ fn run(docker: &Docker, flavour: Flavour, image: &str) -> Result<()> {
 fn remove_container(docker: &Docker) -> Result<()> {
     let (name, options) =
         (own_name(docker), RemoveContainerOptionsBuilder::default().force(true).v(true).build());
-    docker.client.ask("remove what an earlier installation left", |engine| async move {
-        match engine.remove_container(&name, Some(options)).await {
-            Err(error) if failure::is_status(&error, 404) => Ok(()),
-            removed => removed,
-        }
-    })
+    docker.client.ask_within(
+        patience::REMOVAL,
+        "remove what an earlier installation left",
+        |engine| async move {
+            match engine.remove_container(&name, Some(options)).await {
+                Err(error) if failure::is_status(&error, 404) => Ok(()),
+                removed => removed,
+            }
+        },
+    )
 }

@@ -6,6 +6,7 @@ use coracle_core::{Error, Kind, Result, Spec};
 use coracle_wire::Standing;
 
 use super::Docker;
+use super::flavour::Flavour;
 use crate::weak;
 
 /// An empty set of capabilities, as the kernel shows it.
@@ -15,20 +16,23 @@ const ALL_IDS: [&str; 3] = ["0", "0", "4294967295"];
 
 /// Tells what can be enforced there. Makes nothing.
 pub fn probe(docker: &Docker) -> Probe {
-    let greeted = docker.client.greet();
-    Probe {
-        available: greeted.is_ok(),
-        version: greeted.as_ref().ok().map(version),
-        reason: greeted.err().map(|error| error.chain()),
-        endpoint: Some(docker.client.shown()),
-        profile: Profile { walls: walls(true, None) },
-    }
+    let (version, reason) = match docker.client.greet() {
+        Ok(version) => (Some(shown(&version)), None),
+        Err(error) => (None, Some(error.chain())),
+    };
+    let (endpoint, walls) = (Some(docker.client.shown()), walls(true, None));
+    Probe { available: reason.is_none(), reason, version, endpoint, profile: Profile { walls } }
 }
 
-/// Returns what it says it is, as in `20.10.24 (API 1.41)`.
-fn version(said: &SystemVersion) -> String {
-    let written = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
-    format!("{} (API {})", written(&said.version), written(&said.api_version))
+/// Names the engine and its version, as in `Docker 27.3.1 (API 1.47)`. An engine may say anything; little is repeated.
+fn shown(version: &SystemVersion) -> String {
+    let short =
+        |text: &Option<String>| text.iter().flat_map(|text| text.chars().take(32)).collect::<String>();
+    let name = match Flavour::of(version) {
+        Flavour::Docker => "Docker",
+        Flavour::Podman => "Podman",
+    };
+    format!("{name} {} (API {})", short(&version.version), short(&version.api_version))
 }
 
 /// Tells what is to be expected of a sandbox of this spec.

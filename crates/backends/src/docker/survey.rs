@@ -7,7 +7,7 @@ use bollard::query_parameters::ListContainersOptionsBuilder;
 use coracle_core::backend::Found;
 use coracle_core::{Error, Result, SandboxId};
 
-use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, container_name};
+use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, container_name, patience};
 
 /// Lists them, by their containers and their directories. A home that never used the engine has none there, and the
 /// engine is not asked.
@@ -30,7 +30,9 @@ pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
         entry(sandbox, "container", alive);
     }
     for sandbox in rooms {
-        entry(sandbox, "directory", false);
+        // Of what is on another engine nobody here can say that it is gone.
+        let elsewhere = docker.expect_here(&sandbox).is_err();
+        entry(sandbox, "directory", elsewhere);
     }
     Ok(found.into_values().collect())
 }
@@ -39,9 +41,9 @@ fn containers(docker: &Docker) -> Result<Vec<(SandboxId, bool)>> {
     let label = format!("{INSTANCE_LABEL}={}", docker.setting.instance);
     let filters = HashMap::from([("label", vec![label])]);
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-    let listed = docker
-        .client
-        .ask("list containers", |engine| async move { engine.list_containers(Some(options)).await })?;
+    let listed = docker.client.ask_within(patience::ANSWER, "list containers", |engine| async move {
+        engine.list_containers(Some(options)).await
+    })?;
     Ok(listed.iter().filter_map(ours).collect())
 }
 

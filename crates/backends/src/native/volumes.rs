@@ -170,7 +170,9 @@ fn describe(native: &Native, name: VolumeName) -> io::Result<Option<Kept>> {
     Ok(Some(Kept {
         used_by: users(native, &name)?,
         name,
-        size_bytes: disk.as_ref().map_or_else(|| used(&directory.join(DATA)), |disk| disk.blocks() * 512),
+        size_bytes: Some(
+            disk.as_ref().map_or_else(|| used(&directory.join(DATA)), |disk| disk.blocks() * 512),
+        ),
         limit_mb: disk.map(|disk| disk.len() >> 20),
         created_at: Timestamp::from_millis(created.map_or(0, |time| time.as_millis() as u64)),
     }))

@@ -37,14 +37,6 @@ pub struct File {
     pub engines: Engines,
 }
 
-/// The table `[projects]`.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Projects {
-    pub read: Option<bool>,
-    pub backends: Option<Vec<String>>,
-}
-
 /// The table `[images]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -52,6 +44,14 @@ pub struct Images {
     pub allow: Option<Vec<String>>,
     pub prefix: Option<String>,
     pub prepull: Option<Vec<String>>,
+}
+
+/// The table `[projects]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Projects {
+    pub read: Option<bool>,
+    pub backends: Option<Vec<String>>,
 }
 
 /// The table `[mounts]`.

@@ -37,7 +37,7 @@ impl Volumes for FakeVolumes {
     fn list(&self) -> Result<Vec<Kept>> {
         let kept = |(name, users): (&VolumeName, &BTreeSet<SandboxId>)| Kept {
             name: name.clone(),
-            size_bytes: 0,
+            size_bytes: Some(0),
             limit_mb: None,
             created_at: Timestamp::from_millis(1_700_000_000_000),
             used_by: users.iter().cloned().collect(),

@@ -10,7 +10,7 @@ use crate::gate::Inside;
 use crate::guest::{Capture, Launch, WAIT_SLICE};
 use crate::progress::Progress;
 use crate::random::random;
-use crate::{Caller, Engine, crash};
+use crate::{Caller, Engine, crash, rejoin};
 
 impl Engine {
     /// Starts a command and returns at once. With `Stdin::Bytes` the input is written before it returns.
@@ -57,13 +57,32 @@ impl Engine {
             repeatable: request.exec_id.is_some(),
             started: &|| self.crash_at(crash::EXEC_START_AFTER),
         };
-        let ran = inside.guest.capture(command, launch);
+        let bound = command.output_bytes;
+        let ran = inside.guest.capture(command, launch).map(|capture| match &request.stdin {
+            Stdin::Empty => self.capture_again(inside, &exec_id, capture, bound),
+            // How much of its input has reached it nobody knows.
+            Stdin::Bytes(_) | Stdin::Open => capture,
+        });
         let capture =
             ran.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
         self.crash_at(crash::EXEC_END_AFTER);
 
         let egress_denied = self.denied_since(&inside.record, denied);
         Ok(Captured { egress_denied, ..captured(exec_id, capture) })
+    }
+
+    /// Goes on waiting for a command whose end was not seen because the way to its guest broke.
+    fn capture_again(&self, inside: &mut Inside, exec: &ExecId, mut capture: Capture, bound: u64) -> Capture {
+        for _ in 0..rejoin::TIMES_MAX {
+            let lost = capture.state.ending.is_none();
+            let found = lost.then(|| self.rejoin(&inside.record, inside.guest.epoch())).flatten();
+            let Some(guest) = found else { break };
+            inside.guest = guest;
+            // A guest that does not know it was never told to start it.
+            let Ok(more) = inside.guest.capture_again(exec.as_str(), bound) else { break };
+            capture = more;
+        }
+        capture
     }
 
     fn exec_id(&self, request: &ExecRequest) -> Result<ExecId> {

@@ -108,6 +108,13 @@ impl Guest {
         }
     }
 
+    /// Waits for the end of an exec that another connection has started, and returns all its output.
+    pub fn capture_again(&mut self, exec: &str, bound: u64) -> Result<Capture, Failure> {
+        self.queue_rest(exec, None)?;
+        self.flush()?;
+        self.collect(exec, bound)
+    }
+
     /// Gives an exec that waits for its input what it waits for, and returns all its output when it has ended. `bound`
     /// is how much of that is kept.
     pub fn capture_begun(

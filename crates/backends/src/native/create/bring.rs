@@ -1,20 +1,17 @@
 //! The directories a caller brings into a sandbox, found and checked before anything is made.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use coracle_core::mount::{Access, Mount, Source};
-use coracle_core::{Error, Kind, Result, Spec, VolumeName};
+use coracle_core::{Result, Spec, VolumeName};
 
+use crate::directory;
 use crate::native::Native;
 use crate::native::disk::Size;
 use crate::native::volumes::{self, Volume};
-
-const O_PATH: i32 = 0o10_000_000;
 
 /// A directory that is there.
 #[derive(Debug)]
@@ -54,7 +51,8 @@ fn one(native: &Native, mount: &Mount, volumes: &BTreeMap<VolumeName, Arc<Volume
     let access = mount.access;
     match &mount.source {
         Source::Directory(path) => {
-            let (path, directory) = directory(native, Path::new(path), mount.within.as_deref())?;
+            let within = mount.within.as_deref();
+            let (path, directory) = directory::find(&native.setting.home, Path::new(path), within)?;
             Ok(Brought { path, directory: Some(directory), disk: None, access, _volume: None })
         }
         Source::Volume(name) => {
@@ -73,29 +71,4 @@ fn one(native: &Native, mount: &Mount, volumes: &BTreeMap<VolumeName, Arc<Volume
 /// A new volume holds what the sandbox it is made for may write.
 fn size(spec: &Spec) -> Option<Size> {
     Some(Size { megabytes: spec.limits.workspace_mb?, inodes: spec.limits.inodes? })
-}
-
-/// Finds a directory of the machine. One that holds our own state, or is in it, would hand that to the sandbox.
-fn directory(native: &Native, path: &Path, within: Option<&[String]>) -> Result<(PathBuf, File)> {
-    let refuse = |problem: &str| {
-        Error::new(Kind::Invalid, format!("could not mount `{}`: {problem}", path.display()))
-            .detail("field", "mounts.source")
-    };
-    let missing =
-        |error| refuse("it cannot be found").caused_by(error).hint("the path is one of this machine");
-    let directory = File::options().read(true).custom_flags(O_PATH).open(path).map_err(missing)?;
-    let found = fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).map_err(missing)?;
-    if !directory.metadata().map_err(missing)?.is_dir() {
-        return Err(refuse("it is not a directory"));
-    }
-    // By its name it was looked at before; a link may lead out of what the operator allows.
-    let is_in = |root: &String| fs::canonicalize(root).is_ok_and(|root| found.starts_with(root));
-    if within.is_some_and(|roots| !roots.iter().any(is_in)) {
-        return Err(refuse("it leads to a place the operator does not allow (`mounts.allow`)"));
-    }
-    let home = fs::canonicalize(&native.setting.home).unwrap_or_else(|_| native.setting.home.clone());
-    if home.starts_with(&found) || found.starts_with(&home) {
-        return Err(refuse("coracle keeps its own state there"));
-    }
-    Ok((found, directory))
 }

@@ -12,7 +12,7 @@ use crate::exec::checked_timeout;
 use crate::gate::Inside;
 use crate::guest::{Failure, WAIT_SLICE};
 use crate::progress::Progress;
-use crate::{Caller, Engine};
+use crate::{Caller, Engine, rejoin};
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -45,13 +45,14 @@ impl From<Progress> for Output {
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let timeout = checked_timeout(input.timeout_seconds, input.timeout_ms, engine.policy())?;
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
-    let (progress, state) = wait(&mut inside, &input.exec_id, timeout)?;
+    let (progress, state) = wait(engine, &mut inside, &input.exec_id, timeout)?;
     let egress_denied = state.map_or_else(Vec::new, |state| engine.denied_during(&inside.record, &state));
     Ok(Output { egress_denied, ..progress.into() })
 }
 
 /// Returns how far it is, and the guest's own words, if there were any.
 fn wait(
+    engine: &Engine,
     inside: &mut Inside,
     exec: &ExecId,
     timeout: Option<Duration>,
@@ -59,6 +60,7 @@ fn wait(
     // A span, not a date: the clock of the records may be set back while somebody waits.
     let began = Instant::now();
     let mut last = None;
+    let mut breaks = 0;
     loop {
         let left = timeout.map_or(WAIT_SLICE, |timeout| timeout.saturating_sub(began.elapsed()));
         match inside.guest.wait(exec.as_str(), left) {
@@ -67,7 +69,14 @@ fn wait(
             }
             Ok(state) => last = Some(state),
             Err(Failure::Gone) => {
-                return Ok((last.as_ref().map_or_else(Progress::lost, Progress::final_of), last));
+                breaks += 1;
+                let again = (breaks <= rejoin::TIMES_MAX)
+                    .then(|| engine.rejoin(&inside.record, inside.guest.epoch()))
+                    .flatten();
+                match again {
+                    Some(guest) => inside.guest = guest,
+                    None => return Ok((last.as_ref().map_or_else(Progress::lost, Progress::final_of), last)),
+                }
             }
             Err(failure) => return Err(failure.into()),
         }

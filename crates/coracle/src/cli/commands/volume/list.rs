@@ -31,12 +31,16 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         let users: Vec<_> = volume.used_by.iter().map(SandboxId::as_str).collect();
         table.row([
             volume.name.to_string(),
-            Bytes(volume.size_bytes).to_string(),
-            volume.limit_mb.map_or_else(|| "-".to_owned(), |limit| Bytes(limit << 20).to_string()),
+            written(volume.size_bytes),
+            written(volume.limit_mb.map(|limit| limit << 20)),
             age(now.since(volume.created_at)),
             if users.is_empty() { "-".to_owned() } else { users.join(", ") },
         ]);
     }
     table.print()?;
     Ok(Exit::SUCCESS)
+}
+
+fn written(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "-".to_owned(), |bytes| Bytes(bytes).to_string())
 }

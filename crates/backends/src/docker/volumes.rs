@@ -1,0 +1,106 @@
+//! Volumes an engine keeps for us, by names of their own that tell whose they are.
+
+use std::collections::HashMap;
+
+use bollard::models::{ContainerSummary, Mount, MountType, MountVolumeOptions, Volume, VolumeCreateRequest};
+use bollard::query_parameters::{
+    ListContainersOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptions,
+};
+use coracle_core::volume::{Kept, Volumes};
+use coracle_core::{Error, Kind, Result, SandboxId, Timestamp, VolumeName};
+
+use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, failure};
+
+/// The label with a volume's name, and the one with the time it was made.
+const VOLUME_LABEL: &str = "coracle.volume";
+const MADE_LABEL: &str = "coracle.made_at";
+
+/// Returns the mount of a volume, which is made if it is not there.
+pub fn bring(docker: &Docker, name: &VolumeName) -> Result<Mount> {
+    let labels = [
+        (INSTANCE_LABEL.to_owned(), docker.setting.instance.to_string()),
+        (VOLUME_LABEL.to_owned(), name.to_string()),
+        (MADE_LABEL.to_owned(), (docker.setting.clock)().as_millis().to_string()),
+    ];
+    let wanted = VolumeCreateRequest {
+        name: Some(engine_name(docker, name)),
+        labels: Some(HashMap::from(labels)),
+        ..VolumeCreateRequest::default()
+    };
+    docker.client.ask("make a volume", |engine| async move { engine.create_volume(wanted).await })?;
+    Ok(Mount {
+        typ: Some(MountType::VOLUME),
+        source: Some(engine_name(docker, name)),
+        // As it is, without what the image has there.
+        volume_options: Some(MountVolumeOptions { no_copy: Some(true), ..MountVolumeOptions::default() }),
+        ..Mount::default()
+    })
+}
+
+fn engine_name(docker: &Docker, name: &VolumeName) -> String {
+    format!("coracle-{}-{name}", docker.setting.instance)
+}
+
+impl Volumes for Docker {
+    fn list(&self) -> Result<Vec<Kept>> {
+        let filters = HashMap::from([("label", vec![format!("{INSTANCE_LABEL}={}", self.setting.instance)])]);
+        let volumes = ListVolumesOptionsBuilder::default().filters(&filters).build();
+        let containers = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        let (volumes, containers) = self.client.ask("list volumes", |engine| async move {
+            let volumes = engine.list_volumes(Some(volumes)).await?;
+            Ok((volumes, engine.list_containers(Some(containers)).await?))
+        })?;
+        let mut kept: Vec<_> = volumes
+            .volumes
+            .iter()
+            .flatten()
+            .filter_map(|volume| describe(self, volume, &containers))
+            .collect();
+        kept.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(kept)
+    }
+
+    fn remove(&self, name: &VolumeName) -> Result<()> {
+        let of_engine = engine_name(self, name);
+        let removed = self.client.ask("remove a volume", |engine| async move {
+            match engine.remove_volume(&of_engine, None::<RemoveVolumeOptions>).await {
+                Err(error) if failure::is_status(&error, 404) => Ok(Some(Kind::NotFound)),
+                Err(error) if failure::is_status(&error, 409) => Ok(Some(Kind::Conflict)),
+                removed => removed.map(|()| None),
+            }
+        })?;
+        match removed {
+            None => Ok(()),
+            Some(Kind::Conflict) => {
+                Err(Error::new(Kind::Conflict, format!("a sandbox uses volume `{name}`"))
+                    .hint("close it first; `coracle volume list` says which it is")
+                    .detail("volume", name.as_str()))
+            }
+            Some(kind) => Err(Error::new(kind, format!("there is no volume `{name}`"))
+                .hint("`coracle volume list` shows those there are")
+                .detail("volume", name.as_str())),
+        }
+    }
+}
+
+fn describe(docker: &Docker, volume: &Volume, containers: &[ContainerSummary]) -> Option<Kept> {
+    let name: VolumeName = volume.labels.get(VOLUME_LABEL)?.parse().ok()?;
+    // Anyone can write labels; the name is what we made it by.
+    if volume.name != engine_name(docker, &name) {
+        return None;
+    }
+    let uses = |container: &&ContainerSummary| {
+        container.mounts.iter().flatten().any(|mount| mount.name.as_ref() == Some(&volume.name))
+    };
+    let user = |container: &ContainerSummary| -> Option<SandboxId> {
+        container.labels.as_ref()?.get(SANDBOX_LABEL)?.parse().ok()
+    };
+    let made = volume.labels.get(MADE_LABEL).and_then(|millis| millis.parse().ok()).unwrap_or(0);
+    Some(Kept {
+        name,
+        size_bytes: None,
+        limit_mb: None,
+        created_at: Timestamp::from_millis(made),
+        used_by: containers.iter().filter(uses).filter_map(user).collect(),
+    })
+}

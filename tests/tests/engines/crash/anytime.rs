@@ -1,0 +1,60 @@
+//! Killed at no particular moment.
+
+use std::time::Duration;
+
+use coracle_tests::engines::docker;
+use coracle_tests::{Call, count, requires};
+
+use super::site::Site;
+
+/// What opening a sandbox takes on a machine that does much else.
+const LONGEST: Duration = Duration::from_millis(1500);
+
+fn delays(number: usize) -> impl Iterator<Item = Duration> {
+    (0..number).map(move |n| LONGEST * u32::try_from(n).unwrap_or(u32::MAX) / number as u32)
+}
+
+/// Starts a call, kills it after a moment, and tells whether it was killed before its end.
+fn kill_after(call: Call, delay: Duration) -> bool {
+    let call = call.start();
+    std::thread::sleep(delay);
+    call.kill().was_killed()
+}
+
+#[test]
+fn opens_execs_and_closes_killed_anywhere_leave_no_orphans_on_docker() {
+    requires!(docker);
+    let site = Site::at(docker());
+    let mut killed = 0;
+
+    for (n, delay) in delays(count(6, 120)).enumerate() {
+        let key = format!("key-{}", n % 2);
+        killed += usize::from(kill_after(site.open_call(&["--key", &key]), delay));
+        let Some(sandbox) = site.ready().pop() else { continue };
+        killed += usize::from(kill_after(site.exec(&sandbox, "sleep 0.3; echo line"), delay / 2));
+        killed += usize::from(kill_after(site.call(&["close", &sandbox]), delay / 3));
+    }
+
+    assert!(killed > 3, "only {killed} calls were killed in time");
+    let ready = site.ready();
+    site.expect_only(&ready.iter().map(String::as_str).collect::<Vec<_>>());
+    for sandbox in &ready {
+        assert_eq!(site.exec(sandbox, "echo works").succeed().text(), "works\n");
+    }
+    site.expect_all_gone();
+}
+
+#[test]
+fn a_killed_gc_is_finished_by_the_next_on_docker() {
+    requires!(docker);
+    let site = Site::at(docker());
+    for _ in 0..count(2, 10) {
+        site.open_call(&[]).env("CORACLE_CRASH_AT", "docker.create.started").run();
+    }
+
+    for delay in delays(count(3, 20)) {
+        kill_after(site.call(&["gc"]), delay / 4);
+    }
+
+    site.expect_only(&[]);
+}
