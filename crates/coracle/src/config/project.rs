@@ -13,7 +13,7 @@ use std::time::Duration;
 use coracle_core::bytes::Bytes;
 use coracle_core::limits::Range;
 use coracle_core::selection::{AUTO, MACOS_CONTAINER, check_names};
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Error, ImageId, Kind, Result};
 use serde::Deserialize;
 
 use super::images::check_image;
@@ -120,7 +120,7 @@ impl Project {
     }
 
     fn check(path: &Path, block: Block) -> Result<Self> {
-        let image = |image: String| check_image("sandbox.image", &image).map(|()| image);
+        let image = |image: String| check_wanted(&image).map(|()| image);
         let memory = |text: String| text.parse::<Bytes>().map(Bytes::as_mebibytes);
         let checked = || {
             Ok(Self {
@@ -179,6 +179,14 @@ impl Resolved {
         {
             *found = Found { value: Range { default: wanted.min(bound), max }, source: source.clone() };
         }
+    }
+}
+
+/// Refuses what is no image, and what is somebody's sandbox: the files in a snapshot are the user's.
+fn check_wanted(image: &str) -> Result<()> {
+    match ImageId::among_names(image) {
+        Some(_) => Err(Error::invalid("sandbox.image", "is a snapshot, which a project cannot choose")),
+        None => check_image("sandbox.image", image),
     }
 }
 
