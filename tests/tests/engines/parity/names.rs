@@ -71,7 +71,9 @@ impl Names {
             fields.insert("size".to_owned(), Value::from("SIZE"));
         }
         for field in paced(&fields) {
-            fields.get_mut(*field).map(|value| *value = Value::from("PACE"));
+            if let Some(value) = fields.get_mut(*field) {
+                *value = Value::from("PACE");
+            }
         }
         // So is the order things are listed in.
         if let Some(Value::Array(entries)) = fields.get_mut("entries") {
