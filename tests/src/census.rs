@@ -64,6 +64,19 @@ impl Census {
         }
     }
 
+    /// Adds what the containers of an engine have, by their ids: those processes come from the engine and bear no mark.
+    pub fn add_containers(&mut self, ids: &[String], groups: &[PathBuf]) {
+        let ours = links("/proc/self/ns");
+        let belongs = |pid: &u32| {
+            let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+            ids.iter().any(|id| group.contains(id.as_str()))
+        };
+        let inside = pids().into_iter().filter(belongs);
+        self.processes.extend(inside.filter_map(|pid| describe(pid, &ours)));
+        let of_ours = |path: &Path| ids.iter().any(|id| file_name(path).contains(id.as_str()));
+        self.cgroups.extend(groups.iter().flat_map(|group| find(group, &of_ours)));
+    }
+
     pub fn is_empty(&self) -> bool {
         self.processes.is_empty()
             && self.cgroups.is_empty()

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::census::{Process, instance, still_held};
+use crate::engines::Engine;
 use crate::{Call, Census, binary, eventually};
 
 /// How long the kernel may take to do away with what was killed, network namespaces included.
@@ -34,6 +35,8 @@ pub struct Home {
     through: Vec<String>,
     /// The binary for an ordinary user, if one makes the calls.
     ordinary: Option<TempDir>,
+    /// The engine its sandboxes are at, if they are not on the machine itself.
+    engine: Option<&'static Engine>,
 }
 
 impl Default for Home {
@@ -57,6 +60,7 @@ impl Home {
             variables: Vec::new(),
             through: Vec::new(),
             ordinary: None,
+            engine: None,
         }
     }
 
@@ -88,6 +92,12 @@ impl Home {
     pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.variables.push((name.to_owned(), value.into()));
         self
+    }
+
+    /// Has every call find this engine, and every census count what is there.
+    pub fn at(mut self, engine: &'static Engine) -> Self {
+        self.engine = Some(engine);
+        self.env(engine.variable(), engine.address())
     }
 
     /// Has every call started by another program, which finds the call in its last arguments.
@@ -149,7 +159,13 @@ impl Home {
     }
 
     pub fn census(&self) -> Census {
-        let census = Census::take(self.path(), self.mark, self.instance());
+        let mut census = Census::take(self.path(), self.mark, self.instance());
+        if let (Some(engine), Some(instance)) = (self.engine, self.instance()) {
+            census.add_containers(
+                &engine.container_ids(&format!("coracle.instance={instance}")),
+                &engine.groups(),
+            );
+        }
         self.namespaces.lock().expect("no census panics").extend(census.namespaces());
         census
     }

@@ -59,6 +59,7 @@ fn missing(need: &str) -> Option<String> {
         "docker" => native().or_else(|| not_installed(DOCKER)),
         "podman" => native().or_else(|| not_installed(PODMAN)),
         "sshd" => not_root().or_else(|| not_installed(SSH)),
+        "buildah" => native().or_else(|| refusal("buildah", &["--version"])),
         "ssh" => native().or_else(|| not_installed(DOCKER)).or_else(|| not_installed(SSH)),
         other => panic!("no probe for the need `{other}`"),
     }

@@ -1,6 +1,6 @@
 //! `cargo xtask attack`: every row of the catalogue of attacks, and one report of what held.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -13,8 +13,8 @@ const VERDICTS: [&str; 4] = ["held", "broken", "vacuous", "not applicable"];
 
 /// Builds both binaries, runs the suite, prints the report, and fails if a starred row is broken or proves nothing.
 pub fn run(arguments: &[String]) -> Result<()> {
-    let mut command =
-        cargo::cargo(["test", "--package", "coracle-tests", "--test", "attack", "--no-fail-fast"]);
+    let mut command = cargo::cargo(["test", "--package", "coracle-tests", "--no-fail-fast"]);
+    command.args(["--test", "attack", "--test", "attack_docker"]);
     for argument in arguments {
         match argument.as_str() {
             "--full" => command.env("CORACLE_FULL", "1"),
@@ -39,8 +39,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
     write(&target.join("attack.json"), &rows, &counts)?;
     let summary = counts.map(|(verdict, count)| format!("{count} {verdict}")).join(", ");
     println!("\n{} rows: {summary}. Rows of other backends and of parts to come are not listed.", rows.len());
+    by_backend(&rows);
     let failed: Vec<&str> =
-        rows.values().filter(|row| fails(row)).filter_map(|row| row["id"].as_str()).collect();
+        rows.iter().filter(|(_, row)| fails(row)).map(|(name, _)| name.as_str()).collect();
     match failed.is_empty() {
         true => outcome,
         false => bail!("starred rows do not hold: {}", failed.join(", ")),
@@ -56,12 +57,25 @@ pub fn binaries(target: &Path) -> Result<(std::path::PathBuf, std::path::PathBuf
     Ok((target.join("debug/coracle"), weak.join("debug/coracle")))
 }
 
-/// Returns the rows by their ids, as the tests wrote them down.
+/// Prints what became of the rows of each backend.
+fn by_backend(rows: &BTreeMap<String, Value>) {
+    let backends: BTreeSet<&str> = rows.values().filter_map(|row| row["backend"].as_str()).collect();
+    for backend in backends {
+        let of = |verdict: &str| {
+            let these = |row: &&Value| row["backend"] == backend && row["verdict"] == verdict;
+            format!("{} {verdict}", rows.values().filter(these).count())
+        };
+        println!("  {backend}: {}", VERDICTS.map(of).join(", "));
+    }
+}
+
+/// Returns the rows by their ids and backends, as the tests wrote them down.
 fn read(path: &Path) -> Result<BTreeMap<String, Value>> {
     let text = std::fs::read_to_string(path).context("no row was written down")?;
     let rows = text.lines().map(|line| {
         let row: Value = serde_json::from_str(line).context("a row is not JSON")?;
-        Ok((row["id"].as_str().unwrap_or_default().to_owned(), row))
+        let text = |name: &str| row[name].as_str().unwrap_or_default();
+        Ok((format!("{} {}", text("id"), text("backend")), row))
     });
     rows.collect()
 }
@@ -73,10 +87,10 @@ fn print(row: &Value) {
         words.collect::<Vec<_>>().join(",")
     };
     let star = if row["starred"] == true { "*" } else { " " };
-    let (id, verdict, paths) = (text("id"), text("verdict"), list("paths"));
-    println!("{id:7}{star} {verdict:15} {paths:31} {}", text("title"));
+    let (id, backend, verdict, paths) = (text("id"), text("backend"), text("verdict"), list("paths"));
+    println!("{id:7}{star} {backend:7} {verdict:15} {paths:31} {}", text("title"));
     if !text("reason").is_empty() {
-        println!("{:25}{}", "", text("reason"));
+        println!("{:33}{}", "", text("reason"));
     }
 }
 

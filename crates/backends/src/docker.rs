@@ -32,7 +32,7 @@ use coracle_core::backend::{Created, Found, Order, Placement, Probe};
 use coracle_core::branch::{Branch, Held};
 use coracle_core::image::{Builder, Images, Progress, Stored};
 use coracle_core::volume::Volumes;
-use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec};
+use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec, fit};
 
 use crate::Setting;
 use client::Client;
@@ -116,6 +116,11 @@ impl Backend for Docker {
 
     fn probe(&self) -> Probe {
         probe::probe(self)
+    }
+
+    fn fit(&self, spec: &Spec) -> Result<()> {
+        fit::check_probe(&self.name, &self.probe(), spec)?;
+        image::name(self, spec).map(drop)
     }
 
     /// The engine may be on another machine; where it is not, its containers are gone after a restart, and a survey

@@ -8,6 +8,7 @@ mod filter;
 pub mod native;
 mod place;
 mod program;
+mod steps;
 mod weak;
 
 use std::path::{Path, PathBuf};

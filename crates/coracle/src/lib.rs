@@ -33,6 +33,7 @@ pub mod config;
 mod sandbox;
 
 pub use coracle_core::image::Stored;
+pub use coracle_core::image::build::RecipeInput;
 pub use coracle_core::spec::SpecInput;
 pub use coracle_core::{Epoch, Error, ExecId, Kind, Result, RunId, SandboxId, SessionKey};
 pub use coracle_engine::ops::sandbox::list::Summary;
@@ -120,6 +121,12 @@ impl Coracle {
     pub fn pull(&self, reference: &str) -> Result<Stored> {
         let input = image::pull::Input { reference: reference.to_owned(), backend: None };
         image::pull::call(&self.engine, &self.caller, input)
+    }
+
+    /// Builds an image from a Dockerfile, for the preferred backend.
+    pub fn build_image(&self, recipe: RecipeInput) -> Result<Stored> {
+        let input = image::build::Input { recipe, backend: None };
+        Ok(image::build::call(&self.engine, &self.caller, input)?.image)
     }
 
     /// Lists the images that are here, by name.

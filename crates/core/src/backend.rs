@@ -88,7 +88,7 @@ pub trait Backend: Send + Sync {
     /// Returns the name users choose it by.
     fn name(&self) -> &str;
 
-    /// Tells whether it can be used here and what it would enforce. Makes nothing, and answers within a second whatever
+    /// Tells whether it can be used here and what it would enforce. Makes nothing, and answers within seconds whatever
     /// it waits for.
     fn probe(&self) -> Probe;
 

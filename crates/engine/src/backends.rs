@@ -84,6 +84,8 @@ impl Engine {
             return error;
         }
         let Err(refusal) = backend.fit(spec) else { return error };
+        // That it is not there says more than what else is wrong with the request.
+        let replaced = refusal.kind == Kind::NotAvailable && error.kind != Kind::NotAvailable;
         let mut refused = vec![Refusal::of(backend.name(), &refusal)];
         let mut fitting = Vec::new();
         for other in self.backends().iter().filter(|other| other.name() != backend.name()) {
@@ -92,6 +94,7 @@ impl Engine {
                 Err(error) => refused.push(Refusal::of(other.name(), &error)),
             }
         }
+        let error = if replaced { refusal } else { error };
         let own = error.hint.clone().map(|hint| format!("{hint}. ")).unwrap_or_default();
         let error = match fitting.first() {
             Some(name) => error.hint(format!("{own}{}", instead(name))),

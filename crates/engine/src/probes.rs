@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::Engine;
 
-/// Backends on this machine answer within a second; one at the end of a line is given time to be called.
+/// Backends on this machine answer within seconds; one at the end of a line is given time to be called.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A backend and what it can do here.

@@ -130,7 +130,7 @@ fn confine_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> io::Result<Fenced> {
         kept |= bits(&[SYS_ADMIN]);
     }
     become_guest(plan, kept)?;
-    identity::be_opaque()?;
+    hide(plan)?;
     capability::bound(capabilities)?;
     if !weak::off(Wall::NoNewPrivileges) {
         rustix::thread::set_no_new_privs(true)?;
@@ -158,10 +158,18 @@ pub fn drop_privileges(plan: &Plan) -> Result<(), Failure> {
         // In the machine's own user namespace it opens files of the machine's by their numbers.
         let unneeded = if plan.boot.contained { bits(&[DAC_READ_SEARCH]) } else { 0 };
         become_guest(plan, (GUEST_CAPABILITIES | marks) & !unneeded)?;
-        identity::be_opaque()?;
+        hide(plan)?;
         Ok(rustix::thread::set_no_new_privs(true)?)
     };
     dropped().map_err(Failure::at("drop the guest's privileges"))
+}
+
+/// Keeps commands from what `/proc` shows of this process, now that it is the guest's user's.
+fn hide(plan: &Plan) -> io::Result<()> {
+    match plan.boot.contained {
+        false => identity::be_opaque(),
+        true => contained::be_ones_own(),
+    }
 }
 
 /// Becomes the user no command can be, with these capabilities; where there is one user, with these alone. What it

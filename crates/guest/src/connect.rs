@@ -7,6 +7,7 @@ use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
+use coracle_sys::rustix::net::sockopt::socket_peercred;
 use coracle_sys::{capability, identity};
 
 use crate::GUEST_ID;
@@ -20,7 +21,7 @@ const JOINED: &[u8] = &[1];
 
 /// Returns when either side has ended.
 pub fn run() {
-    let Ok(guest) = UnixStream::connect(SOCKET) else { return };
+    let Ok(guest) = find() else { return };
     // The engine starts us as root, which commands may signal.
     let become_guest = || {
         identity::become_user(GUEST_ID, GUEST_ID, &[])?;
@@ -42,6 +43,16 @@ pub fn run() {
         let _ = guest.shutdown(Shutdown::Write);
     });
     let _ = carry(&mut &reader, &mut output);
+}
+
+/// A command that may write anywhere could have put a socket of its own there. It would be shown the host's secret.
+fn find() -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(SOCKET)?;
+    let peer = socket_peercred(stream.as_fd())?;
+    match peer.uid.as_raw() == GUEST_ID {
+        true => Ok(stream),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    }
 }
 
 fn carry(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {

@@ -5,6 +5,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 
 use coracle_sys::rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, unlinkat};
 use coracle_sys::rustix::io::Errno;
@@ -53,6 +54,23 @@ fn name_hosts(lines: &str) -> std::io::Result<()> {
     let fresh = fresh | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = std::fs::File::from(openat(&etc, "hosts", fresh, Mode::from_raw_mode(0o644))?);
     file.write_all(text.as_bytes())
+}
+
+/// Has `localhost` and the sandbox's own name mean the same as everywhere, where an engine has mounted a file of its own.
+pub fn name_ourselves() {
+    let beneath = ResolveFlags::NO_SYMLINKS;
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let directory = openat2(CWD, "/etc", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), beneath);
+    let Ok(hosts) = openat2(CWD, "/etc/hosts", flags, Mode::empty(), beneath).map(std::fs::File::from) else {
+        return;
+    };
+    let device = |metadata: std::io::Result<std::fs::Metadata>| metadata.ok().map(|metadata| metadata.dev());
+    let of_engine =
+        directory.is_ok_and(|etc| device(std::fs::File::from(etc).metadata()) != device(hosts.metadata()));
+    if of_engine && hosts.metadata().is_ok_and(|metadata| metadata.is_file()) && hosts.set_len(0).is_ok() {
+        // Without it names are found by their addresses alone.
+        let _ = (&hosts).write_all(LOCALHOST.as_bytes());
+    }
 }
 
 /// Leaves out what a sandbox this one was forked from had there.

@@ -3,6 +3,7 @@
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::time::UNIX_EPOCH;
 
 /// Where the engine has mounted what is to hold the program.
 const TARGET: &str = "/target";
@@ -26,7 +27,9 @@ fn install() -> io::Result<()> {
     // Another instance may be putting the same program here at this moment.
     let lock = File::options().create(true).truncate(false).write(true).open(format!("{TARGET}/.lock"))?;
     lock.lock()?;
-    let draft = format!("{TARGET}/.draft");
+    // Another may be at it, in a container that looks the same from inside.
+    let moment = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+    let draft = format!("{TARGET}/.draft-{moment}");
     let mut file = File::create(&draft)?;
     io::copy(&mut File::open("/proc/self/exe")?, &mut file)?;
     file.set_permissions(Permissions::from_mode(0o555))?;

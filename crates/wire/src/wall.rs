@@ -58,6 +58,8 @@ pub enum Wall {
     Confinement,
     /// Trees are deleted by descriptor.
     Removal,
+    /// The guest's socket is where no command can get at it, at an engine.
+    Socket,
     /// A sandbox without one of its walls is refused.
     Observation,
     /// The sandbox has a network of its own, with nothing in it but the loopback interface.
@@ -79,7 +81,7 @@ pub enum Wall {
 }
 
 impl Wall {
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::Seccomp,
         Self::NoNewPrivileges,
         Self::Landlock,
@@ -108,6 +110,7 @@ impl Wall {
         Self::Resolution,
         Self::Confinement,
         Self::Removal,
+        Self::Socket,
         Self::Observation,
         Self::NetworkNamespace,
         Self::EgressRules,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::Ground;
 use crate::census::Process;
 use crate::{Call, Finished, Home, eventually};
 
@@ -42,18 +43,20 @@ const APPEARANCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Arena<'a> {
     pub home: &'a Home,
+    pub ground: Ground,
     pub route: Route,
-    flags: &'static [&'static str],
+    flags: &'a [String],
     sandbox: Option<String>,
 }
 
 impl<'a> Arena<'a> {
-    pub(super) fn new(home: &'a Home, route: Route, flags: &'static [&'static str]) -> Self {
-        let sandbox = (route != Route::Create).then(|| home.open_with(flags));
+    pub(super) fn new(home: &'a Home, ground: Ground, route: Route, flags: &'a [String]) -> Self {
+        let words: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let sandbox = (route != Route::Create).then(|| home.open_with(&words));
         if let (Route::Transfer, Some(sandbox)) = (route, &sandbox) {
             home.call(["transfer", sandbox, "--to", HEIR]).succeed();
         }
-        Self { home, route, flags, sandbox }
+        Self { home, ground, route, flags, sandbox }
     }
 
     /// Returns the open sandbox.
@@ -72,7 +75,7 @@ impl<'a> Arena<'a> {
     /// Prepares a command on this route with more flags.
     pub fn call_with(&self, more: &[&str], command: &[&str]) -> Call {
         let mut words = match &self.sandbox {
-            None => [&["run"], self.flags].concat(),
+            None => ["run"].into_iter().chain(self.flags.iter().map(String::as_str)).collect(),
             Some(sandbox) => vec!["exec", sandbox],
         };
         words.extend(match self.route {

@@ -5,6 +5,7 @@
 
 mod arena;
 mod canary;
+mod ground;
 mod report;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use std::time::Instant;
 
 pub use arena::{Arena, Route};
 pub use canary::{Canary, Sysctl, machine};
+pub use ground::{Ground, IMAGE, engine};
 pub use report::Verdict;
 
 use crate::{Home, needs};
@@ -20,36 +22,54 @@ use report::Line;
 /// What an attacker got, in words; nothing, where the walls hold.
 pub type Breaches = Vec<String>;
 
+/// Leaks the machine's root directory to whatever coracle starts.
+pub const LEAK: [&str; 4] = ["sh", "-c", "exec 9</; exec \"$@\"", "sh"];
+/// Where a sandbox at an engine has a directory of the machine's.
+const OUTSIDE: &str = "/outside";
+
+/// Returns by which path the canary's directory is found on the way [`Attack::reaching`] gives.
+pub fn way_to(canary: &Canary, ground: Ground) -> String {
+    match ground {
+        Ground::Native => format!("/proc/self/fd/9{}", canary.directory().display()),
+        Ground::Docker => OUTSIDE.to_owned(),
+    }
+}
+
 /// A row of the catalogue.
 #[derive(Debug)]
 pub struct Attack {
+    ground: Ground,
     id: &'static str,
     starred: bool,
     title: &'static str,
     routes: &'static [Route],
-    flags: &'static [&'static str],
+    flags: Vec<String>,
     through: Vec<String>,
     walls: &'static [&'static str],
     every: &'static [&'static str],
+    /// Why it cannot be tried here, if it cannot.
+    pointless: Option<&'static str>,
 }
 
 impl Attack {
     /// Names a row a release needs.
-    pub fn starred(id: &'static str, title: &'static str) -> Self {
-        Self { starred: true, ..Self::row(id, title) }
+    pub fn starred(ground: Ground, id: &'static str, title: &'static str) -> Self {
+        Self { starred: true, ..Self::row(ground, id, title) }
     }
 
     /// Names a row.
-    pub fn row(id: &'static str, title: &'static str) -> Self {
+    pub fn row(ground: Ground, id: &'static str, title: &'static str) -> Self {
         Self {
+            ground,
             id,
             starred: false,
             title,
             routes: Route::ALL,
-            flags: &[],
+            flags: Vec::new(),
             through: Vec::new(),
             walls: &[],
             every: &[],
+            pointless: None,
         }
     }
 
@@ -59,8 +79,26 @@ impl Attack {
     }
 
     /// Says what the sandbox is made with.
-    pub fn with(self, flags: &'static [&'static str]) -> Self {
-        Self { flags, ..self }
+    pub fn with<S: AsRef<str>>(mut self, flags: &[S]) -> Self {
+        self.flags.extend(flags.iter().map(|flag| flag.as_ref().to_owned()));
+        self
+    }
+
+    /// Says why the row cannot be tried at an engine.
+    pub fn pointless_on_docker(self, reason: &'static str) -> Self {
+        Self { pointless: (self.ground == Ground::Docker).then_some(reason), ..self }
+    }
+
+    /// Gives the attacker a way to a file of the machine that only the file API's own walls close: a descriptor coracle
+    /// has inherited, or at an engine, where nothing is inherited, a directory outside the workspace.
+    pub fn reaching(self, canary: &Canary) -> Self {
+        match self.ground {
+            Ground::Native => self.through(&LEAK),
+            Ground::Docker => {
+                let mount = format!("{}:{OUTSIDE}", canary.directory().display());
+                self.with(&["--mount", &mount])
+            }
+        }
     }
 
     /// Has coracle itself started by another program, for what it may inherit.
@@ -84,8 +122,9 @@ impl Attack {
     /// If the row is broken or vacuous.
     #[track_caller]
     pub fn run(self, attempt: impl Fn(&Arena<'_>) -> Breaches) {
+        let ground = self.ground;
         let walls: Vec<_> = self.walls.iter().copied().chain(["Observation"]).collect();
-        self.run_against(&attempt, |attack| attack.tried_on(Home::weakened(&walls), &attempt));
+        self.run_against(&attempt, |attack| attack.tried_on(ground.weakened(&walls), &attempt));
     }
 
     /// Tries the attack on the real one, and on a twin that is the naive way to do the same thing.
@@ -99,17 +138,27 @@ impl Attack {
         attack.run_against(&attempt, |_| vec![("naive", naive())]);
     }
 
+    /// Tries something in one open sandbox with all its walls, as a twin that is the naive way to do the same thing.
+    pub fn in_one(ground: Ground, flags: &[&str], attempt: impl Fn(&Arena<'_>) -> Breaches) -> Breaches {
+        let home = ground.home();
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        attempt(&Arena::new(&home, ground, Route::Exec, &flags))
+    }
+
     #[track_caller]
     fn run_against(
         self,
         attempt: &dyn Fn(&Arena<'_>) -> Breaches,
         twin: impl Fn(&Self) -> Vec<(&'static str, Breaches)>,
     ) {
-        if !needs::met("native") {
-            return self.write_down(Verdict::NotApplicable, "this machine cannot run sandboxes", 0);
+        if let Some(reason) = self.pointless {
+            return self.write_down(Verdict::NotApplicable, reason, 0);
+        }
+        if !needs::met(self.ground.name()) {
+            return self.write_down(Verdict::NotApplicable, "this machine cannot run such sandboxes", 0);
         }
         let began = Instant::now();
-        let real = self.tried_on(Home::new(), attempt);
+        let real = self.tried_on(self.ground.home(), attempt);
         let twin = twin(&self);
         let (verdict, reason) = self.judge(&real, &twin);
         self.write_down(verdict, &reason, began.elapsed().as_millis());
@@ -123,7 +172,8 @@ impl Attack {
         attempt: &dyn Fn(&Arena<'_>) -> Breaches,
     ) -> Vec<(&'static str, Breaches)> {
         let home = home.through(&self.through);
-        let tried = |route: &Route| (route.name(), attempt(&Arena::new(&home, *route, self.flags)));
+        let tried =
+            |route: &Route| (route.name(), attempt(&Arena::new(&home, self.ground, *route, &self.flags)));
         self.routes.iter().map(tried).collect()
     }
 
@@ -163,12 +213,13 @@ impl Attack {
     fn write_down(&self, verdict: Verdict, reason: &str, millis: u128) {
         let paths = self.routes.iter().map(|route| route.name()).collect();
         let (id, starred, title, twin) = (self.id, self.starred, self.title, self.walls.to_vec());
-        Line { id, starred, title, paths, twin, verdict, reason: reason.to_owned(), millis }.write();
+        let backend = self.ground.name();
+        Line { id, backend, starred, title, paths, twin, verdict, reason: reason.to_owned(), millis }.write();
     }
 }
 
 /// Writes down a row that cannot be tried here, and why.
-pub fn not_applicable(id: &'static str, starred: bool, title: &'static str, reason: &str) {
-    let row = Attack { starred, routes: &[], ..Attack::row(id, title) };
+pub fn not_applicable(ground: Ground, id: &'static str, starred: bool, title: &'static str, reason: &str) {
+    let row = Attack { starred, routes: &[], ..Attack::row(ground, id, title) };
     row.write_down(Verdict::NotApplicable, reason, 0);
 }

@@ -31,6 +31,7 @@ impl std::fmt::Display for Verdict {
 #[derive(Debug)]
 pub struct Line {
     pub id: &'static str,
+    pub backend: &'static str,
     pub starred: bool,
     pub title: &'static str,
     pub paths: Vec<&'static str>,
@@ -45,7 +46,7 @@ impl Line {
     pub fn write(&self) {
         let Some(path) = std::env::var_os("CORACLE_ATTACK_REPORT") else { return };
         let line = json!({
-            "id": self.id, "starred": self.starred, "title": self.title, "paths": self.paths, "twin": self.twin,
+            "id": self.id, "backend": self.backend, "starred": self.starred, "title": self.title, "paths": self.paths, "twin": self.twin,
             "verdict": self.verdict.to_string(), "reason": self.reason, "millis": self.millis as u64,
         });
         let file = std::fs::OpenOptions::new().create(true).append(true).open(path);

@@ -14,7 +14,9 @@ const USERS: &str = "root:x:0:0:root:/root:/bin/sh\n\
                      nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n";
 const GROUPS: &str = "root:x:0:\nworkers:x:1000:worker\nnogroup:x:65534:\n";
 
-const PRINTENV: &[u8] = b"#!/bin/sh\nfor name; do eval \"printf '%s\\\\n' \\\"\\$$name\\\"\"; done\n";
+const PRINTENV: &[u8] = br#"#!/bin/sh
+for name; do eval "[ \"\${$name+set}\" ] && printf '%s\\n' \"\$$name\"" || exit 1; done
+"#;
 
 /// Returns it as `docker save` writes it. It is made in a moment, the same each time.
 pub fn archive() -> &'static [u8] {

@@ -81,6 +81,8 @@ serve)
     mount -t tmpfs -o mode=1777 none /dev/shm
     [ "$storage" = memory ] && mount -t tmpfs -o mode=755 none "$room/data"
     ip link set lo up
+    # Some write to where they happen to be.
+    cd "$room/data" || exit
     shift 3
     # As the first process of its namespace this shell waits for all that lose their parents; its end is the end of all.
     while read -r word flags; do

@@ -175,6 +175,36 @@ impl Engine {
         listed.map(name).collect()
     }
 
+    /// Returns the ids of the same.
+    pub fn container_ids(&self, label: &str) -> Vec<String> {
+        let filters = api::escaped(&serde_json::json!({"label": [label]}).to_string());
+        let listed = self.document(&format!("/containers/json?all=1&filters={filters}"));
+        let listed = listed.as_array().into_iter().flatten();
+        listed.filter_map(|container| container["Id"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// Returns the number of the engine's process.
+    pub fn process(&self) -> u32 {
+        let socket = self.address();
+        let pids = std::fs::read_dir("/proc").expect("/proc is mounted").flatten();
+        let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let is_ours = |pid: &u32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words = String::from_utf8_lossy(&words).into_owned();
+            // Whoever keeps it apart has the same words further behind.
+            words.starts_with("dockerd") && words.contains(&socket)
+        };
+        pids.find(is_ours).expect("the engine runs")
+    }
+
+    /// Returns the engine's own cgroups, one in each tree.
+    pub fn groups(&self) -> Vec<PathBuf> {
+        let name = self.room.file_name().unwrap_or_default();
+        let trees = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+        let trees = trees.map(|tree| tree.path()).chain([PathBuf::from("/sys/fs/cgroup")]);
+        trees.map(|tree| tree.join(name)).filter(|group| group.is_dir()).collect()
+    }
+
     /// Returns what the engine has logged since the last look.
     pub fn log(&self) -> String {
         self.leash.lock().unwrap_or_else(PoisonError::into_inner).log()

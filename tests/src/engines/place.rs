@@ -1,7 +1,28 @@
 //! The places sandboxes can be made at, each with all it takes to get there.
 
+use std::sync::OnceLock;
+
+use super::sshd::Sshd;
 use super::{TEST_IMAGE, docker, image, podman};
 use crate::Home;
+
+/// Returns the other machine all tests of this process share.
+pub fn far() -> &'static Sshd {
+    static SSHD: OnceLock<Sshd> = OnceLock::new();
+    SSHD.get_or_init(|| {
+        let sshd = Sshd::new();
+        sshd.forsake();
+        sshd
+    })
+}
+
+/// Returns the words that lead to [`far`], by connections that do not outlive their last use for long: a home has to
+/// leave nothing.
+pub fn brief_ssh() -> Vec<String> {
+    let mut words = far().ssh();
+    words.extend(["-o", "ControlPersist=1"].map(str::to_owned));
+    words
+}
 
 /// A backend, as a test chooses one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,17 +30,30 @@ pub enum Place {
     Native,
     Docker,
     Podman,
+    /// Docker's engine on what ssh takes for another machine.
+    Ssh,
 }
 
 impl Place {
     /// Returns what `--backend` takes.
     pub fn backend(self) -> String {
         match self {
-            Place::Native => "native",
-            Place::Docker => "docker",
-            Place::Podman => "podman",
+            Place::Native => "native".to_owned(),
+            Place::Docker => "docker".to_owned(),
+            Place::Podman => "podman".to_owned(),
+            Place::Ssh => far().address(&docker().socket()),
         }
-        .to_owned()
+    }
+
+    /// Returns a home in which everything that is done or said once has been.
+    pub fn settled_home(self) -> Home {
+        let home = self.home();
+        let flags = self.flags();
+        for limits in [None, Some("--unlimited")] {
+            let flags = flags.iter().map(String::as_str).chain(limits);
+            home.call(["run"].into_iter().chain(flags).chain(["--", "true"])).succeed();
+        }
+        home
     }
 
     /// Returns a home from which sandboxes with [`TEST_IMAGE`] can be made there.
@@ -34,6 +68,7 @@ impl Place {
             }
             Place::Docker => home.env("DOCKER_HOST", docker().address()),
             Place::Podman => home.env("CONTAINER_HOST", podman().address()),
+            Place::Ssh => home.env("CORACLE_SSH", brief_ssh().join(" ")),
         }
     }
 

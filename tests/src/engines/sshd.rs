@@ -25,6 +25,7 @@ mount -t tmpfs -o mode=755 none /run && mkdir /run/sshd || exit
 while read -r name target; do mkdir -p "$(dirname "$name")" && ln -s "$target" "$name"; done <"$1/engines"
 /usr/sbin/sshd -D -f "$1/sshd_config" -E "$1/log" &
 read -r _
+[ -e "$1/forsaken" ] && rm -rf "$1"
 "#;
 
 /// A running sshd.
@@ -99,6 +100,11 @@ impl Sshd {
             drop(leash);
             let _ = child.wait();
         }
+    }
+
+    /// Has it remove its directory itself when it ends, for one that lives as long as the process and is never dropped.
+    pub fn forsake(&self) {
+        self.write("forsaken", "");
     }
 
     /// Returns the words that make ssh know this machine under the name [`HOST`].

@@ -22,7 +22,9 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Output;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tempfile::NamedTempFile;
@@ -38,6 +40,7 @@ pub use talk::{BANNER, Talk};
 pub use trap::Trap;
 pub use web::{CREDENTIALS, Visit, Web};
 
+use crate::engines::Engine;
 use crate::{Breaches, Home};
 
 /// How often threads look whether they are to end.
@@ -57,6 +60,7 @@ pub struct Internet {
     /// Everything else.
     pub outside: Namespace,
     _resolver: NamedTempFile,
+    _alone: Option<MutexGuard<'static, ()>>,
 }
 
 impl Default for Internet {
@@ -67,13 +71,25 @@ impl Default for Internet {
 
 impl Internet {
     pub fn new() -> Self {
+        Self::around(None, |names| Namespace::new(Some(names)))
+    }
+
+    /// Makes one whose machine has the network of an engine: what is in the network of the engine is in this internet.
+    /// There is one at a time.
+    pub fn of_engine(engine: &Engine) -> Self {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::around(Some(alone), |names| Namespace::of_process(engine.process(), Some(names)))
+    }
+
+    fn around(alone: Option<MutexGuard<'static, ()>>, machine: impl FnOnce(&Path) -> Namespace) -> Self {
         let mut resolver = NamedTempFile::new().expect("a file can be made");
         // Nobody is asked twice, so that what is asked can be counted.
         writeln!(resolver, "nameserver {}\noptions timeout:5 attempts:1", wires::NAME_SERVER)
             .expect("a file can be written");
         let everybody = std::fs::Permissions::from_mode(0o644);
         std::fs::set_permissions(resolver.path(), everybody).expect("it is ours");
-        let (machine, outside) = (Namespace::new(Some(resolver.path())), Namespace::new(None));
+        let (machine, outside) = (machine(resolver.path()), Namespace::new(None));
         wires::lay(&machine, &outside);
         Self {
             names: Names::start(&outside),
@@ -83,6 +99,7 @@ impl Internet {
             machine,
             outside,
             _resolver: resolver,
+            _alone: alone,
         }
     }
 

@@ -21,8 +21,21 @@ pub struct Namespace {
 impl Namespace {
     /// Makes one. `names` takes the place of its `/etc/resolv.conf`.
     pub fn new(names: Option<&Path>) -> Self {
-        let mut holder = Command::new("unshare")
-            .args(["--net", "--mount", "--", "sh", "-c", HOLD, "sh"])
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--net", "--mount"]);
+        Self::held(unshare, names)
+    }
+
+    /// Makes one whose network is that of a process.
+    pub fn of_process(pid: u32, names: Option<&Path>) -> Self {
+        let mut enter = Command::new("nsenter");
+        enter.arg(format!("--net=/proc/{pid}/ns/net")).args(["unshare", "--mount"]);
+        Self::held(enter, names)
+    }
+
+    fn held(mut enter: Command, names: Option<&Path>) -> Self {
+        let mut holder = enter
+            .args(["--", "sh", "-c", HOLD, "sh"])
             .arg(names.unwrap_or(Path::new("")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -5,22 +5,24 @@
 
 use std::time::Duration;
 
+use coracle_tests::attack::{Ground, way_to};
 use coracle_tests::{Arena, Attack, Breaches, Canary, Home, Route, count};
 use serde_json::json;
 
-const LEAK: [&str; 4] = ["sh", "-c", "exec 9</; exec \"$@\"", "sh"];
+use crate::GROUND;
+
 const OPEN: &[Route] = &[Route::Exec, Route::Transfer];
 const BY_NAME: &[&str] = &["Descriptors", "Resolution", "Confinement"];
 
-/// Where the canary's directory is, for whoever has the descriptor.
+/// Where the canary's directory is, for whoever has the way.
 fn leaked(canary: &Canary) -> String {
-    format!("/proc/self/fd/9{}", canary.directory().display())
+    way_to(canary, GROUND)
 }
 
 #[test]
 fn fa_01_a_path_is_taken_at_its_word() {
     let title = "`..`, absolute, encoded, backslashed, empty, overlong and NUL paths";
-    Attack::starred("FA-01", title).by(OPEN).without(BY_NAME).run(|arena| {
+    Attack::starred(GROUND, "FA-01", title).by(OPEN).without(BY_NAME).run(|arena| {
         let secret = Canary::new().secret().to_owned();
         arena.call(&["sh", "-c", &format!("mkdir -p a; echo {secret} > /outside")]).succeed();
         let long = "x/".repeat(2100);
@@ -71,7 +73,7 @@ fn meddle(arena: &Arena<'_>, canary: &Canary, directory: &str) -> Breaches {
 fn fa_02_a_link_at_the_end_is_not_followed_out() {
     let canary = Canary::new();
     let title = "a link to a file of the machine: read, write, stat, delete";
-    Attack::starred("FA-02", title).by(OPEN).through(&LEAK).without(BY_NAME).run(|arena| {
+    Attack::starred(GROUND, "FA-02", title).by(OPEN).reaching(&canary).without(BY_NAME).run(|arena| {
         let link = format!("ln -sfn {}/canary link", leaked(&canary));
         let mut breaches = Breaches::new();
         for verb in ["read", "stat", "write", "delete"] {
@@ -87,9 +89,9 @@ fn fa_02_a_link_at_the_end_is_not_followed_out() {
 fn fa_03_a_link_on_the_way_is_not_followed_out() {
     let canary = Canary::new();
     let title = "a link to a directory of the machine on the way";
-    Attack::starred("FA-03", title)
+    Attack::starred(GROUND, "FA-03", title)
         .by(OPEN)
-        .through(&LEAK)
+        .reaching(&canary)
         .without(BY_NAME)
         .every(&["read", "listed", "made", "removed"])
         .run(|arena| {
@@ -103,7 +105,7 @@ fn fa_04_a_path_that_changes_under_way_leads_nowhere() {
     let canary = Canary::new();
     let title = "exchange a directory and a link while files in it are read, written, listed and deleted";
     let walls = &["Descriptors", "Resolution"];
-    Attack::starred("FA-04", title).by(OPEN).through(&LEAK).without(walls).run(|arena| {
+    Attack::starred(GROUND, "FA-04", title).by(OPEN).reaching(&canary).without(walls).run(|arena| {
         let payload = include_str!("payloads/swap.py");
         let swapper = arena.call(&["python3", "-c", payload, &leaked(&canary), "way"]).start();
         swapper.wait_for(|output| output.starts_with(b"swapping"));
@@ -126,12 +128,14 @@ fn fa_04_a_path_that_changes_under_way_leads_nowhere() {
 fn fa_05_links_of_the_kernel_are_not_paths() {
     let canary = Canary::new();
     let title = "`/proc/self/fd/N`, `/proc/self/root` and `/dev/fd/N` as paths";
-    Attack::row("FA-05", title).by(OPEN).through(&LEAK).without(BY_NAME).run(|arena| {
-        let directory = canary.directory().display();
+    Attack::row(GROUND, "FA-05", title).by(OPEN).reaching(&canary).without(BY_NAME).run(|arena| {
+        let directory = match GROUND {
+            Ground::Native => canary.directory().display().to_string(),
+            Ground::Docker => leaked(&canary),
+        };
         let mut breaches = Breaches::new();
-        for start in
-            ["/proc/self/fd/9", "/dev/fd/9", "/proc/1/fd/9", "/proc/thread-self/fd/9", "/proc/self/root"]
-        {
+        let starts = ["/proc/self/fd/9", "/dev/fd/9", "/proc/1/fd/9", "/proc/thread-self/fd/9"];
+        for start in starts.into_iter().chain(["/proc/self/root", "/proc/1/root"]) {
             breaches.extend(meddle(arena, &canary, &format!("{start}{directory}")));
         }
         for number in 3..count(12, 64) {
@@ -148,34 +152,36 @@ fn fa_08_deleting_a_tree_stays_in_the_tree() {
     let names: Vec<String> = (0..60).map(|number| format!("tree/{number}")).collect();
     let title = "exchange directories of a tree and links while the tree is deleted";
     let walls = &["Descriptors", "Removal"];
-    Attack::starred("FA-08", title).by(&[Route::Exec]).through(&LEAK).without(walls).run(|arena| {
-        let mut breaches = Breaches::new();
-        for _ in 0..count(16, 1000) {
-            let target = leaked(&canary);
-            let arguments: Vec<&str> = ["python3", "-c", include_str!("payloads/swap.py"), &target]
-                .into_iter()
-                .chain(names.iter().map(String::as_str))
-                .collect();
-            let swapper = arena.call(&arguments).start();
-            swapper.wait_for(|output| output.starts_with(b"swapping"));
-            arena.file("delete", &["--recursive", "tree"]).run();
-            arena.call(&["touch", "/workspace/stop"]).succeed();
-            swapper.finish();
-            arena.call(&["rm", "-rf", "tree", "stop"]).succeed();
-            breaches.extend(canary.damage());
-            if !breaches.is_empty() {
-                break;
+    Attack::starred(GROUND, "FA-08", title).by(&[Route::Exec]).reaching(&canary).without(walls).run(
+        |arena| {
+            let mut breaches = Breaches::new();
+            for _ in 0..count(16, 1000) {
+                let target = leaked(&canary);
+                let arguments: Vec<&str> = ["python3", "-c", include_str!("payloads/swap.py"), &target]
+                    .into_iter()
+                    .chain(names.iter().map(String::as_str))
+                    .collect();
+                let swapper = arena.call(&arguments).start();
+                swapper.wait_for(|output| output.starts_with(b"swapping"));
+                arena.file("delete", &["--recursive", "tree"]).run();
+                arena.call(&["touch", "/workspace/stop"]).succeed();
+                swapper.finish();
+                arena.call(&["rm", "-rf", "tree", "stop"]).succeed();
+                breaches.extend(canary.damage());
+                if !breaches.is_empty() {
+                    break;
+                }
             }
-        }
-        breaches
-    });
+            breaches
+        },
+    );
 }
 
 #[test]
 fn fa_09_no_directory_is_made_through_a_link() {
     let canary = Canary::new();
     let title = "write a file whose missing parents lie behind a link";
-    Attack::row("FA-09", title).by(OPEN).through(&LEAK).without(BY_NAME).run(|arena| {
+    Attack::row(GROUND, "FA-09", title).by(OPEN).reaching(&canary).without(BY_NAME).run(|arena| {
         arena.call(&["ln", "-sfn", &leaked(&canary), "way"]).succeed();
         arena.file("write", &["way/made/deep/file"]).stdin("x").run();
         canary.damage()
@@ -203,7 +209,7 @@ fn fa_10_no_bit_that_lends_rights_is_set() {
         let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).expect("it is there"));
         (mode & 0o6000 != 0).then(|| "an ordinary write lends rights".to_owned()).into_iter().collect()
     };
-    Attack::row("FA-10", title).by(OPEN).run_beside(attempt, naive);
+    Attack::row(GROUND, "FA-10", title).by(OPEN).run_beside(attempt, naive);
 }
 
 #[test]
@@ -240,14 +246,14 @@ fn fa_15_another_runs_sandbox_is_not_ones_own() {
         taken.map(|(verb, _)| format!("{verb} was done for a run that does not own it")).collect()
     };
     let attempt = |arena: &Arena<'_>| {
-        let stranger = Home::new();
+        let stranger = GROUND.home();
         let elsewhere = stranger.open();
         let foreign = arena.home.exec(&elsewhere, ["true"]).run().code() == Some(0);
         let foreign = foreign.then(|| "reached a sandbox of another home".to_owned());
         requests(arena.home, "run_a").into_iter().chain(foreign).collect()
     };
-    Attack::starred("FA-15", title)
+    Attack::starred(GROUND, "FA-15", title)
         .by(&[Route::Create])
         .every(&["logs", "read", "exec", "close"])
-        .run_beside(attempt, || requests(&Home::new(), "run_b"));
+        .run_beside(attempt, || requests(&GROUND.home(), "run_b"));
 }

@@ -3,6 +3,8 @@
 use coracle_tests::attack::machine;
 use coracle_tests::{Arena, Attack, Breaches, Home, Route};
 
+use crate::GROUND;
+
 /// Tries to write through to the layer a sandbox shares with others, by every name it has.
 const WRITE_THROUGH: &str = "
 import os, sys
@@ -42,7 +44,7 @@ fn a_fork_reaches_nothing_of_the_others() {
     let _machine = machine();
     let name = format!("coracle-fork-{}", std::process::id());
     let title = "write to the layer that forks share, and find what others wrote";
-    Attack::row("FK-01", title).by(&[Route::Exec]).without(&["Layers"]).run(|arena: &Arena<'_>| {
+    Attack::row(GROUND, "FK-01", title).by(&[Route::Exec]).without(&["Layers"]).run(|arena: &Arena<'_>| {
         let home = arena.home;
         let parent = home.open();
         let children = fork(home, &parent);

@@ -1,6 +1,8 @@
 //! Commands can neither find nor imitate the guest, nor read what it keeps. That they cannot touch it is PS-09 and RS-15.
 
-use coracle_tests::{Home, requires};
+use coracle_tests::needs;
+
+use crate::GROUND;
 
 /// Looks for a way to speak to the guest and prints every one.
 const IMITATING_THE_HOST: &str = r#"
@@ -23,8 +25,10 @@ for directory, _, names in os.walk('/'):
 
 #[test]
 fn no_way_leads_to_the_guest() {
-    requires!(native);
-    let home = Home::new();
+    if !needs::met(GROUND.name()) {
+        return;
+    }
+    let home = GROUND.home();
 
     let ran = home.call(["run", "--", "python3", "-c", IMITATING_THE_HOST]).succeed();
 
@@ -33,8 +37,10 @@ fn no_way_leads_to_the_guest() {
 
 #[test]
 fn the_output_of_another_exec_is_nowhere_to_be_found() {
-    requires!(native);
-    let home = Home::new();
+    if !needs::met(GROUND.name()) {
+        return;
+    }
+    let home = GROUND.home();
     let sandbox = home.open();
     let word = "spooled-canary-5a1f";
     home.exec(&sandbox, ["printf", "spooled-canary-%s", "5a1f"]).succeed();
@@ -48,8 +54,10 @@ fn the_output_of_another_exec_is_nowhere_to_be_found() {
 
 #[test]
 fn a_command_cannot_kill_its_neighbours_guest_side() {
-    requires!(native);
-    let home = Home::new();
+    if !needs::met(GROUND.name()) {
+        return;
+    }
+    let home = GROUND.home();
     let sandbox = home.open();
 
     // Everything it may signal is its own; the exec ends, the sandbox does not.

@@ -2,6 +2,8 @@
 
 use coracle_tests::attack::not_applicable;
 
+use crate::GROUND;
+
 /// Id, star, what the attacker does, and what is missing.
 const ROWS: &[(&str, bool, &str, &str)] = &[
     (
@@ -41,6 +43,6 @@ const ROWS: &[(&str, bool, &str, &str)] = &[
 #[test]
 fn rows_that_cannot_be_tried_say_why() {
     for (id, starred, title, reason) in ROWS {
-        not_applicable(id, *starred, title, reason);
+        not_applicable(GROUND, id, *starred, title, reason);
     }
 }

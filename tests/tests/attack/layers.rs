@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::Command;
 
 use coracle_images::testing::{Compression, Image, Layer};
-use coracle_tests::attack::not_applicable;
+use coracle_tests::attack::{LEAK, not_applicable};
 use coracle_tests::{Arena, Attack, Breaches, Canary, Home, Route};
 use tempfile::TempDir;
 
-const LEAK: [&str; 4] = ["sh", "-c", "exec 9</; exec \"$@\"", "sh"];
+use crate::GROUND;
+
 const NAME: &str = "localhost/hostile:1";
 
 /// Loads an image and returns whether it was taken.
@@ -65,7 +66,7 @@ fn tr_01_names_do_not_lead_out() {
     let (made, up) = (format!("{}/made", canary.directory().display()), "../".repeat(16));
     let names = [made.clone(), format!("{up}{made}"), format!("a/../{up}{made}"), format!("./{up}{made}")];
     let layers: Vec<_> = names.iter().map(|name| vec![Layer::new().file(name, 0o644, b"x")]).collect();
-    Attack::starred("TR-01", "absolute names and names with `..`")
+    Attack::starred(GROUND, "TR-01", "absolute names and names with `..`")
         .by(&[Route::Create])
         .run_beside(|arena| load_all(arena, &canary, &layers), || unpack_naively(&canary, &layers));
 }
@@ -83,7 +84,7 @@ fn tr_02_links_do_not_lead_out() {
     ];
     let title =
         "a link to a directory of the machine, then a file in it: in one layer, in two, behind a whiteout";
-    Attack::starred("TR-02", title)
+    Attack::starred(GROUND, "TR-02", title)
         .by(&[Route::Create])
         .run_beside(|arena| load_all(arena, &canary, &layers), || unpack_naively(&canary, &layers));
 }
@@ -97,7 +98,7 @@ fn tr_03_hard_links_do_not_lead_out() {
         vec![Layer::new().hard_link("a", &up)],
         vec![Layer::new().symlink("s", &canary.directory().to_string_lossy()).hard_link("a", "s/canary")],
     ];
-    Attack::starred("TR-03", "hard links to files of the machine").by(&[Route::Create]).run_beside(
+    Attack::starred(GROUND, "TR-03", "hard links to files of the machine").by(&[Route::Create]).run_beside(
         |arena| load_all(arena, &canary, &layers),
         || {
             // Unpacked within one filesystem, or no link could be made anyway; and looked at before it is gone.
@@ -139,7 +140,7 @@ fn tr_05_one_archive_is_one_list_of_files() {
         let names = archive.chunks(512).filter(|block| block.starts_with(b"smuggled\0"));
         names.map(|_| "a reader of headers finds the smuggled file".to_owned()).collect()
     };
-    Attack::starred("TR-05", title).by(&[Route::Create]).run_beside(attempt, naive);
+    Attack::starred(GROUND, "TR-05", title).by(&[Route::Create]).run_beside(attempt, naive);
 }
 
 fn has_file(directory: &Path, name: &str) -> bool {
@@ -176,7 +177,7 @@ fn tr_12_nobody_reaches_what_is_being_unpacked() {
         fs::write(scratch.path().join("secret-of-an-image"), "x").expect("it is ours");
         found(scratch.path())
     };
-    Attack::starred("TR-12", title).by(&[Route::Create]).run_beside(attempt, naive);
+    Attack::starred(GROUND, "TR-12", title).by(&[Route::Create]).run_beside(attempt, naive);
 }
 
 #[test]
@@ -192,7 +193,7 @@ fn tr_20_an_images_labels_are_not_ours() {
         told.map(|word| format!("`{word}` of the image is the sandbox's")).collect()
     };
     let naive = || {
-        let home = Home::new();
+        let home = GROUND.home();
         let sandbox = home.open_with(&["--label", "team=planted"]);
         let shown = home.call(["show", &sandbox, "--json"]).succeed();
         shown
@@ -202,20 +203,26 @@ fn tr_20_an_images_labels_are_not_ours() {
             .into_iter()
             .collect()
     };
-    Attack::starred("TR-20", title).by(&[Route::Create]).run_beside(attempt, naive);
+    Attack::starred(GROUND, "TR-20", title).by(&[Route::Create]).run_beside(attempt, naive);
 }
 
 #[test]
 fn tr_21_an_images_directory_is_not_a_descriptor() {
     let title = "an image whose working directory is `/proc/self/fd/9`";
     if !Path::new(BUSYBOX).exists() {
-        return not_applicable("TR-21", false, title, "there is no static busybox to make an image of");
+        return not_applicable(
+            GROUND,
+            "TR-21",
+            false,
+            title,
+            "there is no static busybox to make an image of",
+        );
     }
     let canary = Canary::new();
     let image = Image::single(busybox())
         .configured(|config| config["config"]["WorkingDir"] = "/proc/self/fd/9".into());
     let outside = format!("{}{}", "../".repeat(16), canary.text());
-    Attack::row("TR-21", title)
+    Attack::row(GROUND, "TR-21", title)
         .by(&[Route::Create])
         .through(&LEAK)
         .without(&["Descriptors", "Landlock"])

@@ -21,3 +21,8 @@ mod resources;
 mod shipped;
 mod syscalls;
 mod view;
+
+use coracle_tests::attack::Ground;
+
+/// Where all of this is tried.
+const GROUND: Ground = Ground::Native;

@@ -5,13 +5,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use coracle_tests::attack::{Sysctl, machine};
+use coracle_tests::attack::{Ground, LEAK, Sysctl, machine};
 use coracle_tests::{Arena, Attack, Breaches, Canary, Route, count};
+
+use crate::GROUND;
 
 /// All of root's powers, on the machine itself.
 const ROOT: &[&str] = &["UserNamespace", "Capabilities", "Seccomp", "NoNewPrivileges", "Landlock"];
-/// Leaks the machine's root directory to whatever coracle starts.
-const LEAK: [&str; 4] = ["sh", "-c", "exec 9</; exec \"$@\"", "sh"];
 /// On the machine: the one that sandboxes have too.
 const PYTHON: &str = "/usr/bin/python3";
 const CORE_PATTERN: &str = "/proc/sys/kernel/core_pattern";
@@ -21,7 +21,7 @@ fn ns_01_the_guests_program_cannot_be_changed() {
     let title = "change the guest's program through `/proc/<n>/exe`, while a `#!/proc/self/exe` is started";
     let walls =
         &["UserNamespace", "Capabilities", "Seccomp", "NoNewPrivileges", "Landlock", "Opaque", "Hidepid"];
-    Attack::starred("NS-01", title).by(&[Route::Exec, Route::Transfer]).without(walls).run(|arena| {
+    Attack::starred(GROUND, "NS-01", title).by(&[Route::Exec, Route::Transfer]).without(walls).run(|arena| {
         let script = "printf '#!/proc/self/exe\\n' > evil; chmod +x evil";
         arena.call(&["sh", "-c", script]).succeed();
         let program = guest_program(arena);
@@ -39,7 +39,12 @@ fn ns_01_the_guests_program_cannot_be_changed() {
     });
 }
 
+/// Returns where the program can be found from outside.
 fn guest_program(arena: &Arena<'_>) -> PathBuf {
+    if GROUND == Ground::Docker {
+        let guest = arena.home.census().guests()[0];
+        return PathBuf::from(format!("/proc/{guest}/root/.coracle/guest"));
+    }
     let programs = fs::read_dir(arena.home.path().join("guest")).expect("the guest's program is in the home");
     programs.flatten().map(|entry| entry.path()).next().expect("a guest was started")
 }
@@ -54,7 +59,7 @@ fn ns_02_a_directory_by_descriptor_leads_nowhere() {
     let canary = Canary::new();
     let outside = format!("{}{}", "../".repeat(16), canary.text());
     let title = "start in `/proc/self/fd/N` while coracle has inherited the machine's root";
-    Attack::starred("NS-02", title).through(&LEAK).without(&["Descriptors", "Landlock"]).run(|arena| {
+    Attack::starred(GROUND, "NS-02", title).pointless_on_docker("an engine starts containers itself and they inherit nothing of coracle; descriptors of the guest are DK-02").through(&LEAK).without(&["Descriptors", "Landlock"]).run(|arena| {
         let mut breaches = Breaches::new();
         for number in 3..count(12, 1024) {
             let directory = format!("/proc/self/fd/{number}");
@@ -83,7 +88,7 @@ fn by_image_or_link(arena: &Arena<'_>, directory: &str, outside: &str, canary: &
 #[test]
 fn ns_03_nothing_is_open_but_three_descriptors() {
     let title = "find something open in a fresh command, while coracle has inherited descriptors";
-    Attack::starred("NS-03", title).through(&LEAK).without(&["Descriptors"]).run(|arena| {
+    Attack::starred(GROUND, "NS-03", title).through(&LEAK).without(&["Descriptors"]).run(|arena| {
         let open = |pid: u32| {
             let entries = fs::read_dir(format!("/proc/{pid}/fd")).expect("it sleeps").flatten();
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
@@ -98,24 +103,33 @@ fn ns_03_nothing_is_open_but_three_descriptors() {
 fn ns_04_a_chroot_is_not_what_holds() {
     let canary = Canary::new();
     let walls = &["Pivot", "Capabilities", "Seccomp", "NoNewPrivileges", "Landlock"];
-    Attack::row("NS-04", "double chroot, `..`, and a saved directory").without(walls).run(|arena| {
-        canary.leaked(&arena.python(include_str!("payloads/leave_chroot.py"), &[&canary.text()]))
-    });
+    Attack::row(GROUND, "NS-04", "double chroot, `..`, and a saved directory")
+        .pointless_on_docker("the engine enters the root, and nothing of ours takes part")
+        .without(walls)
+        .run(|arena| {
+            canary.leaked(&arena.python(include_str!("payloads/leave_chroot.py"), &[&canary.text()]))
+        });
 }
 
 #[test]
 fn ns_06_no_other_namespace_can_be_joined() {
     let canary = Canary::new();
-    let (pid, name) = (std::process::id().to_string(), own_name());
+    // An engine of ours is in a process namespace of its own, whose first process is a shell.
+    let (pid, name) = match GROUND {
+        Ground::Native => (std::process::id().to_string(), own_name()),
+        Ground::Docker => ("1".to_owned(), "bash".to_owned()),
+    };
     let walls = &["PidNamespace", "UserNamespace", "Capabilities", "Seccomp", "NoNewPrivileges", "Landlock"];
     let title = "`setns` to every `/proc/*/ns/*`; look for processes of the machine";
-    Attack::row("NS-06", title).without(walls).every(&["read a file", "saw a process"]).run(|arena| {
-        let payload = include_str!("payloads/join_namespaces.py");
-        let ran = arena.python(payload, &[&canary.text(), &pid, &name]);
-        let seen = ran.text().contains("saw a process of the machine");
-        let seen = seen.then(|| "saw a process of the machine".to_owned());
-        canary.leaked(&ran).into_iter().chain(seen).collect()
-    });
+    Attack::row(GROUND, "NS-06", title).without(walls).every(&["read a file", "saw a process"]).run(
+        |arena| {
+            let payload = include_str!("payloads/join_namespaces.py");
+            let ran = arena.python(payload, &[&canary.text(), &pid, &name]);
+            let seen = ran.text().contains("saw a process of the machine");
+            let seen = seen.then(|| "saw a process of the machine".to_owned());
+            canary.leaked(&ran).into_iter().chain(seen).collect()
+        },
+    );
 }
 
 fn own_name() -> String {
@@ -125,7 +139,7 @@ fn own_name() -> String {
 #[test]
 fn ns_07_no_namespace_can_be_made() {
     let title = "`unshare`, `clone` and `clone3` with every namespace";
-    Attack::row("NS-07", title).without(&["Seccomp", "Nesting"]).run(|arena| {
+    Attack::row(GROUND, "NS-07", title).without(&["Seccomp", "Nesting"]).run(|arena| {
         let payload = include_str!("payloads/make_namespaces.py");
         let word = format!("namespaces-{}", arena.route.name());
         let started = arena.call(&["python3", "-c", payload, &word]).start();
@@ -150,7 +164,7 @@ fn ns_08_mount_points_that_are_links_lead_nowhere() {
     let source = tempfile::tempdir().expect("a directory");
     let mount = format!("{}:/way/made", source.path().display());
     let title = "an image whose mount points, or the way to one, are links to paths of the machine";
-    Attack::starred("NS-08", title).by(&[Route::Create]).without(&["Targets"]).run(|arena| {
+    Attack::starred(GROUND, "NS-08", title).pointless_on_docker("the engine mounts, and nothing of ours takes part; links of an image where ours belong are DK-07").by(&[Route::Create]).without(&["Targets"]).run(|arena| {
         let image = arena.image();
         symlink(canary.directory(), image.join("way")).expect("the image is ours");
         arena.call_with(&["--mount", &mount], &["touch", "/way/made/file"]).run();
@@ -174,24 +188,29 @@ fn ns_09_a_volume_changing_under_way_moves_no_mount() {
     let source = tempfile::tempdir().expect("a directory");
     let inner = format!("{}:/cache/point/new", source.path().display());
     let title = "exchange a directory of a shared volume and a link while sandboxes mount below it";
-    Attack::starred("NS-09", title).by(&[Route::Create]).without(&["Targets"]).run(|arena| {
-        let sandbox = arena.home.open_with(&["--mount", "cache:/cache"]);
-        let target = canary.directory().to_string_lossy().into_owned();
-        let payload = include_str!("payloads/swap.py");
-        let swapper = arena.home.exec(&sandbox, ["python3", "-c", payload, &target, "/cache/point"]).start();
-        swapper.wait_for(|output| output.starts_with(b"swapping"));
-        let mut breaches = Breaches::new();
-        for _ in 0..count(12, 10_000) {
-            arena.call_with(&["--mount", "cache:/cache", "--mount", &inner], &["true"]).run();
-            breaches.extend(canary.damage());
-            if !breaches.is_empty() {
-                break;
+    Attack::starred(GROUND, "NS-09", title)
+        .pointless_on_docker("volumes are not mounted at engines yet")
+        .by(&[Route::Create])
+        .without(&["Targets"])
+        .run(|arena| {
+            let sandbox = arena.home.open_with(&["--mount", "cache:/cache"]);
+            let target = canary.directory().to_string_lossy().into_owned();
+            let payload = include_str!("payloads/swap.py");
+            let swapper =
+                arena.home.exec(&sandbox, ["python3", "-c", payload, &target, "/cache/point"]).start();
+            swapper.wait_for(|output| output.starts_with(b"swapping"));
+            let mut breaches = Breaches::new();
+            for _ in 0..count(12, 10_000) {
+                arena.call_with(&["--mount", "cache:/cache", "--mount", &inner], &["true"]).run();
+                breaches.extend(canary.damage());
+                if !breaches.is_empty() {
+                    break;
+                }
             }
-        }
-        arena.home.exec(&sandbox, ["touch", "/workspace/stop"]).succeed();
-        swapper.finish();
-        breaches
-    });
+            arena.home.exec(&sandbox, ["touch", "/workspace/stop"]).succeed();
+            swapper.finish();
+            breaches
+        });
 }
 
 #[test]
@@ -199,38 +218,47 @@ fn ns_10_covers_are_not_taken_from_the_image() {
     let _machine = machine();
     let title = "an image whose `/dev/null` is a link to `core_pattern`, used to cover the kernel's files";
     let walls = &["Covers", "UserNamespace"];
-    Attack::starred("NS-10", title).by(&[Route::Create]).without(walls).run(|arena| {
-        let pattern = Sysctl::new(CORE_PATTERN).expect("every kernel has it");
-        let image = arena.image();
-        for name in ["dev/null", "etc/null"] {
-            let _ = fs::remove_file(image.join(name));
-            symlink(CORE_PATTERN, image.join(name)).expect("the image is ours");
-        }
-        arena.python(include_str!("payloads/write_covers.py"), &["covers-canary"]);
-        pattern.damage()
-    });
+    Attack::starred(GROUND, "NS-10", title)
+        .pointless_on_docker("the engine covers files, with its own `/dev`")
+        .by(&[Route::Create])
+        .without(walls)
+        .run(|arena| {
+            let pattern = Sysctl::new(CORE_PATTERN).expect("every kernel has it");
+            let image = arena.image();
+            for name in ["dev/null", "etc/null"] {
+                let _ = fs::remove_file(image.join(name));
+                symlink(CORE_PATTERN, image.join(name)).expect("the image is ours");
+            }
+            arena.python(include_str!("payloads/write_covers.py"), &["covers-canary"]);
+            pattern.damage()
+        });
 }
 
 #[test]
 fn ns_11_settings_are_written_only_to_our_own_proc() {
     let canary = Canary::new();
     let title = "an image whose `/proc` redirects what is written at boot to a file of the machine";
-    Attack::starred("NS-11", title).by(&[Route::Create]).without(&["Procfs"]).run(|arena| {
-        let image = arena.image();
-        for name in ["proc/sys/user/max_user_namespaces", "proc/sys/kernel/shmall", "proc/sysrq-trigger"] {
-            let link = image.join(name);
-            fs::create_dir_all(link.parent().expect("it is below `proc`")).expect("the image is ours");
-            symlink(canary.path(), link).expect("the image is ours");
-        }
-        arena.call(&["true"]).run();
-        canary.damage()
-    });
+    Attack::starred(GROUND, "NS-11", title)
+        .pointless_on_docker("the guest of a container writes to no setting")
+        .by(&[Route::Create])
+        .without(&["Procfs"])
+        .run(|arena| {
+            let image = arena.image();
+            for name in ["proc/sys/user/max_user_namespaces", "proc/sys/kernel/shmall", "proc/sysrq-trigger"]
+            {
+                let link = image.join(name);
+                fs::create_dir_all(link.parent().expect("it is below `proc`")).expect("the image is ours");
+                symlink(canary.path(), link).expect("the image is ours");
+            }
+            arena.call(&["true"]).run();
+            canary.damage()
+        });
 }
 
 #[test]
 fn ns_14_a_set_user_id_file_is_nobodys() {
     let title = "leave a set-user-id file in the workspace for a user of the machine to run";
-    Attack::row("NS-14", title).without(&["UserNamespace"]).run(|arena| {
+    Attack::row(GROUND, "NS-14", title).pointless_on_docker("a container of a rootful engine has the machine's ids; its files are behind the engine's own directory").without(&["UserNamespace"]).run(|arena| {
         let script = "cp /usr/bin/id /workspace/lent; chmod 4755 /workspace/lent; exec sleep \"$1\"";
         arena.watch(&["sh", "-c", script, "sh"], |process| {
             let path = format!("/proc/{}/root/workspace/lent", process.pid);
@@ -273,7 +301,7 @@ fn ns_14_no_set_user_id_file_is_left_in_the_callers_directory() {
         let lends = fs::metadata(&path).is_ok_and(|file| file.permissions().mode() & 0o6000 != 0);
         lends.then(|| "a bit that is set is seen".to_owned()).into_iter().collect()
     };
-    Attack::row("NS-14b", title).by(&[Route::Create]).run_beside(attempt, naive);
+    Attack::row(GROUND, "NS-14b", title).by(&[Route::Create]).run_beside(attempt, naive);
 }
 
 /// Tells whether somebody who is nobody can get to a file of that name below a directory.
@@ -291,7 +319,7 @@ fn reachable(directory: &Path, name: &str) -> bool {
 fn ns_15_mounts_stay_as_they_are() {
     let _machine = machine();
     let title = "remount read-only mounts, take off covers, move mounts; then write a setting";
-    Attack::row("NS-15", title).without(ROOT).run(|arena| {
+    Attack::row(GROUND, "NS-15", title).without(ROOT).run(|arena| {
         let pattern = Sysctl::new(CORE_PATTERN).expect("every kernel has it");
         arena.python(include_str!("payloads/remount.py"), &["mounts-canary"]);
         pattern.damage()
@@ -310,7 +338,7 @@ fn ns_18_shared_memory_and_queues_are_private() {
     };
     let title = "read the machine's SysV memory and POSIX queue by their names";
     let walls = &["IpcNamespace"];
-    Attack::row("NS-18", title).without(walls).run(|arena| {
+    Attack::row(GROUND, "NS-18", title).without(walls).run(|arena| {
         on_the_machine("make");
         let ran = arena.python(include_str!("payloads/shared_memory.py"), &[&key, &queue[1..]]);
         on_the_machine("remove");
@@ -323,7 +351,8 @@ fn ns_19_the_callers_keys_cannot_be_read() {
     let canary = Canary::new();
     let with_key = include_str!("payloads/host/with_key.py");
     let name = "coracle-canary";
-    Attack::row("NS-19", "read the keyring of the session coracle was started in")
+    Attack::row(GROUND, "NS-19", "read the keyring of the session coracle was started in")
+        .pointless_on_docker("an engine starts containers in its own session, where no key of the caller is")
         .through(&[PYTHON, "-c", with_key, name, canary.secret()])
         .without(&["Seccomp"])
         .run(|arena| canary.leaked(&arena.python(include_str!("payloads/read_key.py"), &[name])));
@@ -337,7 +366,7 @@ fn ns_20_a_command_cannot_be_read_before_it_is_one() {
     fs::write("/proc/sys/fs/suid_dumpable", "1").expect("root may set it");
     let title = "trace or read a command between its fork and its program, where `fs.suid_dumpable` is 1";
     let walls = &["Opaque", "Hidepid"];
-    Attack::starred("NS-20", title).by(&[Route::Exec, Route::Transfer]).without(walls).run(|arena| {
+    Attack::starred(GROUND, "NS-20", title).by(&[Route::Exec, Route::Transfer]).without(walls).run(|arena| {
         let payload = include_str!("payloads/spy_on_newborns.py");
         let spy = arena.call(&["python3", "-c", payload]).start();
         spy.wait_for(|output| output.starts_with(b"watching"));
@@ -362,7 +391,7 @@ fn ns_21_nothing_can_be_typed_at_a_terminal() {
     let legacy = Sysctl::new("/proc/sys/dev/tty/legacy_tiocsti");
     let _ = legacy.as_ref().map(|_| fs::write("/proc/sys/dev/tty/legacy_tiocsti", "1"));
     let title = "`TIOCSTI` and `TIOCLINUX` at the terminal of an interactive exec";
-    Attack::starred("NS-21", title)
+    Attack::starred(GROUND, "NS-21", title)
         .by(&[Route::Terminal])
         .without(&["Seccomp", "Capabilities", "NoNewPrivileges"])
         .every(&["typed"])
@@ -374,15 +403,20 @@ fn ns_22_what_is_shared_with_the_machine_cannot_be_changed() {
     let _machine = machine();
     let name = format!("coracle-canary-{}", std::process::id());
     let title = "write to, or link, files of the layers every sandbox shares";
-    Attack::row("NS-22", title).without(&["Layers"]).run(|arena| {
-        arena.python(include_str!("payloads/write_layers.py"), &[&name]);
-        let places = ["/usr", "/usr/share", "/usr/bin", "/usr/lib", "/bin", "/lib", "/etc", "/opt"];
-        let paths = places.iter().map(|place| Path::new(place).join(&name));
-        paths
-            .filter(|path| fs::remove_file(path).is_ok())
-            .map(|path| format!("wrote {}", path.display()))
-            .collect()
-    });
+    Attack::row(GROUND, "NS-22", title)
+        .pointless_on_docker(
+            "layers are the engine's, below an overlay it mounts; the program that is shared is DK-03",
+        )
+        .without(&["Layers"])
+        .run(|arena| {
+            arena.python(include_str!("payloads/write_layers.py"), &[&name]);
+            let places = ["/usr", "/usr/share", "/usr/bin", "/usr/lib", "/bin", "/lib", "/etc", "/opt"];
+            let paths = places.iter().map(|place| Path::new(place).join(&name));
+            paths
+                .filter(|path| fs::remove_file(path).is_ok())
+                .map(|path| format!("wrote {}", path.display()))
+                .collect()
+        });
 }
 
 #[test]
@@ -444,26 +478,32 @@ fn ns_23_a_sandbox_id_is_not_a_path() {
         damage(home.path())
     };
     let title = "a sandbox id that is a path, too long, empty, or has a line break";
-    Attack::row("NS-23", title).by(&[Route::Create]).run_beside(attempt, naive);
+    Attack::row(GROUND, "NS-23", title).by(&[Route::Create]).run_beside(attempt, naive);
 }
 
 #[test]
 fn ns_24_root_inside_is_nobody_outside() {
     let title = "make files and processes as the sandbox's root; look whose they are outside";
-    Attack::row("NS-24", title).without(&["UserNamespace"]).every(&["process", "file"]).run(|arena| {
-        let script = "touch /workspace/mine; exec sleep \"$1\"";
-        arena.watch(&["sh", "-c", script, "sh"], |process| {
-            let status = fs::read_to_string(format!("/proc/{}/status", process.pid)).expect("it sleeps");
-            let ids = status.lines().filter(|line| line.starts_with("Uid:") || line.starts_with("Gid:"));
-            let root = ids.flat_map(|line| line.split_whitespace().skip(1)).any(|id| id == "0");
-            let path = format!("/proc/{}/root/workspace/mine", process.pid);
-            let file =
-                coracle_tests::eventually(std::time::Duration::from_secs(5), || fs::metadata(&path).is_ok())
-                    .and_then(|_| fs::metadata(&path).ok());
-            let process = root.then(|| "a process of the machine's root".to_owned());
-            let file =
-                file.is_none_or(|file| file.uid() == 0).then(|| "a file of the machine's root".to_owned());
-            process.into_iter().chain(file).collect()
-        })
-    });
+    Attack::row(GROUND, "NS-24", title)
+        .pointless_on_docker("a container of a rootful engine has the machine's ids; the profile says so")
+        .without(&["UserNamespace"])
+        .every(&["process", "file"])
+        .run(|arena| {
+            let script = "touch /workspace/mine; exec sleep \"$1\"";
+            arena.watch(&["sh", "-c", script, "sh"], |process| {
+                let status = fs::read_to_string(format!("/proc/{}/status", process.pid)).expect("it sleeps");
+                let ids = status.lines().filter(|line| line.starts_with("Uid:") || line.starts_with("Gid:"));
+                let root = ids.flat_map(|line| line.split_whitespace().skip(1)).any(|id| id == "0");
+                let path = format!("/proc/{}/root/workspace/mine", process.pid);
+                let file = coracle_tests::eventually(std::time::Duration::from_secs(5), || {
+                    fs::metadata(&path).is_ok()
+                })
+                .and_then(|_| fs::metadata(&path).ok());
+                let process = root.then(|| "a process of the machine's root".to_owned());
+                let file = file
+                    .is_none_or(|file| file.uid() == 0)
+                    .then(|| "a file of the machine's root".to_owned());
+                process.into_iter().chain(file).collect()
+            })
+        });
 }

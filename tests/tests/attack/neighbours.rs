@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use coracle_tests::{Home, eventually, requires};
+use coracle_tests::{eventually, needs};
+
+use crate::GROUND;
 
 #[test]
 fn neither_files_nor_processes_nor_sockets_are_shared() {
-    requires!(native);
-    let home = Home::new();
+    if !needs::met(GROUND.name()) {
+        return;
+    }
+    let home = GROUND.home();
     let (left, right) = (home.open(), home.open());
     let serve = "
 import socket, time

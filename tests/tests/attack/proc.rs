@@ -10,6 +10,8 @@ use std::time::Duration;
 use coracle_tests::attack::{Sysctl, machine, not_applicable};
 use coracle_tests::{Arena, Attack, Canary, Route, eventually};
 
+use crate::GROUND;
+
 /// Settings that are numbers, harmless one off for a moment.
 const NUMBERS: [&str; 3] =
     ["/proc/sys/vm/swappiness", "/proc/sys/kernel/panic", "/proc/sys/kernel/printk_ratelimit_burst"];
@@ -20,7 +22,7 @@ const CAP_SYS_RESOURCE: u64 = 1 << 24;
 #[test]
 fn ps_01_nothing_of_the_machine_can_be_read() {
     let title = "read every masked path of `/proc` and `/sys`";
-    Attack::starred("PS-01", title)
+    Attack::starred(GROUND, "PS-01", title)
         .without(&["Masks", "UserNamespace"])
         .every(&["/proc/interrupts", "/proc/cmdline", "/proc/timer_list", "/proc/partitions"])
         .run(|arena| arena.confess(include_str!("payloads/read_kernel.py"), &[]));
@@ -30,7 +32,7 @@ fn ps_01_nothing_of_the_machine_can_be_read() {
 fn ps_02_no_setting_of_the_machine_can_be_written() {
     let _machine = machine();
     let title = "write `core_pattern`, `sysrq-trigger`, `binfmt_misc`, `vm`, `irq` and helpers of the kernel";
-    Attack::starred("PS-02", title)
+    Attack::starred(GROUND, "PS-02", title)
         .without(&["Masks", "UserNamespace"])
         .every(&["core_pattern", "swappiness"])
         .run(|arena| {
@@ -47,7 +49,7 @@ fn ps_03_covers_cannot_be_taken_off() {
     let ours = fs::read_to_string("/proc/cmdline").expect("/proc is mounted");
     let title = "take off a cover, or mount a `/proc` of one's own in nested namespaces";
     let walls = &["Seccomp", "Capabilities", "NoNewPrivileges", "Landlock", "Nesting"];
-    Attack::row("PS-03", title).without(walls).run(|arena| {
+    Attack::row(GROUND, "PS-03", title).without(walls).run(|arena| {
         let ran = arena.python(include_str!("payloads/uncover.py"), &[]);
         let seen = ran.text().contains(ours.trim());
         seen.then(|| "read what was covered".to_owned()).into_iter().collect()
@@ -67,7 +69,7 @@ fn ps_04_no_release_agent_runs() {
     let title = "mount a cgroup tree, set its `release_agent`, and let a group become empty";
     let walls =
         &["UserNamespace", "CgroupNamespace", "Capabilities", "Seccomp", "NoNewPrivileges", "Landlock"];
-    Attack::starred("PS-04", title).without(walls).run(|arena| {
+    Attack::starred(GROUND, "PS-04", title).without(walls).run(|arena| {
         arena.python(include_str!("payloads/release_agent.py"), &[&agent, &name]);
         let made = canary.directory().join("made");
         eventually(UPCALL, || made.exists());
@@ -95,7 +97,7 @@ fn forget_tree(name: &str) {
 fn ps_05_limits_cannot_be_raised_from_inside() {
     let title = "raise one's own limits by any cgroup file that can be found or mounted";
     let walls = &["UserNamespace", "Capabilities", "Seccomp", "NoNewPrivileges", "Landlock"];
-    Attack::row("PS-05", title)
+    Attack::row(GROUND, "PS-05", title)
         .by(&[Route::Exec, Route::Transfer, Route::Terminal])
         .with(&["--memory", "64m", "--pids", "64"])
         .without(walls)
@@ -125,10 +127,16 @@ fn ps_06_nobody_escapes_the_killer() {
     let status = fs::read_to_string("/proc/self/status").expect("/proc is mounted");
     let ours = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or("0").trim().to_owned();
     if u64::from_str_radix(&ours, 16).unwrap_or(0) & CAP_SYS_RESOURCE == 0 {
-        return not_applicable("PS-06", false, title, "root of this machine lacks CAP_SYS_RESOURCE itself");
+        return not_applicable(
+            GROUND,
+            "PS-06",
+            false,
+            title,
+            "root of this machine lacks CAP_SYS_RESOURCE itself",
+        );
     }
     let walls = &["UserNamespace", "Capabilities"];
-    Attack::row("PS-06", title).without(walls).run(|arena| {
+    Attack::row(GROUND, "PS-06", title).without(walls).run(|arena| {
         let script = "echo -1000 > /proc/self/oom_score_adj; exec sleep \"$1\"";
         arena.watch(&["sh", "-c", script, "sh"], |process| {
             let path = format!("/proc/{}/oom_score_adj", process.pid);
@@ -143,18 +151,23 @@ fn ps_06_nobody_escapes_the_killer() {
 #[test]
 fn ps_08_mounts_tell_nothing_of_the_machine() {
     let title = "find paths and sandboxes of the machine in `/proc/self/mountinfo`";
-    Attack::row("PS-08", title).without(&["Disk"]).run(|arena| {
-        let home = arena.home.path().to_string_lossy().into_owned();
-        let ran = arena.call(&["cat", "/proc/self/mountinfo"]).succeed();
-        let told = [home.as_str(), "sbx_", "ins_"].into_iter().filter(|word| ran.text().contains(word));
-        told.map(|word| format!("`{word}` is told")).collect()
-    });
+    Attack::row(GROUND, "PS-08", title)
+        .pointless_on_docker(
+            "a container shows where the engine and the home are: the paths of both are in its mounts",
+        )
+        .without(&["Disk"])
+        .run(|arena| {
+            let home = arena.home.path().to_string_lossy().into_owned();
+            let ran = arena.call(&["cat", "/proc/self/mountinfo"]).succeed();
+            let told = [home.as_str(), "sbx_", "ins_"].into_iter().filter(|word| ran.text().contains(word));
+            told.map(|word| format!("`{word}` is told")).collect()
+        });
 }
 
 #[test]
 fn ps_09_the_guest_cannot_be_looked_into() {
     let title = "follow, read, trace and write the guest and its forker through `/proc`";
-    Attack::row("PS-09", title)
+    Attack::row(GROUND, "PS-09", title)
         .without(&["Capabilities", "Seccomp", "NoNewPrivileges", "Landlock"])
         .every(&["followed root", "followed exe", "listed fd", "traced", "read maps"])
         .run(|arena| arena.confess(include_str!("payloads/touch_guest.py"), &[]));

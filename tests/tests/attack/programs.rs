@@ -5,6 +5,8 @@ use std::path::Path;
 use coracle_tests::attack::not_applicable;
 use coracle_tests::{Arena, Attack, Breaches, Route};
 
+use crate::GROUND;
+
 /// A program the machine may have, what it is run with, and what it has to print.
 struct Program {
     /// Where it has to be for sandboxes to have it.
@@ -84,12 +86,12 @@ fn sc_07_everyday_programs_run() {
     };
     // The same judge, of a program that cannot work.
     let naive = || {
-        let home = coracle_tests::Home::new();
+        let home = GROUND.home();
         let ran = home.call(["run", "--", "sh", "-c", "no-such-program && echo worked"]).run();
         let worked = String::from_utf8_lossy(&ran.stdout).lines().any(|line| line.trim() == "worked");
         (!worked).then(|| "a program that fails is seen to fail".to_owned()).into_iter().collect()
     };
-    Attack::row("SC-07", title).by(&[Route::Create]).run_beside(attempt, naive);
+    Attack::row(GROUND, "SC-07", title).by(&[Route::Create]).run_beside(attempt, naive);
 }
 
 /// The smallest program of 32-bit x86: exits with 42.
@@ -107,6 +109,7 @@ os.chmod('/workspace/old', 0o755)
 fn sc_07_a_32_bit_program_ends_clearly() {
     if !cfg!(target_arch = "x86_64") {
         return not_applicable(
+            GROUND,
             "SC-07b",
             false,
             "run a program of another ABI",
@@ -114,7 +117,7 @@ fn sc_07_a_32_bit_program_ends_clearly() {
         );
     }
     let title = "run a 32-bit program: it ends at once, and not as if it had worked";
-    Attack::row("SC-07b", title)
+    Attack::row(GROUND, "SC-07b", title)
         .by(&[Route::Exec, Route::Transfer, Route::Terminal])
         .without(&["Seccomp"])
         .run(|arena| {

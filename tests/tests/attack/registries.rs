@@ -11,6 +11,8 @@ use coracle_images::testing::{Image, Layer};
 use coracle_tests::{Attack, Breaches, Home, Route};
 use serde_json::json;
 
+use crate::GROUND;
+
 /// A server on this machine that ends with the test's process.
 struct Server {
     address: String,
@@ -75,7 +77,7 @@ fn run(attack: Attack, registry: &Server, trap: &Server) {
             trap.caught()
         },
         || {
-            let home = Home::new();
+            let home = GROUND.home();
             let settings = format!("[registries]\nprivate = [\"{}\"]\n", trap.address);
             std::fs::write(home.path().join("config.toml"), settings).expect("a home can be written");
             pull(&home, registry);
@@ -93,7 +95,7 @@ fn tr_24_a_realm_does_not_lead_inside() {
         (format!("401 Unauthorized\r\n{challenge}"), Vec::new())
     });
 
-    run(Attack::starred("TR-24", "a realm that points inside"), &registry, &trap);
+    run(Attack::starred(GROUND, "TR-24", "a realm that points inside"), &registry, &trap);
 }
 
 #[test]
@@ -106,7 +108,7 @@ fn tr_25_redirects_do_not_lead_inside() {
         false => (found(), manifest.clone()),
     });
 
-    run(Attack::starred("TR-25", "redirects that point inside"), &registry, &trap);
+    run(Attack::starred(GROUND, "TR-25", "redirects that point inside"), &registry, &trap);
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn tr_26_layers_are_not_fetched_from_elsewhere() {
         trap.caught()
     };
 
-    Attack::starred("TR-26", "layers to be fetched from elsewhere").by(&[Route::Create]).run_beside(
+    Attack::starred(GROUND, "TR-26", "layers to be fetched from elsewhere").by(&[Route::Create]).run_beside(
         |arena| {
             pull(arena.home, &registry);
             trap.caught()

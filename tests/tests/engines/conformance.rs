@@ -8,15 +8,17 @@ use coracle_core::policy::Policy;
 use coracle_core::spec::{Spec, SpecInput};
 use coracle_core::testing::conformance::backend::Subject;
 use coracle_core::testing::sample;
-use coracle_tests::engines::{Engine, TEST_IMAGE};
+use coracle_tests::engines::TEST_IMAGE;
+use coracle_tests::engines::place::{Place, brief_ssh};
 use coracle_tests::needs::met;
 
 /// Returns a backend on an engine, as an instance with a home of its own.
-fn on(name: &str, engine: &Engine) -> Subject {
+fn at(name: &str, address: &str) -> Subject {
     let home = tempfile::tempdir().expect("a temporary directory can be made");
     let instance = sample::instance();
-    let setting = Setting::at(home.path(), instance.clone());
-    let backend = Docker::new(setting, name, Endpoint::parse(&engine.address()));
+    let mut setting = Setting::at(home.path(), instance.clone());
+    setting.engines.ssh = address.starts_with("ssh://").then(brief_ssh);
+    let backend = Docker::new(setting, name, Endpoint::parse(address));
     Subject { backend: Box::new(backend), instance, spec: spec(), keep: Box::new(home) }
 }
 
@@ -29,7 +31,7 @@ mod docker {
     use super::*;
 
     fn subject() -> Option<Subject> {
-        met("docker").then(|| on("docker", coracle_tests::engines::docker()))
+        met("docker").then(|| at("docker", &coracle_tests::engines::docker().address()))
     }
 
     backend_conformance!(subject);
@@ -39,7 +41,17 @@ mod podman {
     use super::*;
 
     fn subject() -> Option<Subject> {
-        met("podman").then(|| on("podman", coracle_tests::engines::podman()))
+        met("podman").then(|| at("podman", &coracle_tests::engines::podman().address()))
+    }
+
+    backend_conformance!(subject);
+}
+
+mod ssh {
+    use super::*;
+
+    fn subject() -> Option<Subject> {
+        met("ssh").then(|| at(&Place::Ssh.backend(), &Place::Ssh.backend()))
     }
 
     backend_conformance!(subject);

@@ -60,6 +60,21 @@ fn commands_run_on_another_machine_over_one_connection() {
 }
 
 #[test]
+fn processes_that_come_at_the_same_time_share_the_connection() {
+    requires!(ssh);
+    let far = Far::new();
+    far.run(&["true"]);
+    far.masters().iter().for_each(Process::kill);
+    let call = || far.home.call(["run"].iter().chain(&far.flags()).chain(&["--", "echo", "hello"]));
+
+    let calls: Vec<_> = (0..3).map(|_| call().start()).collect();
+    let finished: Vec<_> = calls.into_iter().map(|call| call.finish().expect_code(0)).collect();
+
+    assert!(finished.iter().all(|call| call.text() == "hello\n"));
+    assert_eq!(far.sshd.logins(), 2);
+}
+
+#[test]
 fn a_sandbox_outlives_the_connection_it_was_made_through() {
     requires!(ssh);
     let far = Far::new();

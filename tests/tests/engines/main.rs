@@ -3,6 +3,7 @@
 mod conformance;
 mod crash;
 mod far;
+mod first;
 mod parity;
 mod private;
 mod tls;

@@ -3,8 +3,6 @@
 //! The classic one, also where there is BuildKit: it alone bounds the memory and the CPU of steps, and it knows no
 //! `# syntax=`, by which a Dockerfile picks a program of its own to be run as the builder.
 
-mod steps;
-
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -12,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use bollard::auth::DockerCredentials;
 use bollard::body_try_stream;
+use bollard::models::BuildInfo;
 use bollard::query_parameters::{BuildImageOptions, BuildImageOptionsBuilder};
 use coracle_core::image::build::Cache;
 use coracle_core::image::{Builder, Progress, Recipe, Reference, Step, Stored};
@@ -19,11 +18,11 @@ use coracle_core::{Error, Kind, Result};
 use coracle_sys::rustix::fs::OFlags;
 use futures_util::StreamExt;
 
-use self::steps::Steps;
 use super::images::{Feed, feed};
 use super::patience::UPLOAD;
 use super::{Docker, images};
 use crate::context::Context;
+use crate::steps::{self, Steps};
 
 /// The kernel counts a CPU's time by this many microseconds.
 const CPU_PERIOD: i32 = 100_000;
@@ -43,7 +42,7 @@ impl Builder for Docker {
             let docker = docker.with_timeout(UPLOAD);
             let mut lines = docker.build_image(options, Some(credentials), Some(body_try_stream(body)));
             while let Some(line) = lines.next().await {
-                for line in steps.hear(&line?) {
+                for line in steps.hear(&text(&line?)) {
                     progress.report(&Step::Said { line });
                 }
             }
@@ -136,6 +135,20 @@ fn finish(recipe: &Recipe, feed: Feed, built: Result<()>, steps: Steps) -> Resul
         Ok(()) if steps.succeeded() => Ok(()),
         Ok(()) => Err(steps.failure(&recipe.tag, "the engine ended without an image")),
         Err(error) if matches!(error.kind, Kind::NotAvailable) && steps.is_silent() => Err(error),
-        Err(error) => Err(steps.failure(&recipe.tag, &steps::cause(&error))),
+        Err(error) => Err(steps.failure(&recipe.tag, &cause(&error))),
     }
+}
+
+/// Returns what of a line is for people; how far layers are is not.
+fn text(line: &BuildInfo) -> String {
+    let status = line.status.as_ref().filter(|_| line.id.is_none());
+    let status = status.map(|status| format!("{status}\n")).unwrap_or_default();
+    format!("{}{status}", line.stream.as_deref().unwrap_or_default())
+}
+
+/// Returns the engine's own words of a failure.
+fn cause(error: &Error) -> String {
+    let chain = error.chain();
+    let (_, said) = chain.split_once("): ").unwrap_or(("", &chain));
+    said.trim_start_matches("Docker stream error: ").to_owned()
 }

@@ -17,7 +17,7 @@ use crate::Setting;
 /// How long an engine may take to begin its answer, in seconds. Starting a container on a busy machine takes many.
 const PATIENCE: u64 = 120;
 /// An engine that is there says so at once; whoever wants to know waits no longer.
-const GREETING: Duration = Duration::from_millis(900);
+const GREETING: Duration = Duration::from_millis(2500);
 /// The same across the world: a connection, its encryption and an answer, on a bad day.
 const FAR_GREETING: Duration = Duration::from_secs(5);
 

@@ -53,7 +53,8 @@ pub fn shares_files(docker: &Docker) -> bool {
 
 /// Finds out how a guest that has come up is reached.
 pub fn choose(docker: &Docker, sandbox: &SandboxId) -> Reached {
-    match shares_files(docker) && by_socket(docker, sandbox).is_ok() {
+    let taken = || docker.home.take_socket(sandbox).and_then(|()| by_socket(docker, sandbox)).is_ok();
+    match shares_files(docker) && taken() {
         true => Reached::Socket,
         false => Reached::Program,
     }
@@ -77,8 +78,7 @@ fn unreached(kind: Kind, sandbox: &SandboxId) -> Error {
     Error::new(kind, format!("could not reach the guest of sandbox `{sandbox}`"))
 }
 
-/// Whoever listens there is looked at before it is shown the secret: a command that gained rights inside could have put
-/// another socket in its place.
+/// Whoever listens there is looked at before it is shown the secret.
 fn by_socket(docker: &Docker, sandbox: &SandboxId) -> io::Result<UnixStream> {
     let stream = docker.home.connect(sandbox)?;
     let peer = coracle_sys::rustix::net::sockopt::socket_peercred(stream.as_fd())?;

@@ -11,7 +11,7 @@ use bollard::models::{
 };
 use coracle_core::backend::Order;
 use coracle_core::mount::{Access, Source};
-use coracle_core::spec::Privileges;
+use coracle_core::spec::{Privileges, WORKSPACE};
 use coracle_core::{Error, Result, Spec};
 
 use super::flavour::Flavour;
@@ -39,8 +39,9 @@ const OWN_PROCESSES: u64 = 24;
 /// A period of the scheduler's that engines take limits in.
 const NANOCPUS_PER_MILLICORE: u64 = 1_000_000;
 
-/// What engines hide of `/proc` and `/sys`, and what they do not and speaks of the machine, too.
-const MASKED: [&str; 24] = [
+/// What engines hide of `/proc` and `/sys`, and what they do not and speaks of the machine, too: most of it is root's
+/// alone to read, and without a user namespace root is who commands are.
+const MASKED: [&str; 32] = [
     "/proc/acpi",
     "/proc/asound",
     "/proc/cmdline",
@@ -53,14 +54,22 @@ const MASKED: [&str; 24] = [
     "/proc/key-users",
     "/proc/keys",
     "/proc/kmsg",
+    "/proc/kpagecgroup",
+    "/proc/kpagecount",
+    "/proc/kpageflags",
     "/proc/latency_stats",
+    "/proc/pagetypeinfo",
     "/proc/partitions",
     "/proc/sched_debug",
     "/proc/scsi",
+    "/proc/slabinfo",
     "/proc/timer_list",
     "/proc/timer_stats",
+    "/proc/tty/driver",
+    "/proc/vmallocinfo",
     "/sys/block",
     "/sys/dev",
+    "/sys/devices/virtual/dmi",
     "/sys/devices/virtual/powercap",
     "/sys/firmware",
     "/sys/kernel",
@@ -115,6 +124,9 @@ fn host_config(docker: &Docker, spec: &Spec, flavour: Flavour, way: Way<'_>) -> 
     let mut mounts = vec![install::mount(), run(way)];
     for mount in &spec.mounts {
         mounts.push(bring(docker, mount)?);
+    }
+    if !spec.mounts.iter().any(|mount| mount.target == WORKSPACE) {
+        mounts.push(workspace());
     }
     let masked = !weak::off(Wall::Masks);
     Ok(HostConfig {
@@ -206,6 +218,17 @@ fn run(way: Way<'_>) -> Mount {
             }),
             ..mount
         },
+    }
+}
+
+/// Returns the sandbox's own workspace: a volume without a name, which goes with the container. Being a mount it cannot be
+/// removed, and what the image has in its place does not show.
+fn workspace() -> Mount {
+    Mount {
+        target: Some(WORKSPACE.to_owned()),
+        typ: Some(MountType::VOLUME),
+        volume_options: Some(MountVolumeOptions { no_copy: Some(true), ..MountVolumeOptions::default() }),
+        ..Mount::default()
     }
 }
 

@@ -49,7 +49,7 @@ fn owner(spec: &Spec) -> Option<String> {
 }
 
 /// Returns the image by the name the engine is asked for it. What is the machine's own there is what the operator says.
-fn name(docker: &Docker, spec: &Spec) -> Result<Reference> {
+pub fn name(docker: &Docker, spec: &Spec) -> Result<Reference> {
     if spec.image != HOST {
         return spec.image.parse();
     }

@@ -7,7 +7,7 @@ mod pull;
 mod remove;
 
 pub use body::{Feed, feed};
-pub use pull::{credentials, says_missing};
+pub use pull::credentials;
 
 use std::fs::File;
 

@@ -3,13 +3,12 @@
 //! It gets there in an image that holds nothing else, which is run once: nothing is ever copied into a container that
 //! runs somebody else's code, and no file of the host need be visible to the engine.
 
-use std::collections::HashMap;
 use std::io;
 
 use bollard::models::{ContainerCreateBody, HostConfig, Mount};
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, ListImagesOptionsBuilder,
-    RemoveContainerOptionsBuilder, RemoveImageOptionsBuilder,
+    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, RemoveContainerOptionsBuilder,
+    RemoveImageOptionsBuilder,
 };
 use coracle_core::{Error, Kind, Result};
 use futures_util::StreamExt;
@@ -17,6 +16,7 @@ use futures_util::StreamExt;
 use super::flavour::Flavour;
 use super::{Docker, container, failure, patience};
 use crate::program::{FINGERPRINT, GUEST};
+use crate::weak::{self, Wall};
 
 /// The largest a word of the installer's may be.
 const WORDS_MAX: usize = 4096;
@@ -35,12 +35,11 @@ pub fn ensure(docker: &Docker) -> Result<Flavour> {
         return Ok(flavour);
     }
     let version =
-        docker.client.ask_within(patience::ANSWER, "ask the engine what it is", |engine| async move {
-            engine.version().await
-        })?;
+        docker.client.ask("ask the engine what it is", |engine| async move { engine.version().await })?;
     let flavour = Flavour::of(&version);
     right.begin().map_err(unnoted)?;
-    install(docker, flavour)?;
+    // Another instance that does the same at this engine may have been in the way: their images are alike to the byte.
+    install(docker, flavour).or_else(|_| install(docker, flavour))?;
     docker.home.note_installed(&address, flavour).map_err(unnoted)?;
     right.end().map_err(unnoted)?;
     Ok(flavour)
@@ -60,7 +59,8 @@ pub fn tidy(docker: &Docker) -> Result<()> {
 
 /// Returns the volume as sandboxes mount it.
 pub fn mount() -> Mount {
-    container::program_volume(&volume(), true, container::program_directory())
+    let read_only = !weak::off(Wall::Layers);
+    container::program_volume(&volume(), read_only, container::program_directory())
 }
 
 fn volume() -> String {
@@ -78,30 +78,21 @@ fn install(docker: &Docker, flavour: Flavour) -> Result<()> {
     let image = image(docker);
     bring_image(docker, &image)?;
     docker.crash("docker.install.image");
-    let ran = run(docker, flavour, &image);
-    let cleared = clear(docker);
-    ran.and(cleared)
+    run(docker, flavour, &image)?;
+    clear(docker)
 }
 
 fn image(docker: &Docker) -> String {
     format!("{}:{FINGERPRINT}", own_name(docker))
 }
 
-/// Removes the container and the images of this instance's installations; the volume stays.
+/// Removes the container and the image of this instance's installation; the volume stays. The image goes by its name:
+/// another instance's may be the same.
 fn clear(docker: &Docker) -> Result<()> {
     remove_container(docker)?;
-    let filters = HashMap::from([("reference", vec![own_name(docker)])]);
-    let options = ListImagesOptionsBuilder::default().filters(&filters).build();
-    let left = docker.client.ask_within(patience::ANSWER, "list images", |engine| async move {
-        engine.list_images(Some(options)).await
-    })?;
-    left.into_iter().try_for_each(|image| remove_image(docker, &image.id))
-}
-
-fn remove_image(docker: &Docker, image: &str) -> Result<()> {
-    let options = RemoveImageOptionsBuilder::default().force(true).build();
+    let (image, options) = (image(docker), RemoveImageOptionsBuilder::default().build());
     docker.client.ask_within(patience::REMOVAL, "remove the image of the guest", |engine| async move {
-        match engine.remove_image(image, Some(options), None).await {
+        match engine.remove_image(&image, Some(options), None).await {
             Err(error) if failure::is_status(&error, 404) => Ok(()),
             removed => removed.map(drop),
         }

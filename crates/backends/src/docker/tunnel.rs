@@ -92,6 +92,7 @@ impl Line<'_> {
         let laid = self.master.start(&self.room).and_then(|()| self.lead(remembered));
         if laid.is_err() {
             master::end(&self.room);
+            self.room.clear();
         }
         laid
     }

@@ -6,9 +6,9 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::OpenOptionsExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use coracle_core::image::build::Cache;
 use coracle_core::image::{Builder, Images, Progress, Recipe, Reference, Step, Stored};
@@ -18,14 +18,15 @@ use coracle_sys::tie;
 
 use super::Native;
 use crate::context::Context;
+use crate::steps::Steps;
 
 const BUILDAH: &str = "buildah";
 /// The kernel counts a CPU's time by this many microseconds.
 const CPU_PERIOD: u64 = 100_000;
-/// The longest line that is passed on as one.
-const LINE_MAX: u64 = 4096;
-/// How many of the last lines an error repeats.
-const REPEATED: usize = 3;
+/// What is read of it at once.
+const CHUNK: usize = 4096;
+/// What the line that says why it failed begins with.
+const ERROR: &str = "Error: ";
 
 impl Native {
     /// Tells whether `buildah` is here. Asked once.
@@ -51,10 +52,7 @@ impl Builder for Native {
         let dockerfile = context.description().map_err(not_started)?;
         let mut command = Command::new(BUILDAH);
         command.args(words(recipe)).arg(&recipe.context).stdin(dockerfile);
-        let said = run(command, progress)?;
-        if let Some(said) = said {
-            return Err(failure(&recipe.tag, &said));
-        }
+        run(command, &recipe.tag, progress)?;
         let archive = self.export(&recipe.tag)?;
         let name = recipe.tag.to_string();
         let loaded = self.load(archive, progress)?.into_iter().find(|stored| stored.reference == name);
@@ -101,45 +99,36 @@ fn words(recipe: &Recipe) -> Vec<OsString> {
     words.iter().map(OsString::from).chain(arguments).collect()
 }
 
-/// Runs it to its end and passes on what it says; returns the last of that if it failed.
-fn run(mut command: Command, progress: &dyn Progress) -> Result<Option<Vec<String>>> {
+/// Runs it to its end and passes on what it says.
+fn run(mut command: Command, tag: &Reference, progress: &dyn Progress) -> Result<()> {
     let (reader, writer) = io::pipe().map_err(not_started)?;
     command.stdout(writer.try_clone().map_err(not_started)?).stderr(writer);
     let mut child = tie::to_this_thread(&mut command).spawn().map_err(not_started)?;
     // It holds the other end of the pipe, which would otherwise never close.
     drop(command);
-    let said = listen(reader, progress);
-    finish(&mut child, said)
-}
-
-fn listen(reader: impl Read, progress: &dyn Progress) -> io::Result<Vec<String>> {
-    let mut reader = BufReader::new(reader);
-    let mut last = Vec::new();
-    loop {
-        let mut line = Vec::new();
-        if reader.by_ref().take(LINE_MAX).read_until(b'\n', &mut line)? == 0 {
-            return Ok(last);
+    let (mut steps, mut last) = (Steps::default(), String::new());
+    let listened = listen(reader, &mut steps, &mut |line| {
+        if line.starts_with(ERROR) || !last.starts_with(ERROR) {
+            last.clone_from(&line);
         }
-        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-        progress.report(&Step::Said { line: line.clone() });
-        last.push(line);
-        if last.len() > REPEATED {
-            last.remove(0);
-        }
+        progress.report(&Step::Said { line });
+    });
+    let status = child.wait().map_err(not_started)?;
+    listened.map_err(not_started)?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(steps.failure(tag, last.trim_start_matches(ERROR))),
     }
 }
 
-fn finish(child: &mut Child, said: io::Result<Vec<String>>) -> Result<Option<Vec<String>>> {
-    let status = child.wait().map_err(not_started)?;
-    let said = said.map_err(not_started)?;
-    Ok((!status.success()).then_some(said))
-}
-
-fn failure(tag: &Reference, said: &[String]) -> Error {
-    let message = format!("`{BUILDAH}` could not build `{tag}`: {}", said.join("; "));
-    let step = said.iter().rev().find(|line| line.contains("STEP"));
-    let error = Error::new(Kind::ExecutionFailed, message);
-    step.into_iter().fold(error, |error, step| error.detail("step", step.as_str()))
+fn listen(mut reader: impl Read, steps: &mut Steps, tell: &mut dyn FnMut(String)) -> io::Result<()> {
+    let mut chunk = [0; CHUNK];
+    loop {
+        match reader.read(&mut chunk)? {
+            0 => return Ok(()),
+            length => steps.hear(&String::from_utf8_lossy(&chunk[..length])).into_iter().for_each(&mut *tell),
+        }
+    }
 }
 
 fn not_started(error: io::Error) -> Error {

@@ -52,8 +52,8 @@ fn a_build_gets_no_name_the_operator_trusts_somebody_else_with() {
     let allowed = |patterns: &[&str], tag: &str| {
         let images = Allowed::only(patterns.iter().map(ToString::to_string).collect()).expect("patterns");
         let world = World::building(Policy { images, ..Policy::default() });
-        let input = with(&context("FROM scratch"), "tag", json!(tag));
-        world.call("run_a", "image_build", input).map_err(|error| error.kind)
+        let context = context("FROM scratch");
+        world.call("run_a", "image_build", with(&context, "tag", json!(tag))).map_err(|error| error.kind)
     };
 
     let list = ["ghcr.io/owner/*", "localhost/built/*"];

@@ -7,15 +7,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 
-use coracle_sys::rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, mkdirat, open, openat2};
+use coracle_sys::rustix::fs::{CWD, Gid, Mode, OFlags, ResolveFlags, Uid, fstatfs, mkdirat, open, openat2};
 use coracle_sys::rustix::io::Errno;
+use coracle_sys::rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use coracle_sys::{loopback, rustix, spawn};
 use coracle_wire::{Boot, Report, Standing};
 
 use super::{Built, Failure, Plan, drop_privileges, start_forker};
 use crate::forker::{Fenced, Forker};
 use crate::reactor::Reactor;
-use crate::{GUEST_ID, egress, weak};
+use crate::weak::{self, Wall};
+use crate::{GUEST_ID, egress, files};
 
 /// Where the host, or `guest connect` on its behalf, finds the guest. Commands cannot enter the directory.
 pub const SOCKET: &str = "/.coracle/run/guest";
@@ -90,6 +92,10 @@ fn receive(mut input: &File) -> Result<Plan, Failure> {
 
 /// Binds the guest's socket, in a directory that is the guest's alone from then on: commands may be its owner's user now.
 fn listen() -> io::Result<UnixListener> {
+    // Where the image has a link, a command could put something else in its place, and have it started with our rights.
+    if !weak::off(Wall::Targets) {
+        openat2(CWD, DIRECTORY, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())?;
+    }
     let listener = UnixListener::bind(SOCKET)?;
     std::os::unix::fs::chown(DIRECTORY, Some(GUEST_ID), Some(GUEST_ID))?;
     std::fs::set_permissions(DIRECTORY, std::fs::Permissions::from_mode(0o700))?;
@@ -114,8 +120,11 @@ fn start(plan: Plan, answer: &File) -> Result<Reactor, Failure> {
 fn build() -> Result<Built, Failure> {
     make_directory("/workspace", 0o755).map_err(Failure::at("make /workspace"))?;
     make_directory("/tmp", 0o1777).map_err(Failure::at("make /tmp"))?;
+    open_root();
     // Where there is a network, the engine has done so, and we may not.
     let _ = loopback::up();
+    seal_devices().map_err(Failure::at("seal /dev"))?;
+    egress::name_ourselves();
     let directory = |path: &str| {
         openat2(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())
     };
@@ -123,6 +132,26 @@ fn build() -> Result<Built, Failure> {
         devpts: directory("/dev/pts").map_err(Failure::at("open /dev/pts"))?,
         bottom: directory("/").map_err(Failure::at("open the root"))?,
     })
+}
+
+/// Gives the root the mode it has everywhere, where the image has none for it and the engine chose one that lets nobody write.
+fn open_root() {
+    const CHOSEN: u32 = 0o555;
+    let mode = |path: &str| std::fs::metadata(path).map(|found| found.permissions().mode() & 0o7777);
+    if mode("/").is_ok_and(|mode| mode == CHOSEN) {
+        // It is the image's word then, and stands.
+        let _ = std::fs::set_permissions("/", std::fs::Permissions::from_mode(0o755));
+    }
+}
+
+/// Leaves the devices to nobody: the engine's directory can be written to, and we may not change that. Commands are not
+/// its owner any more, and the file operations keep from it.
+fn seal_devices() -> io::Result<()> {
+    let devices =
+        openat2(CWD, "/dev", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())?;
+    let guest = (Some(Uid::from_raw(GUEST_ID)), Some(Gid::from_raw(GUEST_ID)));
+    rustix::fs::fchown(&devices, guest.0, guest.1)?;
+    files::seal(devices.as_fd())
 }
 
 fn plain() -> ResolveFlags {
@@ -160,6 +189,15 @@ fn counter(version1: &str, version2: &str) -> Option<OwnedFd> {
 pub fn be_killed_first() {
     // Some kernels and engines do not let it; then the largest is killed, which the guest never is.
     let _ = std::fs::write("/proc/self/oom_score_adj", "900");
+}
+
+/// Makes what `/proc` shows of this process its own user's. What it shows of an opaque one is the machine's root's, and
+/// that is who commands are here: they could have the kernel kill the guest first when memory runs out. To look into it
+/// takes its user, which no command can be, or rights that none has.
+pub fn be_ones_own() -> io::Result<()> {
+    // With 0 a core dump may still go to a program of the host's; with 1 it goes nowhere.
+    setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) })?;
+    Ok(set_dumpable_behavior(DumpableBehavior::Dumpable)?)
 }
 
 fn stand(plan: &Plan, forker: &Forker) -> io::Result<Standing> {

@@ -8,6 +8,8 @@ use coracle_sys::rustix::io::read;
 use coracle_sys::rustix::process::Signal;
 use coracle_sys::signal;
 
+use crate::weak::{self, Wall};
+
 /// The guest's end of a nanny.
 #[derive(Debug)]
 pub struct Tended {
@@ -65,9 +67,18 @@ impl Tended {
 
     /// Stops all before killing any, or those not yet killed could fork faster than they die.
     pub fn kill(&self) {
+        if weak::off(Wall::Killing) {
+            return kill_leader(self.nanny);
+        }
         self.signal(Signal::STOP.as_raw());
         self.signal(Signal::KILL.as_raw());
     }
+}
+
+/// Kills as those do who know of no descendants: the group of the one that was started.
+fn kill_leader(nanny: i32) {
+    let leader = processes().into_iter().find(|(_, parent)| *parent == nanny);
+    let _ = leader.map(|(leader, _)| signal::send_to_group(leader, Signal::KILL.as_raw()));
 }
 
 /// Signals every process that descends from this one.

@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use coracle_sys::path::{self, Within};
@@ -26,6 +27,23 @@ struct Roots {
 }
 
 static ROOTS: RwLock<Option<Arc<Roots>>> = RwLock::new(None);
+
+/// The number of a filesystem in which nothing is changed; 0 if there is none.
+static SEALED: AtomicU64 = AtomicU64::new(0);
+
+/// Has the filesystem of a directory left as it is from now on, where it could not be made read-only.
+pub fn seal(directory: BorrowedFd<'_>) -> io::Result<()> {
+    SEALED.store(fstat(directory)?.st_dev, Ordering::Relaxed);
+    Ok(())
+}
+
+fn check_sealed(parent: &OwnedFd, path: &[u8]) -> Result<(), Fault> {
+    let sealed = SEALED.load(Ordering::Relaxed);
+    if sealed != 0 && fstat(parent).map_err(refused("look at", path))?.st_dev == sealed {
+        return Err(refused("change", path)(Errno::ROFS));
+    }
+    Ok(())
+}
 
 /// Opens the places paths start from, once the sandbox's root is the root.
 pub fn open_roots() -> io::Result<()> {
@@ -116,6 +134,7 @@ pub fn entry(path: &[u8], parents: Parents) -> Result<Entry, Fault> {
         }
         found => found?,
     };
+    check_sealed(&parent, path)?;
     let name = CString::new(name).map_err(|_| invalid())?;
     Ok(Entry { parent, name, path: absolute(trimmed) })
 }

@@ -9,6 +9,7 @@ use coracle_tests::{Arena, Attack, Breaches, Home, Route, count, eventually, req
 use rustix::process::{Pid, Signal};
 
 use super::WALLS;
+use crate::GROUND;
 
 const FALL_BACK: &str = include_str!("../payloads/fall_back.py");
 const HOLD_ON: &str = include_str!("../payloads/hold_on.py");
@@ -33,9 +34,9 @@ fn kill_keepers(home: &Home) -> usize {
 #[test]
 fn nw_13_without_its_keeper_a_sandbox_has_no_network() {
     requires!(internet);
-    let net = Internet::new();
+    let net = super::internet();
     let title = "kill the keeper in the middle of a transfer, then try again and around it";
-    Attack::starred("NW-13", title)
+    Attack::starred(GROUND, "NW-13", title)
         .by(&[Route::Exec])
         .with(&["--network", "allow=ok.test"])
         .through(&net.door())
@@ -60,7 +61,7 @@ fn nw_13_a_narrower_network_leaves_no_connection_behind() {
     let net = Internet::new();
     let title =
         "hold connections over a narrowing of the network, by the proxy and past it, and go on using them";
-    Attack::starred("NW-13b", title)
+    Attack::starred(GROUND, "NW-13b", title)
         .by(&[Route::Exec])
         .with(&["--network", "allow=ok.test,db.test:5432,other.test"])
         .through(&net.door())
@@ -99,7 +100,7 @@ fn nw_15_connections_are_counted_open_or_half_open() {
     let net = Internet::new();
     let title = "more connections than a sandbox may have, to servers that answer and to some that never do";
     let many = count(600, 20_000).to_string();
-    Attack::row("NW-15", title)
+    Attack::row(GROUND, "NW-15", title)
         .by(&[Route::Exec])
         .with(&["--network", "open", "--pids", "200"])
         .through(&net.door())
@@ -200,5 +201,5 @@ fn nw_14_a_forwarded_port_is_for_the_machine_alone() {
         from_outside(&net, trap::PORT)
     };
     let title = "a forwarded port: connect to it from the network, and from another sandbox";
-    Attack::row("NW-14", title).by(&[Route::Exec]).through(&net.door()).run_beside(attempt, naive);
+    Attack::row(GROUND, "NW-14", title).by(&[Route::Exec]).through(&net.door()).run_beside(attempt, naive);
 }

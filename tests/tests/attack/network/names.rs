@@ -5,6 +5,7 @@ use coracle_tests::internet::{Internet, Visit, wires};
 use coracle_tests::{Arena, Attack, Breaches, Route, requires};
 
 use super::{ASK_PROXY, ROUTES};
+use crate::GROUND;
 
 /// Spellings of hosts that are not allowed, as close to one that is as they get; with escapes of Python's.
 const ODD: [&str; 30] = [
@@ -48,7 +49,7 @@ fn nw_06_a_host_is_read_in_one_way_only() {
     net.names.say("ok.test.evil.test", &[wires::EVIL]);
     net.names.say("notok.test", &[wires::EVIL]);
     let title = "NUL, escapes, user parts, dots of other scripts, numbers and embedded addresses as hosts";
-    Attack::starred("NW-06", title)
+    Attack::starred(GROUND, "NW-06", title)
         .by(ROUTES)
         .with(&["--network", "allow=ok.test,*.ok.test"])
         .through(&net.door())
@@ -74,7 +75,7 @@ fn nw_08_a_connection_is_for_the_host_it_was_given_for() {
     let net = Internet::new();
     let title =
         "CONNECT to an allowed host, then another server name or `Host`; the same at synthetic addresses";
-    Attack::row("NW-08", title)
+    Attack::row(GROUND, "NW-08", title)
         .by(ROUTES)
         .with(&["--network", "allow=ok.test,ok.test:8080,ok.test:8443"])
         .through(&net.door())
@@ -121,7 +122,7 @@ fn nw_11_one_request_is_one_decision() {
     let net = Internet::new();
     let title =
         "two lengths, length and chunks, folded lines, bare line feeds, pipelining, a request in a body";
-    Attack::row("NW-11", title)
+    Attack::row(GROUND, "NW-11", title)
         .by(&[Route::Create])
         .with(&["--network", "allow=ok.test"])
         .through(&net.door())
@@ -147,7 +148,7 @@ fn nw_12_a_redirect_is_judged_like_every_other_request() {
     requires!(internet);
     let net = Internet::new();
     let title = "an allowed host redirects to metadata and to a host that is not allowed";
-    Attack::row("NW-12", title)
+    Attack::row(GROUND, "NW-12", title)
         .by(ROUTES)
         .with(&["--network", "allow=ok.test"])
         .through(&net.door())

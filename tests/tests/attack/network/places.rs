@@ -4,6 +4,7 @@ use coracle_tests::internet::{Internet, Trap, trap, wires};
 use coracle_tests::{Attack, Breaches, Route, requires};
 
 use super::{ASK_PROXY, ROUTES};
+use crate::GROUND;
 
 /// The machine's own addresses, each with a server that must not be called.
 fn traps(net: &Internet) -> Vec<(&'static str, Trap)> {
@@ -51,7 +52,7 @@ fn nw_02_what_is_not_the_internet_is_out_of_reach() {
         "`network: open`: metadata, private and shared networks, the machine itself, by address and by name";
     let every =
         &["169.254.169.254", "fd00:ec2::254", "10.0.0.5", "machine at 127.0.0.1", "machine at 93.184.217.2"];
-    Attack::starred("NW-02", title)
+    Attack::starred(GROUND, "NW-02", title)
         .by(ROUTES)
         .with(&["--network", "open"])
         .through(&net.door())
@@ -83,7 +84,7 @@ fn nw_05_a_name_that_changes_its_mind_leads_nowhere_else() {
         "an allowed name that is public first and then the machine or metadata; answers that mix both";
     const RULES: &str = "allow=turn.test,turn.test:8088,late.test,mixed.test,part.test,mapped.test,zero.test:8088,\
                          localhost:8088,machine.test:8088";
-    Attack::starred("NW-05", title)
+    Attack::starred(GROUND, "NW-05", title)
         .by(&[Route::Create])
         .with(&["--network", RULES])
         .through(&net.door())

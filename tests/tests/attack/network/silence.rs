@@ -4,13 +4,14 @@ use coracle_tests::internet::{Internet, wires};
 use coracle_tests::{Attack, Route, requires};
 
 use super::{ROUTES, WALLS};
+use crate::GROUND;
 
 const REACH_OUT: &str = include_str!("../payloads/reach_out.py");
 
 #[test]
 fn nw_01_nothing_leaves_a_sandbox_without_a_network() {
     requires!(internet);
-    let net = Internet::new();
+    let net = super::internet();
     let title = "`network: none`: connect, ask for names, send what is not IP, of both versions";
     let every = &[
         "tcp to 93.184.216.66 port 80",
@@ -20,7 +21,7 @@ fn nw_01_nothing_leaves_a_sandbox_without_a_network() {
         "tcp to 2606:2800:220:1::66 port 443",
         "a frame of kind",
     ];
-    Attack::starred("NW-01", title).through(&net.door()).without(WALLS).every(every).run(|arena| {
+    Attack::starred(GROUND, "NW-01", title).through(&net.door()).without(WALLS).every(every).run(|arena| {
         net.forget();
         let places = [wires::EVIL, wires::EVIL_SIX, wires::NAME_SERVER, "169.254.169.254", "fd00:ec2::254"];
         let ran = arena.python(REACH_OUT, &places);
@@ -32,7 +33,7 @@ fn nw_01_nothing_leaves_a_sandbox_without_a_network() {
 #[test]
 fn nw_10_what_does_not_ask_the_proxy_gets_nowhere() {
     requires!(internet);
-    let net = Internet::new();
+    let net = super::internet();
     let title = "without the proxy: TCP, UDP, QUIC, SCTP, ICMP and raw frames, of both versions, allowed host included";
     let every = &[
         "tcp to 93.184.216.66 port 443",
@@ -40,7 +41,7 @@ fn nw_10_what_does_not_ask_the_proxy_gets_nowhere() {
         "protocol 132",
         "a frame of kind",
     ];
-    Attack::starred("NW-10", title)
+    Attack::starred(GROUND, "NW-10", title)
         // One at a time: in the twin all sandboxes listen in the same network.
         .by(&[Route::Create])
         .with(&["--network", "allow=ok.test"])
@@ -65,7 +66,7 @@ fn nw_09_names_carry_nothing_out() {
     let net = Internet::new();
     let title =
         "data in names: the system's resolver, servers of names asked directly, the proxy, DNS over HTTPS";
-    Attack::starred("NW-09", title)
+    Attack::starred(GROUND, "NW-09", title)
         .by(ROUTES)
         .with(&["--network", "allow=ok.test,*.ok.test"])
         .through(&net.door())
@@ -90,7 +91,7 @@ fn nw_04_sandboxes_have_no_way_to_each_other() {
     let net = Internet::new();
     let title =
         "another sandbox: its server, by loopback and the machine's addresses; what it says, by listening";
-    Attack::starred("NW-04", title)
+    Attack::starred(GROUND, "NW-04", title)
         .by(ROUTES)
         .through(&net.door())
         .without(WALLS)

@@ -1,7 +1,16 @@
 # Tries everything a process could do to the guest and its forker, and prints what worked.
 import ctypes, os, signal
 libc = ctypes.CDLL(None, use_errno=True)
-for pid in (1, 2):
+def servants():
+    found = {1, 2}
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            if '\nUid:\t65535' in open(f'/proc/{pid}/status').read():
+                found.add(int(pid))
+        except OSError:
+            pass
+    return found
+for pid in servants():
     for name in ('environ', 'mem', 'maps', 'auxv', 'stack', 'syscall', 'io', 'pagemap', 'personality'):
         try:
             if open(f'/proc/{pid}/{name}', 'rb').read(16):
@@ -27,7 +36,7 @@ for pid in (1, 2):
         print('stole a descriptor')
     for name in ('oom_score_adj', 'timerslack_ns', 'clear_refs', 'uid_map', 'setgroups', 'comm', 'attr/current'):
         try:
-            open(f'/proc/{pid}/{name}', 'w').write('1')
+            os.write(os.open(f'/proc/{pid}/{name}', os.O_WRONLY), b'1')
             print('wrote', name)
         except OSError:
             pass

@@ -1,12 +1,15 @@
 //! One script, played at every place, gives one transcript.
 
+mod declared;
 mod names;
 mod script;
 mod stage;
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::thread::ScopedJoinHandle;
 
 use coracle_tests::engines::place::Place;
 use coracle_tests::{Home, requires};
@@ -17,20 +20,22 @@ use stage::Stage;
 /// What the script promises to be long.
 const CALLS_MIN: usize = 200;
 
+/// What was asked and answered in each part.
+type Transcript = BTreeMap<&'static str, Vec<String>>;
+
 /// Plays the script, its parts side by side, and returns every call with its answer.
-fn play(place: Place) -> Vec<String> {
-    let home = place.home();
-    let transcript: Vec<String> = std::thread::scope(|scope| {
+fn play(place: Place) -> Transcript {
+    let home = place.settled_home();
+    let transcript = std::thread::scope(|scope| {
         let start = |(name, part): &'static (&'static str, Part)| {
             let home = &home;
-            (name, scope.spawn(move || play_part(home, place, *part)))
+            (*name, scope.spawn(move || play_part(home, place, *part)))
         };
         let parts: Vec<_> = PARTS.iter().map(start).collect();
-        let entries = parts.into_iter().flat_map(|(name, thread)| {
-            let entries = thread.join().expect("what a part does is caught");
-            entries.into_iter().map(move |entry| format!("{name}: {entry}"))
-        });
-        entries.collect()
+        let end = |(name, thread): (&'static str, ScopedJoinHandle<'_, Vec<String>>)| {
+            (name, thread.join().expect("what a part does is caught"))
+        };
+        parts.into_iter().map(end).collect()
     });
     keep(place, &transcript);
     transcript
@@ -48,29 +53,41 @@ fn play_part(home: &Home, place: Place, part: Part) -> Vec<String> {
 }
 
 /// Leaves the transcript for whoever wants to read or compare it.
-fn keep(place: Place, transcript: &[String]) {
+fn keep(place: Place, transcript: &Transcript) {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("parity-{place:?}.txt"));
-    let _ = std::fs::write(file, transcript.join("\n"));
+    let lines = transcript
+        .iter()
+        .flat_map(|(name, entries)| entries.iter().map(move |entry| format!("{name}: {entry}\n")));
+    let _ = std::fs::write(file, lines.collect::<String>());
 }
 
-fn native() -> &'static [String] {
-    static TRANSCRIPT: OnceLock<Vec<String>> = OnceLock::new();
+fn native() -> &'static Transcript {
+    static TRANSCRIPT: OnceLock<Transcript> = OnceLock::new();
     TRANSCRIPT.get_or_init(|| play(Place::Native))
 }
 
 #[track_caller]
-fn expect_same(place: Place, expected: &[String], found: &[String]) {
-    let pairs = expected.iter().zip(found).filter(|(expected, found)| expected != found);
+fn expect_same(place: Place, expected: &Transcript, found: &Transcript) {
+    let none = Vec::new();
+    let parts = expected.iter().map(|(name, entries)| (name, entries, found.get(name).unwrap_or(&none)));
     let differences: Vec<String> =
-        pairs.map(|(expected, found)| format!("- {expected}\n+ {found}\n")).collect();
+        parts.flat_map(|(name, expected, found)| differences(name, expected, found)).collect();
     assert!(
         differences.is_empty(),
-        "{} of {} calls are answered otherwise by {place:?}:\n{}",
+        "{} calls are answered otherwise by {place:?}:\n{}",
         differences.len(),
-        expected.len(),
         differences.join("\n")
     );
-    assert_eq!(expected.len(), found.len());
+}
+
+fn differences(name: &str, expected: &[String], found: &[String]) -> Vec<String> {
+    let length = expected.len().max(found.len());
+    let entry = |entries: &[String], index: usize| {
+        entries.get(index).cloned().unwrap_or_else(|| "nothing".to_owned())
+    };
+    let pairs = (0..length).map(|index| (entry(expected, index), entry(found, index)));
+    let different = pairs.filter(|(expected, found)| expected != found);
+    different.map(|(expected, found)| format!("- {name}: {expected}\n+ {name}: {found}\n")).collect()
 }
 
 #[test]
@@ -79,7 +96,8 @@ fn the_script_is_long_and_gives_the_same_answers_twice() {
 
     let again = play(Place::Native);
 
-    assert!(native().len() >= CALLS_MIN, "{} calls", native().len());
+    let calls = native().values().map(Vec::len).sum::<usize>();
+    assert!(calls >= CALLS_MIN, "{calls} calls");
     expect_same(Place::Native, native(), &again);
 }
 
@@ -95,4 +113,11 @@ fn podman_answers_as_native_does() {
     requires!(podman);
 
     expect_same(Place::Podman, native(), &play(Place::Podman));
+}
+
+#[test]
+fn an_engine_behind_ssh_answers_as_native_does() {
+    requires!(ssh);
+
+    expect_same(Place::Ssh, native(), &play(Place::Ssh));
 }

@@ -84,6 +84,15 @@ impl Names {
         Value::Object(fields.collect())
     }
 
+    /// Returns what was said aside. Notes about several files come in the order of their directory.
+    pub fn talk(&mut self, text: &str) -> String {
+        let mut lines: Vec<&str> = text.lines().collect();
+        if lines.iter().all(|line| line.starts_with("note: ")) {
+            lines.sort_unstable();
+        }
+        self.text(&lines.join("\n"))
+    }
+
     /// Returns a text with everything that is made up replaced.
     pub fn text(&mut self, text: &str) -> String {
         let text = text.replace(&self.home, "HOME").replace(&format!("`{}`", self.backend), "`BACKEND`");

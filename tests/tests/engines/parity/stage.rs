@@ -113,7 +113,7 @@ impl<'a> Stage<'a> {
         let code = finished.code().map_or("a signal".to_owned(), |code| code.to_string());
         let shown = self.names.text(&shown);
         let answer = self.names.output(&finished.stdout);
-        let talk = self.names.text(&finished.stderr);
+        let talk = self.names.talk(&finished.stderr);
         self.transcript
             .push(format!("coracle {shown}\n  ends with {code}\n  says {answer}\n  talks {talk:?}"));
     }

@@ -10,19 +10,7 @@ use futures_util::StreamExt;
 
 use super::progress::Told;
 use crate::docker::Docker;
-
-/// What engines and registries say of a name they have nothing for. Registries do not tell strangers whether a
-/// repository is private or not there at all.
-const MISSING: [&str; 8] = [
-    "not found",
-    "manifest unknown",
-    "name unknown",
-    "no such image",
-    "does not exist",
-    "pull access denied",
-    "unauthorized",
-    "denied:",
-];
+use crate::steps::says_missing;
 
 /// Brings what a reference names now.
 pub fn pull(engine: &Docker, reference: &Reference, progress: &dyn Progress) -> Result<Stored> {
@@ -61,12 +49,6 @@ pub fn credentials(engine: &Docker, registry: &str) -> Result<Option<DockerCrede
         }
         Credentials::Identity(token) => DockerCredentials { identitytoken: Some(token), ..empty },
     }))
-}
-
-/// Tells whether an engine's words mean that there is no such image.
-pub fn says_missing(words: &str) -> bool {
-    let words = words.to_lowercase();
-    MISSING.iter().any(|sign| words.contains(sign))
 }
 
 fn is_missing(error: &Refusal) -> bool {

@@ -28,15 +28,14 @@ pub fn remove(engine: &Docker, name: &str) -> Result<Removed> {
 
 fn forget(engine: &Docker, name: &str) -> Result<Vec<ImageDeleteResponseItem>> {
     let attempted = format!("remove image `{name}`");
-    let answer = engine.client.ask(&attempted, |docker| async move {
+    engine.client.ask(&attempted, |docker| async move {
         match docker.remove_image(name, None::<RemoveImageOptions>, None).await {
             Ok(items) => Ok(Ok(items)),
             Err(error) if failure::is_status(&error, 404) => Ok(Err(missing(name))),
             Err(error) if failure::is_status(&error, 409) => Ok(Err(used(name, &error.to_string()))),
             Err(error) => Err(error),
         }
-    })?;
-    answer
+    })?
 }
 
 fn used(name: &str, said: &str) -> Error {

@@ -33,8 +33,8 @@ fn programs(stage: &mut Stage, sandbox: &str) {
 }
 
 fn deadlines(stage: &mut Stage, sandbox: &str) {
-    let stubborn = "trap '' TERM; echo up; while :; do sleep 0.05; done";
-    let polite = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done";
+    let stubborn = "exec 2>/dev/null; trap '' TERM; echo up; while :; do sleep 0.05; done";
+    let polite = "exec 2>/dev/null; trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done";
     stage.exec(sandbox, &["sleep", "1000"], json!({"timeout_ms": 200}));
     stage.exec(sandbox, &["sh", "-c", stubborn], json!({"timeout_ms": 300, "grace_ms": 100}));
     stage.exec(sandbox, &["sh", "-c", polite], json!({"timeout_ms": 300, "grace_ms": 5000}));

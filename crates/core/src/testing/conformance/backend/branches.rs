@@ -56,12 +56,23 @@ fn make<'a>(subject: &'a Subject, branch: &dyn Branch) -> Sandbox<'a> {
     Sandbox { subject, id, secret, placement }
 }
 
+/// A backend that refuses has not begun: the sandbox is as it was, and there is no other.
+fn expect_untouched(parent: &Sandbox<'_>) {
+    let mut client = parent.client();
+    assert_eq!(client.read_file("f"), b"before");
+    assert_eq!(client.run("exec_after", &["echo", "on"]).stdout, b"on\n");
+    let found = parent.subject.backend.survey().expect("surveys");
+    assert_eq!(found.len(), 1, "a refusal makes nothing: {found:?}");
+}
+
 pub fn what_is_made_from_a_sandbox_has_its_files_and_shares_nothing(subject: &Option<Subject>) {
     let Some(subject) = subject else { return };
     let parent = Sandbox::make(subject);
     parent.client().write_file("f", b"before");
 
-    let Some(taken) = branch(&parent) else { return };
+    let Some(taken) = branch(&parent) else {
+        return expect_untouched(&parent);
+    };
     let (one, other) = (make(subject, &*taken), make(subject, &*taken));
     one.client().write_file("f", b"one");
     parent.client().write_file("f", b"parent");

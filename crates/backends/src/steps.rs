@@ -1,15 +1,24 @@
 //! What a builder says: which step it is at, how that ended, and what an error of it means.
 
-use bollard::models::BuildInfo;
 use coracle_core::image::Reference;
 use coracle_core::{Error, Kind};
 
-use super::super::images::says_missing;
-
 /// The longest line that is passed on as one.
 const LINE_MAX: usize = 4096;
-/// How an engine says that only BuildKit can do this.
-const BUILDKIT: [&str; 2] = ["requires buildkit", "buildkit"];
+/// What builders say of a Dockerfile that only BuildKit understands.
+const BUILDKIT: &str = "buildkit";
+/// What engines and registries say of a name they have nothing for. Registries do not tell strangers whether a
+/// repository is private or not there at all.
+const MISSING: [&str; 8] = [
+    "not found",
+    "manifest unknown",
+    "name unknown",
+    "no such image",
+    "does not exist",
+    "pull access denied",
+    "unauthorized",
+    "denied:",
+];
 
 /// The steps of one build so far.
 #[derive(Debug, Default)]
@@ -23,12 +32,10 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Takes what the engine said; returns the lines that are whole by now.
-    pub fn hear(&mut self, said: &BuildInfo) -> Vec<String> {
+    /// Takes what the builder said; returns the lines that are whole by now.
+    pub fn hear(&mut self, said: &str) -> Vec<String> {
         self.heard = true;
-        let status = said.id.is_none().then_some(said.status.as_deref()).flatten();
-        self.rest.push_str(said.stream.as_deref().unwrap_or_default());
-        self.rest.extend(status.map(|status| format!("{status}\n")));
+        self.rest.push_str(said);
         let mut lines = Vec::new();
         while let Some(end) = self.line_end() {
             let line: String = self.rest.drain(..end).collect();
@@ -60,7 +67,7 @@ impl Steps {
             }
         };
         let lower = said.to_lowercase();
-        match BUILDKIT.iter().any(|sign| lower.contains(sign)) {
+        match lower.contains(BUILDKIT) {
             true => error.hint("this needs BuildKit: `docker buildx build --output type=docker,dest=FILE DIR`, then `coracle image load FILE`"),
             false => error,
         }
@@ -80,11 +87,10 @@ impl Steps {
     }
 }
 
-/// Returns the engine's own words of a failure.
-pub fn cause(error: &Error) -> String {
-    let chain = error.chain();
-    let (_, said) = chain.split_once("): ").unwrap_or(("", &chain));
-    said.trim_start_matches("Docker stream error: ").to_owned()
+/// Tells whether an engine's or a registry's words mean that there is no such image.
+pub fn says_missing(words: &str) -> bool {
+    let words = words.to_lowercase();
+    MISSING.iter().any(|sign| words.contains(sign))
 }
 
 /// Only where a step looks for an image, `not found` is about one.
@@ -116,10 +122,6 @@ pub fn bases(dockerfile: &str) -> Vec<Reference> {
 mod tests {
     use super::*;
 
-    fn stream(text: &str) -> BuildInfo {
-        BuildInfo { stream: Some(text.to_owned()), ..BuildInfo::default() }
-    }
-
     fn tag() -> Reference {
         "app".parse().expect("a reference")
     }
@@ -128,9 +130,9 @@ mod tests {
     fn lines_are_passed_on_when_they_are_whole() {
         let mut steps = Steps::default();
 
-        let first = steps.hear(&stream("Step 1/2 : FROM x\n ---> 1\nhal"));
-        let second = steps.hear(&stream("f\n"));
-        let endless = steps.hear(&stream(&"x".repeat(10_000)));
+        let first = steps.hear("Step 1/2 : FROM x\n ---> 1\nhal");
+        let second = steps.hear("f\n");
+        let endless = steps.hear(&"x".repeat(10_000));
 
         assert_eq!(first, ["Step 1/2 : FROM x", " ---> 1"]);
         assert_eq!(second, ["half"]);
@@ -140,12 +142,12 @@ mod tests {
     #[test]
     fn a_failure_names_its_step() {
         let mut steps = Steps::default();
-        steps.hear(&stream("Step 1/2 : FROM x\nStep 2/2 : RUN false\n"));
+        steps.hear("Step 1/2 : FROM x\nStep 2/2 : RUN false\n");
 
         let failed = steps.failure(&tag(), "The command '/bin/sh -c false' returned a non-zero code: 1");
         let no_file = steps.failure(&tag(), "stat x: file does not exist");
         let mut first = Steps::default();
-        first.hear(&stream("Step 1/2 : FROM x\n"));
+        first.hear("Step 1/2 : FROM x\n");
         let missing = first.failure(&tag(), "pull access denied for x, repository does not exist");
         let garbled = Steps::default().failure(&tag(), "dockerfile parse error line 1: unknown instruction");
 

@@ -1,0 +1,30 @@
+//! The same attacks as in `attack`, on sandboxes at a Docker engine of our own; and those an engine makes possible.
+
+#[path = "../attack/capabilities.rs"]
+mod capabilities;
+#[path = "../attack/devices.rs"]
+mod devices;
+mod families;
+#[path = "../attack/files.rs"]
+mod files;
+#[path = "../attack/guest.rs"]
+mod guest;
+mod images;
+#[path = "../attack/namespaces.rs"]
+mod namespaces;
+#[path = "../attack/neighbours.rs"]
+mod neighbours;
+#[path = "../attack/network/mod.rs"]
+mod network;
+#[path = "../attack/proc.rs"]
+mod proc;
+#[path = "../attack/resources.rs"]
+mod resources;
+mod socket;
+#[path = "../attack/syscalls.rs"]
+mod syscalls;
+
+use coracle_tests::attack::Ground;
+
+/// Where all of this is tried.
+const GROUND: Ground = Ground::Docker;

@@ -1,0 +1,63 @@
+//! What engines cannot do: a short list, declared before anyone asks, and refused in one way.
+
+use std::collections::BTreeSet;
+
+use coracle_tests::engines::place::Place;
+use coracle_tests::requires;
+use serde_json::Value;
+
+/// Walls that do not stand in containers of an engine, and why.
+const OPEN: &[(&str, &str)] = &[
+    ("user_namespace", "engines map root to itself unless the operator has told them otherwise"),
+    ("disk", "storage drivers bound a container only on filesystems with quotas"),
+];
+/// Operations engines have nothing for: they would need the files of a container as layers of another.
+const REFUSED: &[&str] = &["fork", "snapshot"];
+
+fn not_enforced(walls: &Value) -> BTreeSet<String> {
+    let walls = walls.as_array().into_iter().flatten();
+    let open = walls.filter(|wall| wall["enforced"] == false);
+    open.filter_map(|wall| Some(wall["name"].as_str()?.to_owned())).collect()
+}
+
+fn expect_declared(place: Place) {
+    let home = place.settled_home();
+    let flags = place.flags();
+    let sandbox = home.open_with(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+    let expected: BTreeSet<String> = OPEN.iter().map(|(name, _)| (*name).to_owned()).collect();
+
+    let shown = home.call(["show", &sandbox, "--json"]).succeed().json();
+    assert_eq!(not_enforced(&shown["profile"]["walls"]), expected, "{shown}");
+    let listed = home.call(["backends", "--json"]).succeed().json();
+    let listed = listed["backends"].as_array().into_iter().flatten();
+    for backend in listed.filter(|backend| backend["name"] == place.backend().as_str()) {
+        assert_eq!(backend["available"], true, "{backend}");
+        let open = backend["walls"].as_u64().zip(backend["enforced"].as_u64());
+        assert_eq!(open.map(|(walls, enforced)| walls - enforced), Some(OPEN.len() as u64), "{backend}");
+    }
+    home.exec(&sandbox, ["sh", "-c", "echo kept > note"]).succeed();
+    for operation in REFUSED {
+        let refused = home.call([*operation, &sandbox, "--json"]).run();
+        assert_eq!(refused.error_kind(), "unsupported", "{operation}");
+    }
+    assert_eq!(home.exec(&sandbox, ["cat", "note"]).succeed().text(), "kept\n");
+    assert_eq!(home.live().len(), 1, "what was refused has left nothing");
+}
+
+#[test]
+fn what_docker_cannot_do_is_declared_and_refused() {
+    requires!(docker);
+    expect_declared(Place::Docker);
+}
+
+#[test]
+fn what_podman_cannot_do_is_declared_and_refused() {
+    requires!(podman);
+    expect_declared(Place::Podman);
+}
+
+#[test]
+fn what_an_engine_behind_ssh_cannot_do_is_declared_and_refused() {
+    requires!(ssh);
+    expect_declared(Place::Ssh);
+}
