@@ -75,6 +75,7 @@ pub struct FakeBackend {
     volumes: FakeVolumes,
     bare: bool,
     builds: bool,
+    far: bool,
 }
 
 #[derive(Debug, Default)]
@@ -102,7 +103,7 @@ impl FakeBackend {
     pub fn new(instance: InstanceId) -> Self {
         let (images, volumes) = (FakeImages::default(), FakeVolumes::default());
         let (name, machine) = ("fake".to_owned(), Arc::default());
-        Self { name, instance, machine, images, volumes, bare: false, builds: false }
+        Self { name, instance, machine, images, volumes, bare: false, builds: false, far: false }
     }
 
     /// Returns it under another name.
@@ -118,6 +119,11 @@ impl FakeBackend {
     /// Returns a backend that keeps neither images nor volumes.
     pub fn bare(instance: InstanceId) -> Self {
         Self { bare: true, ..Self::new(instance) }
+    }
+
+    /// Returns a backend whose sandboxes do not end with the machine coracle runs on.
+    pub fn far(instance: InstanceId) -> Self {
+        Self { far: true, ..Self::new(instance) }
     }
 
     /// Returns a backend that builds images, too.
@@ -259,6 +265,10 @@ impl FakeBackend {
 impl Backend for FakeBackend {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn ends_with_this_machine(&self) -> bool {
+        !self.far
     }
 
     fn probe(&self) -> Probe {

@@ -36,7 +36,10 @@ impl From<Failure> for Error {
             Failure::Fault(fault) => faulted(&fault),
             Failure::TooLarge { .. } => Self::new(Kind::Invalid, failure.to_string())
                 .hint("put large data into a file of the sandbox or on standard input"),
-            Failure::Gone | Failure::Silent | Failure::Refused(_) | Failure::Stream(_) => {
+            Failure::Silent => Self::new(Kind::NotAvailable, "could not reach the guest of the sandbox")
+                .hint("see whether the machine is overloaded, or somebody had the engine hold it still (`docker unpause`)")
+                .caused_by(failure),
+            Failure::Gone | Failure::Refused(_) | Failure::Stream(_) => {
                 Self::new(Kind::NotAvailable, "could not reach the guest of the sandbox").caused_by(failure)
             }
             Failure::Source(error) => {

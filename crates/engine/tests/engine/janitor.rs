@@ -5,10 +5,11 @@ use std::time::Duration;
 use coracle_core::testing::backend::crashes;
 use coracle_core::testing::{Fault, Step, sample};
 use coracle_core::{Backend, State, Store};
+use coracle_engine::ExecRequest;
 use coracle_engine::janitor::{RETENTION, Report};
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{World, argv, caller};
 
 #[test]
 fn an_orderly_home_needs_nothing() {
@@ -83,6 +84,34 @@ fn what_did_not_survive_a_reboot_is_lost_and_swept() {
     assert_eq!(report, Report { lost: 1, ..Report::default() });
     assert_eq!(world.record(&id).state, State::Lost);
     assert!(world.backend.survey().expect("a survey").is_empty());
+}
+
+#[test]
+fn a_reboot_of_this_machine_loses_nothing_on_another() {
+    let world = World::far();
+    let id = world.open("run_a");
+    let engine = world.after_reboot();
+
+    let report = engine.sweep().expect("a sweep");
+    let request = ExecRequest { argv: argv(&["sh", "-c", "echo works"]), ..ExecRequest::default() };
+    let ran = engine.exec(&caller("run_a"), &id, &request).expect("its guest is where it was");
+
+    assert_eq!(report, Report::default());
+    assert_eq!(ran.stdout, b"works\n");
+    assert_eq!(world.record(&id).state, State::Ready);
+}
+
+#[test]
+fn a_guest_on_another_machine_that_is_gone_is_lost() {
+    let world = World::far();
+    let id = world.open("run_a");
+    let engine = world.after_reboot();
+    world.backend.kill_guest(&id);
+
+    let report = engine.sweep().expect("a sweep");
+
+    assert_eq!(report, Report { lost: 1, ..Report::default() });
+    assert_eq!(world.record(&id).state, State::Lost);
 }
 
 #[test]

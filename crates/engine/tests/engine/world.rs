@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use coracle_core::store::Store;
 use coracle_core::testing::{FakeBackend, FakeStore, ManualClock, sample};
-use coracle_core::{Claim, Epoch, Error, ExecId, InstanceId, Policy, Record, SandboxId};
+use coracle_core::{Backend, Claim, Epoch, Error, ExecId, InstanceId, Policy, Record, SandboxId};
 use coracle_engine::egress::Threads;
 use coracle_engine::{Caller, CrashPoints, Engine, ExecRequest, Keepers, Parts, Roster};
 use serde_json::{Value, json};
@@ -38,6 +38,11 @@ impl World {
         Self::made_of(FakeBackend::bare, Policy::default(), CrashPoints::default())
     }
 
+    /// Returns a world whose backend is on another machine.
+    pub fn far() -> Self {
+        Self::made_of(FakeBackend::far, Policy::default(), CrashPoints::default())
+    }
+
     /// Returns a world whose backend builds images.
     pub fn building(policy: Policy) -> Self {
         Self::made_of(FakeBackend::building, policy, CrashPoints::default())
@@ -54,7 +59,9 @@ impl World {
 
     /// Returns another process on the same home, after the machine was restarted.
     pub fn after_reboot(&self) -> Engine {
-        self.backend.reboot();
+        if self.backend.ends_with_this_machine() {
+            self.backend.reboot();
+        }
         let parts = parts(&self.store, &self.backend, &self.clock, &self.keepers);
         Engine::new(Parts { boot: "another-boot".to_owned(), ..parts })
     }

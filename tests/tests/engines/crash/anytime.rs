@@ -58,3 +58,17 @@ fn a_killed_gc_is_finished_by_the_next_on_docker() {
 
     site.expect_only(&[]);
 }
+
+#[test]
+fn without_a_gc_the_next_call_cleans_up_by_itself_on_docker() {
+    requires!(docker);
+    let site = Site::at(docker());
+    let killed = site.open_call(&[]).env("CORACLE_CRASH_AT", "docker.create.started").run();
+    assert!(killed.was_killed() && !site.left().is_empty(), "{killed}");
+    // As if a minute had passed: the call that was killed may have taken the turn.
+    let _ = std::fs::remove_file(site.home.path().join("swept"));
+
+    site.call(&["ps"]).succeed();
+
+    assert_eq!(site.left(), Vec::<String>::new());
+}

@@ -29,7 +29,8 @@ pub fn pull(engine: &Docker, reference: &Reference, progress: &dyn Progress) -> 
             }
         }
         Ok(Ok(()))
-    })?;
+    });
+    let pulled = pulled.map_err(|error| unreached(reference, error))?;
     pulled.map_err(|said| not_found(reference, &said))?;
     let stored = engine.stored(reference)?;
     told.finish(&stored.digest);
@@ -65,6 +66,21 @@ fn words(error: &Refusal) -> String {
         Refusal::DockerStreamError { error } => error.trim().to_owned(),
         Refusal::DockerResponseServerError { message, .. } => message.trim().to_owned(),
         other => other.to_string(),
+    }
+}
+
+/// What an engine says of a registry it could not ask is no fault of the engine's or ours.
+fn unreached(reference: &Reference, error: Error) -> Error {
+    let registry = reference.registry();
+    match error.kind {
+        Kind::Internal => Error::new(
+            Kind::NotAvailable,
+            format!("the engine does not have image `{reference}` and could not get it"),
+        )
+        .hint(format!("see whether the engine can reach `{registry}`, or load the image into it"))
+        .detail("image", reference.to_string())
+        .caused_by(error),
+        _ => error,
     }
 }
 
