@@ -76,7 +76,12 @@ pub fn reap() -> Option<Ended> {
 
 /// Waits for a child to end and reaps it; `None` if there is no child.
 pub fn wait() -> Option<Ended> {
-    wait_for_any(0)
+    loop {
+        match wait_for_any(0) {
+            None if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            ended => return ended,
+        }
+    }
 }
 
 fn wait_for_any(flags: i32) -> Option<Ended> {

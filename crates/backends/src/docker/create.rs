@@ -36,12 +36,7 @@ pub fn create(docker: &Docker, order: &Order<'_>) -> Result<Created> {
         false => Err(error),
     });
     made.map_err(|error| {
-        let error = Error::new(
-            kind_of(&error),
-            format!("could not make a container for sandbox `{}`", order.sandbox),
-        )
-        .hint("run `coracle doctor` to see what the engine offers")
-        .caused_by(error);
+        let error = told(order, error);
         match destroy::destroy(docker, order.sandbox) {
             Ok(()) => error,
             Err(left) => error.detail("left_behind", left.chain()),
@@ -49,11 +44,16 @@ pub fn create(docker: &Docker, order: &Order<'_>) -> Result<Created> {
     })
 }
 
-/// What could be named keeps its name; the rest is a start that failed.
-fn kind_of(error: &Error) -> Kind {
+/// What could be named stays as it is; the rest is a start that failed.
+fn told(order: &Order<'_>, error: Error) -> Error {
     match error.kind {
-        Kind::NotAvailable | Kind::ImageNotFound | Kind::Unsupported | Kind::Invalid => error.kind,
-        _ => Kind::StartFailed,
+        Kind::NotAvailable | Kind::ImageNotFound | Kind::Unsupported | Kind::Invalid => error,
+        _ => Error::new(
+            Kind::StartFailed,
+            format!("could not make a container for sandbox `{}`", order.sandbox),
+        )
+        .hint("run `coracle doctor` to see what the engine offers")
+        .caused_by(error),
     }
 }
 

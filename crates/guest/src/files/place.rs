@@ -37,10 +37,14 @@ pub fn seal(directory: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn check_sealed(parent: &OwnedFd, path: &[u8]) -> Result<(), Fault> {
+fn check_sealed(parent: &OwnedFd, path: &[u8], parents: Parents) -> Result<(), Fault> {
+    let attempted = match parents {
+        Parents::Make => "write",
+        Parents::Expect => "delete",
+    };
     let sealed = SEALED.load(Ordering::Relaxed);
     if sealed != 0 && fstat(parent).map_err(refused("look at", path))?.st_dev == sealed {
-        return Err(refused("change", path)(Errno::ROFS));
+        return Err(refused(attempted, path)(Errno::ROFS));
     }
     Ok(())
 }
@@ -134,7 +138,7 @@ pub fn entry(path: &[u8], parents: Parents) -> Result<Entry, Fault> {
         }
         found => found?,
     };
-    check_sealed(&parent, path)?;
+    check_sealed(&parent, path, parents)?;
     let name = CString::new(name).map_err(|_| invalid())?;
     Ok(Entry { parent, name, path: absolute(trimmed) })
 }

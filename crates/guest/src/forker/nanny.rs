@@ -8,7 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use coracle_sys::launch::BOOT_DESCRIPTOR;
-use coracle_sys::rustix::process::{WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
+use coracle_sys::rustix::process::{
+    Signal, WaitId, WaitIdOptions, getpid, kill_process, set_child_subreaper, waitid,
+};
 use coracle_sys::spawn::{self, Failed, Nest, Parent};
 use coracle_sys::{capability, rustix, signal};
 use coracle_wire::Stage;
@@ -26,6 +28,8 @@ pub fn raise(
     let raised = spawn::fork_into(None, Parent::Ours, || {
         if let Some((report, leader)) = start(socket, order, received, confinement) {
             tend(report, leader);
+            // Whatever kept it from its task, a family without a nanny must not look like one that has ended well.
+            let _ = kill_process(getpid(), Signal::KILL);
         }
     });
     match raised {
@@ -68,7 +72,7 @@ fn prepare(received: &[OwnedFd]) -> Result<(Nest, BorrowedFd<'_>), Failed> {
     Ok((nest, report.as_fd()))
 }
 
-/// Waits for the family to end, and tells how its leader did as soon as it has.
+/// Waits for the family to end, and tells how its leader did as soon as it has. Returns only if it cannot.
 fn tend(report: BorrowedFd<'_>, leader: i32) {
     // Without rights, and without the streams: whoever reads them waits for their end.
     let kept =
@@ -91,6 +95,8 @@ fn tend(report: BorrowedFd<'_>, leader: i32) {
         };
         let [a, b, c, d] = number.to_le_bytes();
         let _ = rustix::io::write(&report, &[kind, a, b, c, d]);
+        while signal::wait().is_some() {}
+        spawn::exit(0);
     }
 }
 

@@ -11,6 +11,22 @@ const OPEN: &[(&str, &str)] = &[
     ("user_namespace", "engines map root to itself unless the operator has told them otherwise"),
     ("disk", "storage drivers bound a container only on filesystems with quotas"),
 ];
+/// Calls that are answered otherwise, by a part of them, where, and why. The script asks on purpose what only an engine shows.
+pub const OTHERWISE: &[(&str, &[Place], &str)] = &[
+    ("ls /sys/class/net", ENGINES, "engines mount /sys, read-only"),
+    (
+        "cat /etc/resolv.conf",
+        &[Place::Docker, Place::Ssh],
+        "Docker gives every container a file of that name",
+    ),
+    ("ls /dev | sort", ENGINES, "engines mount message queues in /dev"),
+    ("ls /proc | grep -c '^1$'", ENGINES, "only who may mount can hide processes; they cannot be reached"),
+    ("/.coracle", ENGINES, "the guest's program is in the container's own tree, read-only"),
+    ("sandbox_fs_delete {\"path\":\"/dev/null\"", ENGINES, "its devices are files, and refused as read-only"),
+    ("HOME/absent", &[Place::Ssh], "a directory of this machine is not to be had on another"),
+];
+const ENGINES: &[Place] = &[Place::Docker, Place::Podman, Place::Ssh];
+
 /// Operations engines have nothing for: they would need the files of a container as layers of another.
 const REFUSED: &[&str] = &["fork", "snapshot"];
 

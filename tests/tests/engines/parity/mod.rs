@@ -14,6 +14,7 @@ use std::thread::ScopedJoinHandle;
 use coracle_tests::engines::place::Place;
 use coracle_tests::{Home, requires};
 
+use declared::OTHERWISE;
 use script::{PARTS, Part};
 use stage::Stage;
 
@@ -72,6 +73,19 @@ fn expect_same(place: Place, expected: &Transcript, found: &Transcript) {
     let parts = expected.iter().map(|(name, entries)| (name, entries, found.get(name).unwrap_or(&none)));
     let differences: Vec<String> =
         parts.flat_map(|(name, expected, found)| differences(name, expected, found)).collect();
+    let declared: Vec<&str> =
+        OTHERWISE.iter().filter(|(_, places, _)| places.contains(&place)).map(|(call, _, _)| *call).collect();
+    let is_of =
+        |difference: &str, call: &str| difference.lines().next().is_some_and(|asked| asked.contains(call));
+    let stale: Vec<_> = declared
+        .iter()
+        .filter(|call| !differences.iter().any(|difference| is_of(difference, call)))
+        .collect();
+    assert!(stale.is_empty(), "declared to differ, and does not at {place:?}: {stale:?}");
+    let differences: Vec<String> = differences
+        .into_iter()
+        .filter(|difference| !declared.iter().any(|call| is_of(difference, call)))
+        .collect();
     assert!(
         differences.is_empty(),
         "{} calls are answered otherwise by {place:?}:\n{}",
