@@ -20,9 +20,12 @@ fn dk_08_nobody_leaves_the_family_of_an_exec() {
     Attack::starred(GROUND, "DK-08", title).by(&[Route::Exec, Route::Transfer]).without(&["Killing"]).run(
         |arena| {
             let word = format!("left-{}", arena.route.name());
-            arena.call(&["python3", "-c", include_str!("payloads/leave_nanny.py"), &word]).run();
+            let leaving =
+                arena.call(&["python3", "-c", include_str!("payloads/leave_nanny.py"), &word]).start();
+            leaving.wait_for(|output| output.starts_with(b"left"));
             let gone = eventually(GONE, || arena.home.census().named(&word).is_empty());
             let left = arena.home.census().named(&word).len();
+            leaving.kill();
             gone.is_none().then(|| format!("{left} processes live on")).into_iter().collect()
         },
     );
