@@ -64,7 +64,9 @@ pub fn plain() -> Attributes {
 pub fn all_capabilities() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let permitted = status.lines().find_map(|line| line.strip_prefix("CapPrm:"));
-    permitted.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    let permitted = permitted.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    // Engines of some years ago know no more than these, and the three that came later are parts of one of them.
+    permitted & ((1 << 38) - 1)
 }
 
 /// Returns the names engines have for all that this machine's root may do: what it may not, no engine can give.

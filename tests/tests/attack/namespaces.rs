@@ -19,8 +19,13 @@ const CORE_PATTERN: &str = "/proc/sys/kernel/core_pattern";
 #[test]
 fn ns_01_the_guests_program_cannot_be_changed() {
     let title = "change the guest's program through `/proc/<n>/exe`, while a `#!/proc/self/exe` is started";
-    let walls =
-        &["UserNamespace", "Capabilities", "Seccomp", "NoNewPrivileges", "Landlock", "Opaque", "Hidepid"];
+    let walls: &[&str] = match GROUND {
+        Ground::Native => {
+            &["UserNamespace", "Capabilities", "Seccomp", "NoNewPrivileges", "Landlock", "Opaque", "Hidepid"]
+        }
+        // There this leaves nothing open but the volume with the program.
+        Ground::Docker => &["Capabilities", "Seccomp", "NoNewPrivileges", "Landlock", "Opaque", "Layers"],
+    };
     Attack::starred(GROUND, "NS-01", title).by(&[Route::Exec, Route::Transfer]).without(walls).run(|arena| {
         let script = "printf '#!/proc/self/exe\\n' > evil; chmod +x evil";
         arena.call(&["sh", "-c", script]).succeed();
@@ -34,7 +39,10 @@ fn ns_01_the_guests_program_cannot_be_changed() {
         chase.finish();
 
         let changed = fingerprint(&program) != before;
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o555)).expect("it is ours");
+        // At an engine it lies in a volume that is read-only from here, too.
+        if GROUND == Ground::Native {
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o555)).expect("it is ours");
+        }
         changed.then(|| "changed the guest's program".to_owned()).into_iter().collect()
     });
 }
