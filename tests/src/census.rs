@@ -188,7 +188,7 @@ fn pids() -> Vec<u32> {
 }
 
 /// Returns where the links in a directory of /proc point, such as `net:[4026531840]`.
-fn links(directory: &str) -> BTreeSet<String> {
+pub fn links(directory: &str) -> BTreeSet<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| Some(fs::read_link(entry.path()).ok()?.to_string_lossy().into_owned()))

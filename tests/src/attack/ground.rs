@@ -116,7 +116,9 @@ fn programs() -> BTreeSet<String> {
     let libraries = linked.lines().filter(|line| line.starts_with('\t')).flat_map(str::split_whitespace);
     let libraries = libraries.filter(|word| word.starts_with('/')).map(str::to_owned);
     let programs = needed.iter().map(|path| path.to_string_lossy().into_owned());
-    programs.chain(libraries).map(|path| path.trim_start_matches('/').to_owned()).collect()
+    let paths = programs.chain(libraries).map(|path| path.trim_start_matches('/').to_owned());
+    // Those come with the whole library; named twice, each would be a link to itself.
+    paths.filter(|path| !path.starts_with(LIBRARY)).collect()
 }
 
 impl Engine {

@@ -7,6 +7,7 @@ pub mod place;
 pub mod relay;
 pub mod sshd;
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ pub use image::TEST_IMAGE;
 pub use leash::Storage;
 use leash::{Leash, Room};
 
+use crate::census::links;
 use crate::eventually;
 
 /// They need one second on an idle machine.
@@ -195,6 +197,11 @@ impl Engine {
             words.starts_with("dockerd") && words.contains(&socket)
         };
         pids.find(is_ours).expect("the engine runs")
+    }
+
+    /// Returns the namespaces the engine is in.
+    pub fn namespaces(&self) -> BTreeSet<String> {
+        links(&format!("/proc/{}/ns", self.process()))
     }
 
     /// Returns the engine's own cgroups, one in each tree.

@@ -69,7 +69,8 @@ fn ps_04_no_release_agent_runs() {
     let title = "mount a cgroup tree, set its `release_agent`, and let a group become empty";
     let walls =
         &["UserNamespace", "CgroupNamespace", "Capabilities", "Seccomp", "NoNewPrivileges", "Landlock"];
-    Attack::starred(GROUND, "PS-04", title).without(walls).run(|arena| {
+    Attack::starred(GROUND, "PS-04", title)
+        .pointless_on_docker("the engine of the tests has a cgroup namespace of its own, where nobody can make a tree; that none can be mounted is SC-01").without(walls).run(|arena| {
         arena.python(include_str!("payloads/release_agent.py"), &[&agent, &name]);
         let made = canary.directory().join("made");
         eventually(UPCALL, || made.exists());

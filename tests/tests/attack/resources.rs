@@ -67,6 +67,8 @@ fn rs_02_processes_and_threads_are_bounded() {
         .without(&["Limits"])
         .every(&["processes", "threads"])
         .run(|arena| {
+            // At an engine there is one count for commands and for what serves them, which has 24 places.
+            let most = if GROUND == Ground::Docker { 64 + 24 } else { 64 };
             let mut breaches = Breaches::new();
             for kind in ["processes", "threads"] {
                 let word = format!("bomb-{kind}-{}", arena.route.name());
@@ -75,7 +77,7 @@ fn rs_02_processes_and_threads_are_bounded() {
                     .start();
                 bomb.wait_for(|output| output.starts_with(b"multiplied"));
                 let there = tasks(arena, &word);
-                breaches.extend((there > 64).then(|| format!("{there} {kind}")));
+                breaches.extend((there > most).then(|| format!("{there} {kind}")));
                 bomb.kill();
                 let stopped = arena.home.call(["close", &arena.home.open()]).run();
                 breaches.extend((stopped.elapsed > CLOSING).then(|| "a neighbour has to wait".to_owned()));

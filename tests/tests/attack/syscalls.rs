@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fs;
 
+use coracle_tests::attack::Ground;
 use coracle_tests::{Arena, Attack, Breaches, Canary, Route};
 
 use crate::GROUND;
@@ -90,6 +91,8 @@ fn sc_05_a_missing_wall_is_never_silent() {
         &["CgroupNamespace"],
         &["Landlock"],
     ];
+    // Namespaces are the engine's, as it was told; whether Landlock stands is recorded.
+    let lacking = if GROUND == Ground::Docker { &lacking[..2] } else { &lacking[..] };
     let ran_without = |more: &[&str]| -> Breaches {
         let ran = |walls: &&&[&str]| {
             let home = GROUND.weakened(&[walls, more].concat());

@@ -20,9 +20,12 @@ fn dk_08_nobody_leaves_the_family_of_an_exec() {
     Attack::starred(GROUND, "DK-08", title).by(&[Route::Exec, Route::Transfer]).without(&["Killing"]).run(
         |arena| {
             let word = format!("left-{}", arena.route.name());
-            arena.call(&["python3", "-c", include_str!("payloads/leave_nanny.py"), &word]).run();
+            let leaving =
+                arena.call(&["python3", "-c", include_str!("payloads/leave_nanny.py"), &word]).start();
+            leaving.wait_for(|output| output.starts_with(b"left"));
             let gone = eventually(GONE, || arena.home.census().named(&word).is_empty());
             let left = arena.home.census().named(&word).len();
+            leaving.kill();
             gone.is_none().then(|| format!("{left} processes live on")).into_iter().collect()
         },
     );
@@ -65,12 +68,17 @@ fn dk_09_a_sandbox_full_of_processes_is_still_its_owners() {
         let id = String::from_utf8_lossy(&ran.stdout).trim().to_owned();
         let full = || {
             let said = engine().client(["logs", &id]).output().expect("`docker` can be started");
-            said.stdout.starts_with(b"full")
+            said.stdout.starts_with(b"full\n")
         };
         eventually(STOPPING, full);
-        let entered = engine().client(["exec", &id, "true"]).output().expect("`docker` can be started");
+        // The engine may go beyond the limit; what it starts may not, and most of what is run starts something.
+        let shell = ["exec", &id, "sh", "-c", "true | cat"];
+        let entered = engine().client(shell).output().expect("`docker` can be started");
         let _ = engine().client(["rm", "--force", &id]).output();
-        (!entered.status.success()).then(|| "`docker exec` cannot enter".to_owned()).into_iter().collect()
+        (!entered.status.success())
+            .then(|| "`docker exec` cannot run a pipe".to_owned())
+            .into_iter()
+            .collect()
     };
     Attack::starred(GROUND, "DK-09", title)
         .by(&[Route::Exec])

@@ -92,9 +92,13 @@ struct Foreign(String);
 
 impl Foreign {
     fn run(image: &str) -> Self {
-        let ran = engine()
-            .client(["run", "--detach", "--network", "none", image, "/busybox", "sleep", "600"])
-            .output();
+        Self::make(&["run", "--detach"], image)
+    }
+
+    /// With a verb of Docker's: made, or made and started.
+    fn make(verb: &[&str], image: &str) -> Self {
+        let words = [verb, &["--network", "none", image, "/busybox", "sleep", "600"]].concat();
+        let ran = engine().client(words).output();
         let ran = ran.expect("`docker` can be started");
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
         Self(String::from_utf8_lossy(&ran.stdout).trim().to_owned())
@@ -142,7 +146,7 @@ fn tr_21_an_image_says_nothing_about_its_container() {
         breaches
     };
     let naive = || {
-        let foreign = Foreign::run(&image);
+        let foreign = Foreign::make(&["create"], &image);
         checks(&engine().document(&format!("/containers/{}/json", foreign.0)))
     };
     Attack::row(GROUND, "TR-21", title).by(&[Route::Create]).run_beside(attempt, naive);

@@ -140,6 +140,7 @@ fn host_config(docker: &Docker, spec: &Spec, flavour: Flavour, way: Way<'_>) -> 
             false => HostConfigCgroupnsModeEnum::PRIVATE,
             true => HostConfigCgroupnsModeEnum::HOST,
         }),
+        devices: weak::off(Wall::Devices).then(|| vec![weak::device()]),
         cap_drop: Some(owned(&["ALL"])),
         cap_add: Some(capabilities(spec)),
         security_opt: Some(security(flavour)),
@@ -178,7 +179,7 @@ fn limits(spec: &Spec) -> HostConfig {
 
 fn capabilities(spec: &Spec) -> Vec<String> {
     if weak::off(Wall::Capabilities) {
-        return vec!["ALL".to_owned()];
+        return weak::capability_names();
     }
     let bind = (!spec.network.is_none()).then_some(BIND);
     let needed = |name: &&str| *name != "FSETID" || spec.privileges == Privileges::Install;

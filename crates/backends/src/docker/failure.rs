@@ -31,6 +31,14 @@ pub fn explain(attempted: &str, engine: &str, error: Refusal) -> Error {
                 "it and you have to show certificates that the authority in `ca.pem` has signed, each for its name",
             ),
         ),
+        // An engine that distrusts us may hang up without a word.
+        _ if engine.starts_with("https://") => (
+            Kind::NotAvailable,
+            Some(
+                "see whether the engine is running; it and you have to show certificates that the authority in `ca.pem` \
+                 has signed, each for its name",
+            ),
+        ),
         _ => (Kind::NotAvailable, Some("see whether the engine is running")),
     };
     let told = Error::new(kind, format!("could not {attempted} (engine at {engine})"))

@@ -43,7 +43,7 @@ impl Builder for FakeImages {
 fn tempfile() -> std::io::Result<File> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = format!("coracle-fake-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let path = std::env::temp_dir().join(name);
+    let path = std::path::Path::new("/tmp").join(name);
     let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
     std::fs::remove_file(path)?;
     Ok(file)

@@ -18,12 +18,13 @@ pub struct Tended {
     report: OwnedFd,
     /// How the nanny has ended, and with it the family.
     ended: Cell<Option<Result<i32, i32>>>,
+    killed: Cell<bool>,
 }
 
 impl Tended {
     /// `report` must not block.
     pub fn new(nanny: i32, report: OwnedFd) -> Self {
-        Self { nanny, report, ended: Cell::new(None) }
+        Self { nanny, report, ended: Cell::new(None), killed: Cell::new(false) }
     }
 
     pub fn report(&self) -> &OwnedFd {
@@ -68,7 +69,10 @@ impl Tended {
     /// Stops all before killing any, or those not yet killed could fork faster than they die.
     pub fn kill(&self) {
         if weak::off(Wall::Killing) {
-            return kill_leader(self.nanny);
+            if !self.killed.replace(true) {
+                kill_leader(self.nanny);
+            }
+            return;
         }
         self.signal(Signal::STOP.as_raw());
         self.signal(Signal::KILL.as_raw());

@@ -16,7 +16,6 @@ use coracle_sys::{capability, rustix, signal};
 use coracle_wire::Stage;
 
 use super::{Confinement, Order, fork, tell};
-use crate::boot::contained::be_ones_own;
 
 /// Starts a nanny that starts the command. It tells the guest who it is, and then what became of the start.
 pub fn raise(
@@ -80,8 +79,8 @@ fn tend(report: BorrowedFd<'_>, leader: i32) {
     if kept.and_then(|()| capability::keep(0)).is_err() {
         return;
     }
-    // The command was made in this memory, and has hidden it as a command does.
-    let _ = be_ones_own();
+    // It stays as opaque as the command has made it, with whom it shares its memory until the kernel has put the program
+    // in place; that is a moment after we are told. The row NS-20 finds whoever forgets.
     let report = coracle_sys::launch::boot_socket();
     while let Some(ended) = signal::wait() {
         if ended.pid != leader {

@@ -7,9 +7,10 @@ while not os.path.exists('/workspace/stop'):
         # The last field is the process made last.
         pid = os.pread(newest, 64, 0).split()[-1].decode()
         try:
-            if os.readlink(f'/proc/{pid}/exe').startswith('/usr'):
+            program = os.readlink(f'/proc/{pid}/exe')
+            if program.startswith(('/usr', '/bin')):
                 continue
-            print('saw a command before its program', flush=True)
+            print('saw a command before its program', program, flush=True)
             with open(f'/proc/{pid}/maps') as maps:
                 start = int(maps.readline().split('-')[0], 16)
             with open(f'/proc/{pid}/mem', 'rb') as memory:

@@ -2,14 +2,15 @@
 import ctypes, os, signal
 libc = ctypes.CDLL(None, use_errno=True)
 def servants():
-    found = {1, 2}
+    # The forker is the first there is after the guest; those of its user that come later tend one command each.
+    later = []
     for pid in filter(str.isdigit, os.listdir('/proc')):
         try:
-            if '\nUid:\t65535' in open(f'/proc/{pid}/status').read():
-                found.add(int(pid))
+            if pid != '1' and '\nUid:\t65535' in open(f'/proc/{pid}/status').read():
+                later.append(int(pid))
         except OSError:
             pass
-    return found
+    return (1, min(later, default=2))
 for pid in servants():
     for name in ('environ', 'mem', 'maps', 'auxv', 'stack', 'syscall', 'io', 'pagemap', 'personality'):
         try:

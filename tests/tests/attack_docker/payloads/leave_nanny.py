@@ -30,3 +30,4 @@ for kind in (stay, double, reaper, forking, stopped):
     if os.fork() == 0:
         kind()
 time.sleep(0.3)
+print('left', flush=True)

@@ -1,6 +1,5 @@
 # Takes every place for a process there is, again and again.
 import os, time
-os.setsid()
 said = False
 while True:
     try:
