@@ -53,10 +53,16 @@ pub fn shares_files(docker: &Docker) -> bool {
 
 /// Finds out how a guest that has come up is reached.
 pub fn choose(docker: &Docker, sandbox: &SandboxId) -> Reached {
-    let taken = || docker.home.take_socket(sandbox).and_then(|()| by_socket(docker, sandbox)).is_ok();
-    match shares_files(docker) && taken() {
-        true => Reached::Socket,
-        false => Reached::Program,
+    if !shares_files(docker) || docker.home.take_socket(sandbox).is_err() {
+        return Reached::Program;
+    }
+    match by_socket(docker, sandbox) {
+        Ok(_) => Reached::Socket,
+        // Users are not the same on both sides, as where the engine remaps them: the program inside needs it.
+        Err(_) => {
+            docker.home.return_socket(sandbox);
+            Reached::Program
+        }
     }
 }
 

@@ -66,6 +66,13 @@ impl Home {
         fs::rename(room.join(RUN).join(SOCKET), room.join(SOCKET))
     }
 
+    /// Puts it back, for whoever looks for it from inside.
+    pub fn return_socket(&self, sandbox: &SandboxId) {
+        let room = self.own.join(sandbox.as_str());
+        // Without it the guest is not reached, and said to be gone.
+        let _ = fs::rename(room.join(SOCKET), room.join(RUN).join(SOCKET));
+    }
+
     pub fn connect(&self, sandbox: &SandboxId) -> io::Result<UnixStream> {
         let directory = File::open(self.own.join(sandbox.as_str()))?;
         UnixStream::connect(short_path(&directory, SOCKET))
