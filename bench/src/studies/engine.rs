@@ -44,7 +44,11 @@ impl Side {
             ..SpecInput::default()
         };
         let mut opened = None;
-        note(measured, name::ENGINE_OPEN, timed(|| Ok(opened = Some(coracle.create(spec())?)))?);
+        let took = timed(|| {
+            opened = Some(coracle.create(spec())?);
+            Ok(())
+        });
+        note(measured, name::ENGINE_OPEN, took?);
         let Some(sandbox) = opened else { return Ok(()) };
         for _ in 0..COMMANDS {
             let ran = timed(|| {
