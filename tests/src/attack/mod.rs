@@ -168,12 +168,24 @@ impl Attack {
         if !needs::met(self.ground.name()) {
             return self.write_down(Verdict::NotApplicable, "this machine cannot run such sandboxes", 0);
         }
+        if !self.is_in_sample() {
+            return;
+        }
         let began = Instant::now();
         let real = self.tried_on(self.ground.home(), attempt);
         let twin = twin(&self);
         let (verdict, reason) = self.judge(&real, &twin);
         self.write_down(verdict, &reason, began.elapsed().as_millis());
         assert!(verdict == Verdict::Held, "{} is {verdict}: {reason}\ntwin: {twin:?}", self.id);
+    }
+
+    /// Tells whether it is tried now. `cargo xtask attack` tries every row, and so does a full run; an ordinary one tries at an
+    /// engine what only an engine makes possible, and a third of what native sandboxes are attacked by already.
+    fn is_in_sample(&self) -> bool {
+        let reported = std::env::var_os(report::VARIABLE).is_some();
+        let of_engine = self.id.starts_with("DK-");
+        let third = self.id.bytes().map(usize::from).sum::<usize>() % 3 == 0;
+        self.ground == Ground::Native || reported || of_engine || third || count(0, 1) == 1
     }
 
     /// Makes one sandbox for each route and tries the attack in it.

@@ -4,6 +4,9 @@ use std::io::Write;
 
 use serde_json::json;
 
+/// Names the file the report is written to.
+pub const VARIABLE: &str = "CORACLE_ATTACK_REPORT";
+
 /// What became of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -42,9 +45,9 @@ pub struct Line {
 }
 
 impl Line {
-    /// Appends it to the file `CORACLE_ATTACK_REPORT` names, if it names one.
+    /// Appends it to the file [`VARIABLE`] names, if it names one.
     pub fn write(&self) {
-        let Some(path) = std::env::var_os("CORACLE_ATTACK_REPORT") else { return };
+        let Some(path) = std::env::var_os(VARIABLE) else { return };
         let line = json!({
             "id": self.id, "backend": self.backend, "starred": self.starred, "title": self.title, "paths": self.paths, "twin": self.twin,
             "verdict": self.verdict.to_string(), "reason": self.reason, "millis": self.millis as u64,
