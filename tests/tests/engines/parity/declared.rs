@@ -1,9 +1,10 @@
 //! What engines cannot do: a short list, declared before anyone asks, and refused in one way.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use coracle_tests::engines::place::Place;
-use coracle_tests::requires;
+use coracle_tests::{eventually, requires};
 use serde_json::Value;
 
 /// Walls that do not stand in containers of an engine, and why.
@@ -30,6 +31,9 @@ const ENGINES: &[Place] = &[Place::Docker, Place::Podman, Place::Ssh];
 /// Operations engines have nothing for: they would need the files of a container as layers of another.
 const REFUSED: &[&str] = &["fork", "snapshot"];
 
+/// How long others may keep an engine busy.
+const BUSY: Duration = Duration::from_secs(60);
+
 fn not_enforced(walls: &Value) -> BTreeSet<String> {
     let walls = walls.as_array().into_iter().flatten();
     let open = walls.filter(|wall| wall["enforced"] == false);
@@ -44,9 +48,14 @@ fn expect_declared(place: Place) {
 
     let shown = home.call(["show", &sandbox, "--json"]).succeed().json();
     assert_eq!(not_enforced(&shown["profile"]["walls"]), expected, "{shown}");
-    let listed = home.call(["backends", "--json"]).succeed().json();
-    let listed = listed["backends"].as_array().into_iter().flatten();
-    for backend in listed.filter(|backend| backend["name"] == place.backend().as_str()) {
+    let listed = || -> Vec<Value> {
+        let listed = home.call(["backends", "--json"]).succeed().json();
+        let listed = listed["backends"].as_array().cloned().unwrap_or_default();
+        listed.into_iter().filter(|backend| backend["name"] == place.backend().as_str()).collect()
+    };
+    // An engine that others keep busy may not answer in the time it is given.
+    eventually(BUSY, || listed().iter().all(|backend| backend["available"] == true));
+    for backend in listed() {
         assert_eq!(backend["available"], true, "{backend}");
         let open = backend["walls"].as_u64().zip(backend["enforced"].as_u64());
         assert_eq!(open.map(|(walls, enforced)| walls - enforced), Some(OPEN.len() as u64), "{backend}");
