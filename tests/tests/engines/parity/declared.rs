@@ -54,8 +54,12 @@ fn expect_declared(place: Place) {
         listed.into_iter().filter(|backend| backend["name"] == place.backend().as_str()).collect()
     };
     // An engine that others keep busy may not answer in the time it is given.
-    eventually(BUSY, || listed().iter().all(|backend| backend["available"] == true));
-    for backend in listed() {
+    let mut told = Vec::new();
+    eventually(BUSY, || {
+        told = listed();
+        told.iter().all(|backend| backend["available"] == true)
+    });
+    for backend in told {
         assert_eq!(backend["available"], true, "{backend}");
         let open = backend["walls"].as_u64().zip(backend["enforced"].as_u64());
         assert_eq!(open.map(|(walls, enforced)| walls - enforced), Some(OPEN.len() as u64), "{backend}");
