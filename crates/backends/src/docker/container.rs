@@ -23,7 +23,7 @@ use crate::{directory, filter};
 
 /// Where the guest's program is, and where its socket goes.
 pub const PROGRAM: &str = "/.coracle/guest";
-const PROGRAM_DIRECTORY: &str = "/.coracle";
+pub const PROGRAM_DIRECTORY: &str = "/.coracle";
 const RUN: &str = "/.coracle/run";
 
 /// What the guest keeps, or gives to commands with `privileges: install`, of what root has in a container.
@@ -278,7 +278,7 @@ fn private() -> MountBindOptions {
     }
 }
 
-/// Returns the volume with the guest's program, read-only.
+/// Returns the volume with the guest's program as a mount.
 pub fn program_volume(name: &str, read_only: bool, target: &str) -> Mount {
     Mount {
         target: Some(target.to_owned()),
@@ -288,9 +288,4 @@ pub fn program_volume(name: &str, read_only: bool, target: &str) -> Mount {
         volume_options: Some(MountVolumeOptions { no_copy: Some(true), ..MountVolumeOptions::default() }),
         ..Mount::default()
     }
-}
-
-/// Where the program's volume appears in every sandbox.
-pub fn program_directory() -> &'static str {
-    PROGRAM_DIRECTORY
 }

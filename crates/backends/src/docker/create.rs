@@ -92,7 +92,7 @@ fn is_without_guest(error: &Error) -> bool {
     let words = error.chain();
     let absent =
         ["no such file or directory", "read-only file system"].iter().any(|sign| words.contains(sign));
-    words.contains(container::program_directory()) && absent
+    words.contains(container::PROGRAM_DIRECTORY) && absent
 }
 
 fn is_about_mount(error: &Error) -> bool {

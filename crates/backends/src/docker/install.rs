@@ -60,7 +60,7 @@ pub fn tidy(docker: &Docker) -> Result<()> {
 /// Returns the volume as sandboxes mount it.
 pub fn mount() -> Mount {
     let read_only = !weak::off(Wall::Layers);
-    container::program_volume(&volume(), read_only, container::program_directory())
+    container::program_volume(&volume(), read_only, container::PROGRAM_DIRECTORY)
 }
 
 fn volume() -> String {
