@@ -58,7 +58,7 @@ fn registries(config: &Config) -> coracle_backends::Registries {
 
 /// Returns who the configuration says is calling.
 pub fn caller(config: &Config) -> Caller {
-    Caller { claim: Claim { run: config.run.clone(), epoch: config.epoch } }
+    Caller::acting_as(config.run.clone()).under(config.epoch)
 }
 
 /// The machine's own clock.

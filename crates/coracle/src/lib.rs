@@ -75,7 +75,7 @@ impl Coracle {
 
     /// Returns the same home, seen by another run.
     pub fn acting_as(&self, run: RunId) -> Self {
-        let caller = Caller { claim: Claim { run, epoch: None } };
+        let caller = Caller::acting_as(run);
         Self { engine: self.engine.clone(), caller, stocker: self.stocker.clone() }
     }
 
@@ -150,6 +150,6 @@ impl Coracle {
     }
 
     fn under(&self, epoch: Option<Epoch>) -> Caller {
-        Caller { claim: Claim { run: self.caller.claim.run.clone(), epoch } }
+        self.caller.under(epoch)
     }
 }

@@ -252,7 +252,7 @@ mod tests {
             progress: Arc::new(coracle_core::image::Silent),
             keepers: None,
         });
-        Coracle { engine, caller: Caller { claim: Claim { run: run("run_a"), epoch: None } }, stocker: None }
+        Coracle { engine, caller: Caller::acting_as(run("run_a")), stocker: None }
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub enum Kind {
     Timeout,
     Aborted,
     EgressDenied,
+    /// The caller has shown nothing, or too little, that would allow it. Only doors that strangers can knock at say so.
+    Denied,
     Internal,
 }
 

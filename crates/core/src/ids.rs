@@ -97,6 +97,11 @@ id_type!(
     VolumeName, "vol_", "volume"
 );
 
+id_type!(
+    /// Names who shares a machine with others without seeing them; the operator chooses it.
+    TenantId, "tnt_", "tenant"
+);
+
 /// The name by which a run finds its sandbox again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]

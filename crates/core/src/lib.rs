@@ -33,7 +33,7 @@ pub mod volume;
 pub use backend::Backend;
 pub use clock::{Clock, Timestamp};
 pub use error::{Error, Kind, Result};
-pub use ids::{ExecId, ImageId, InstanceId, RunId, SandboxId, SessionKey, VolumeName};
+pub use ids::{ExecId, ImageId, InstanceId, RunId, SandboxId, SessionKey, TenantId, VolumeName};
 pub use lease::{Claim, Epoch, Lease};
 pub use lifecycle::State;
 pub use limits::Limits;

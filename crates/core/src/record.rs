@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::{Placement, Profile};
 use crate::clock::Timestamp;
-use crate::ids::{SandboxId, SessionKey};
+use crate::ids::{SandboxId, SessionKey, TenantId};
 use crate::image;
 use crate::lease::Lease;
 use crate::lifecycle::State;
@@ -17,6 +17,9 @@ use crate::spec::Spec;
 pub struct Record {
     pub id: SandboxId,
     pub state: State,
+    /// Whose it is, where the machine is shared; nobody else sees it. Absent for the home's own people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
     pub key: Option<SessionKey>,
     pub lease: Lease,
     pub spec: Spec,

@@ -168,6 +168,7 @@ pub fn may_move_on(kind: Kind) -> bool {
         | Kind::Timeout
         | Kind::Aborted
         | Kind::EgressDenied
+        | Kind::Denied
         | Kind::Internal => false,
     }
 }

@@ -1,7 +1,7 @@
 //! The port to durable state.
 
 use crate::error::Result;
-use crate::ids::{InstanceId, SandboxId, SessionKey};
+use crate::ids::{InstanceId, SandboxId, SessionKey, TenantId};
 use crate::record::Record;
 
 /// How much an acknowledged change is worth.
@@ -36,7 +36,7 @@ pub trait Store: Send + Sync {
     /// Returns the id of this home; the same for as long as the home exists.
     fn instance(&self) -> Result<InstanceId>;
 
-    /// Inserts the record, unless a live one with the same session key is there; then returns that one.
+    /// Inserts the record, unless a live one of the same tenant with the same session key is there; then returns that one.
     ///
     /// Atomic: of any number of callers with one key exactly one gets `Created`.
     fn open(&self, record: Record) -> Result<Opened>;
@@ -44,8 +44,8 @@ pub trait Store: Send + Sync {
     /// Returns the record, or `None` if there never was one.
     fn find(&self, id: &SandboxId) -> Result<Option<Record>>;
 
-    /// Returns the live record with this session key.
-    fn find_key(&self, key: &SessionKey) -> Result<Option<Record>>;
+    /// Returns the live record with this session key; each tenant has keys of its own.
+    fn find_key(&self, tenant: Option<&TenantId>, key: &SessionKey) -> Result<Option<Record>>;
 
     /// Returns records, oldest first.
     fn list(&self, which: Which) -> Result<Vec<Record>>;

@@ -80,6 +80,7 @@ impl Engine {
     fn announce_one(&self, caller: &Caller, key: Option<&SessionKey>, parent: &Record) -> Result<Child> {
         let choice = Choice { backend: self.backend_of(parent)?, refused: &parent.refused };
         let draft = Record {
+            tenant: parent.tenant.clone(),
             forked_from: Some(parent.id.clone()),
             // What was taken from the parent's network does not come back with a child.
             narrowed: parent.narrowed.clone(),

@@ -41,7 +41,7 @@ impl Engine {
         id: &SandboxId,
         accepts: fn(State) -> bool,
     ) -> Result<(Record, Epoch)> {
-        let record = self.find(id)?;
+        let record = self.find_for(caller, id)?;
         // Who owned a sandbox that has ended matters to nobody, and a spare is nobody's to ask for.
         if record.state.is_ended() || record.state == State::Spare {
             return Err(record.state.refuse(id, "use"));

@@ -21,7 +21,7 @@ pub(crate) struct HandedOver {
 impl Engine {
     /// Takes a sandbox that is nobody's. For its owner nothing changes.
     pub(crate) fn claim(&self, caller: &Caller, id: &SandboxId) -> Result<HandedOver> {
-        let before = self.lasting(id)?;
+        let before = self.lasting(caller, id)?;
         self.crash_at(crash::CLAIM_CHECK_AFTER);
         let record = self.change_owner(id, &caller.claim, &lease::Event::Claim)?;
         self.crash_at(crash::CLAIM_ROW_AFTER);
@@ -41,7 +41,7 @@ impl Engine {
         to: &RunId,
         running: Option<Running>,
     ) -> Result<HandedOver> {
-        let before = self.lasting(id)?;
+        let before = self.lasting(caller, id)?;
         let epoch = before.lease.admit(&caller.claim).map_err(|denied| denied.into_error(id))?;
         if running.is_none() {
             self.refuse_while_running(&before, epoch)?;
@@ -58,7 +58,7 @@ impl Engine {
 
     /// Gives a sandbox back to the run before. Running execs stay, unless told otherwise.
     pub(crate) fn release(&self, caller: &Caller, id: &SandboxId, running: Running) -> Result<HandedOver> {
-        let before = self.find(id)?;
+        let before = self.find_for(caller, id)?;
         if before.state.is_ended() {
             return Err(before.state.refuse(id, "give back"));
         }
@@ -71,8 +71,8 @@ impl Engine {
     }
 
     /// Returns a record that is worth owning: neither half made nor on its way out.
-    fn lasting(&self, id: &SandboxId) -> Result<Record> {
-        let record = self.find(id)?;
+    fn lasting(&self, caller: &Caller, id: &SandboxId) -> Result<Record> {
+        let record = self.find_for(caller, id)?;
         match record.state {
             State::Creating
             | State::Spare

@@ -278,6 +278,7 @@ impl Engine {
         let record = Record {
             id: id.clone(),
             state: State::Quarantined,
+            tenant: None,
             key: None,
             lease: Lease::unowned(),
             // Nobody knows what it was; the defaults are only there because a record has a spec. Not the operator's:

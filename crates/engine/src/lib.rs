@@ -35,7 +35,10 @@ use std::sync::Arc;
 
 use coracle_core::image::Progress;
 use coracle_core::store::Durability;
-use coracle_core::{Backend, Claim, Clock, Error, Kind, Policy, Record, Result, SandboxId, Store, lifecycle};
+use coracle_core::{
+    Backend, Claim, Clock, Epoch, Error, Kind, Policy, Record, Result, RunId, SandboxId, Store, TenantId,
+    lifecycle,
+};
 
 pub use self::attach::Attached;
 pub use self::control::Control;
@@ -75,6 +78,25 @@ impl fmt::Debug for Parts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     pub claim: Claim,
+    /// Whose sandboxes it sees; the home's own people have none, and see all.
+    pub tenant: Option<TenantId>,
+}
+
+impl Caller {
+    /// Returns somebody of the home's own people, who acts under the run's current lease.
+    pub fn acting_as(run: RunId) -> Self {
+        Self { claim: Claim { run, epoch: None }, tenant: None }
+    }
+
+    /// Returns the same caller, insisting on an epoch or on none.
+    pub fn under(&self, epoch: Option<Epoch>) -> Self {
+        Self { claim: Claim { epoch, ..self.claim.clone() }, tenant: self.tenant.clone() }
+    }
+
+    /// Tells whether it may know that this sandbox exists.
+    pub fn sees(&self, record: &Record) -> bool {
+        self.tenant.is_none() || self.tenant == record.tenant
+    }
 }
 
 /// Carries out operations. Cheap to clone; all clones are the same engine.
@@ -113,6 +135,11 @@ impl Engine {
 
     fn find(&self, id: &SandboxId) -> Result<Record> {
         self.store().find(id)?.ok_or_else(|| unknown(id))
+    }
+
+    /// Returns a record the caller may know of; of others it is told what it is told of ids that never were.
+    fn find_for(&self, caller: &Caller, id: &SandboxId) -> Result<Record> {
+        self.find(id).and_then(|record| if caller.sees(&record) { Ok(record) } else { Err(unknown(id)) })
     }
 
     /// Changes a record and stamps it with the time.

@@ -57,7 +57,7 @@ impl Engine {
     ) -> Result<Session> {
         let Some(key) = key else { return self.open_another(caller, spec) };
         for _ in 0..ROUNDS {
-            let settled = match self.store().find_key(key)? {
+            let settled = match self.store().find_key(caller.tenant.as_ref(), key)? {
                 Some(record) => self.settle(caller, record)?,
                 None => self.open_new(caller, Some(key), spec)?,
             };
@@ -81,7 +81,8 @@ impl Engine {
     /// Makes a sandbox; `None` if somebody else took the key first.
     fn open_new(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Option<Session>> {
         self.on_backend(spec, |choice| {
-            self.open_on(self.draft(Lease::new(caller.claim.run.clone()), key, spec, &choice)?)
+            let draft = self.draft(Lease::new(caller.claim.run.clone()), key, spec, &choice)?;
+            self.open_on(Record { tenant: caller.tenant.clone(), ..draft })
         })
     }
 
@@ -112,6 +113,7 @@ impl Engine {
         Ok(Record {
             id: SandboxId::generate(now, random()?),
             state: State::Creating,
+            tenant: None,
             key: key.cloned(),
             lease,
             spec: spec.clone(),

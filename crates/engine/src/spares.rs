@@ -132,6 +132,7 @@ impl Engine {
                 row.state.step(lifecycle::Event::Taken).map_err(|refused| refused.into_error(&row.id))?;
             row.lease =
                 row.lease.step(&claim, &lease::Event::Claim).map_err(|denied| denied.into_error(&row.id))?;
+            row.tenant = caller.tenant.clone();
             row.spec = spec.clone();
             row.created_at = now;
             Ok(row)

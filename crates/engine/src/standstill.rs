@@ -37,7 +37,7 @@ impl Engine {
 
     /// Returns the record of a sandbox that is the caller's and runs or stands still.
     pub(crate) fn standing(&self, caller: &Caller, id: &SandboxId, verb: &str) -> Result<Record> {
-        let record = self.find(id)?;
+        let record = self.find_for(caller, id)?;
         if record.state.is_ended() {
             return Err(record.state.refuse(id, verb));
         }

@@ -3,7 +3,7 @@
 use coracle_core::store::Durability;
 use coracle_core::{Error, Kind, Record, Result, SandboxId, lifecycle};
 
-use crate::{Caller, Engine, crash};
+use crate::{Caller, Engine, crash, unknown};
 
 impl Engine {
     /// Destroys a sandbox for a caller that may do so. One that has ended already is fine.
@@ -69,6 +69,9 @@ impl Engine {
 
 /// Closing needs the ownership, except where there is none to respect: nobody's sandbox, or one that is lost.
 pub(crate) fn may_close(caller: &Caller, record: &Record) -> Result<()> {
+    if !caller.sees(record) {
+        return Err(unknown(&record.id));
+    }
     if record.lease.owner().is_none() || record.state == lifecycle::State::Lost {
         return Ok(());
     }

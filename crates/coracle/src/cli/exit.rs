@@ -68,6 +68,7 @@ impl Exit {
             | Kind::Timeout
             | Kind::Aborted
             | Kind::EgressDenied
+            | Kind::Denied
             | Kind::Internal => Self::FAILED,
         }
     }

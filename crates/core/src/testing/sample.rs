@@ -23,6 +23,7 @@ pub fn record() -> Record {
     Record {
         id: sandbox(),
         state: State::Creating,
+        tenant: None,
         key: None,
         lease: Lease::new(run("run_sample")),
         spec: spec(),

@@ -6,7 +6,7 @@ use std::thread::{self, ThreadId};
 
 use crate::clock::Timestamp;
 use crate::error::{Error, Kind, Result};
-use crate::ids::{InstanceId, SandboxId, SessionKey};
+use crate::ids::{InstanceId, SandboxId, SessionKey, TenantId};
 use crate::lifecycle::{Event, State};
 use crate::record::Record;
 use crate::store::{Durability, Opened, Store, Which, Work};
@@ -82,7 +82,9 @@ impl Store for FakeStore {
 
     fn open(&self, record: Record) -> Result<Opened> {
         let mut records = self.records();
-        if let Some(existing) = record.key.as_ref().and_then(|key| with_key(&records, key)) {
+        if let Some(existing) =
+            record.key.as_ref().and_then(|key| with_key(&records, record.tenant.as_ref(), key))
+        {
             return Ok(Opened::Existing(existing.clone()));
         }
         let first = matches!(record.state, State::Creating | State::Quarantined);
@@ -98,8 +100,8 @@ impl Store for FakeStore {
         Ok(self.records().get(id).cloned())
     }
 
-    fn find_key(&self, key: &SessionKey) -> Result<Option<Record>> {
-        Ok(with_key(&self.records(), key).cloned())
+    fn find_key(&self, tenant: Option<&TenantId>, key: &SessionKey) -> Result<Option<Record>> {
+        Ok(with_key(&self.records(), tenant, key).cloned())
     }
 
     fn list(&self, which: Which) -> Result<Vec<Record>> {
@@ -124,7 +126,8 @@ impl Store for FakeStore {
         };
         check_change(&before, &after, durability);
         if let Some(key) = after.key.as_ref().filter(|_| after.state.is_live())
-            && let Some(other) = with_key(&records, key).filter(|other| other.id != *id)
+            && let Some(other) =
+                with_key(&records, after.tenant.as_ref(), key).filter(|other| other.id != *id)
         {
             return Err(Error::new(
                 Kind::Conflict,
@@ -182,8 +185,13 @@ fn check_change(before: &Record, after: &Record, durability: Durability) {
     }
 }
 
-fn with_key<'a>(records: &'a BTreeMap<SandboxId, Record>, key: &SessionKey) -> Option<&'a Record> {
-    records.values().find(|record| record.state.is_live() && record.key.as_ref() == Some(key))
+fn with_key<'a>(
+    records: &'a BTreeMap<SandboxId, Record>,
+    tenant: Option<&TenantId>,
+    key: &SessionKey,
+) -> Option<&'a Record> {
+    let named = |record: &&Record| record.key.as_ref() == Some(key) && record.tenant.as_ref() == tenant;
+    records.values().filter(|record| record.state.is_live()).find(named)
 }
 
 /// A test that panics on purpose must not spoil the store for the next look at it.

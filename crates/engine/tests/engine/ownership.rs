@@ -163,7 +163,7 @@ fn closing_needs_the_ownership() {
     let id = world.open("run_a");
 
     let stranger = world.refused("run_b", "sandbox_close", json!({"sandbox_id": id}));
-    let zombie = Caller { claim: Claim { epoch: Some(Epoch(9)), ..caller("run_a").claim } };
+    let zombie = caller("run_a").under(Some(Epoch(9)));
     let stale =
         world.engine.call(&zombie, "sandbox_close", json!({"sandbox_id": id})).expect_err("a wrong epoch");
     let closed = world.ok("run_a", "sandbox_close", json!({"sandbox_id": id, "delete_workspace": true}));

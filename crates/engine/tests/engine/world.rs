@@ -113,11 +113,11 @@ impl World {
 }
 
 pub fn caller(run: &str) -> Caller {
-    Caller { claim: Claim { run: sample::run(run), epoch: None } }
+    Caller::acting_as(sample::run(run))
 }
 
 pub fn caller_at(run: &str, epoch: u64) -> Caller {
-    Caller { claim: Claim { run: sample::run(run), epoch: Some(Epoch(epoch)) } }
+    caller(run).under(Some(Epoch(epoch)))
 }
 
 pub fn argv(words: &[&str]) -> Vec<Vec<u8>> {

@@ -12,7 +12,7 @@ use super::connection::{Answer, Connection};
 use super::home;
 
 /// Each step brings the schema from its index to the next number. Never change one that was released.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     // What is looked for has a column; the whole record is the document. `records` keeps the two in step.
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE sandboxes (
@@ -31,6 +31,8 @@ const STEPS: [&str; 3] = [
     // Documents may say things (images, mounts, no workdir) that older builds would misread: they are kept away.
     "",
     // The same for spares, which they would take for sandboxes of nobody's, and for networks, forks and snapshots.
+    "",
+    // The same for tenants: older builds would show everybody's sandboxes to anyone.
     "",
 ];
 

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use coracle_core::clock::Timestamp;
 use coracle_core::error::Result;
-use coracle_core::ids::{InstanceId, SandboxId, SessionKey};
+use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId};
 use coracle_core::record::Record;
 use coracle_core::store::{Durability, Opened, Store, Which, Work};
 
@@ -57,7 +57,7 @@ impl Store for SqliteStore {
         let mut connection = self.connection();
         connection.write(Durability::Process, "open a sandbox", |transaction| {
             if let Some(key) = &record.key
-                && let Some(existing) = records::find_key(transaction, key)?
+                && let Some(existing) = records::find_key(transaction, record.tenant.as_ref(), key)?
             {
                 return Ok(Opened::Existing(existing));
             }
@@ -70,8 +70,9 @@ impl Store for SqliteStore {
         self.connection().read("read a sandbox", |connection| records::find(connection, id))
     }
 
-    fn find_key(&self, key: &SessionKey) -> Result<Option<Record>> {
-        self.connection().read("look for a session key", |connection| records::find_key(connection, key))
+    fn find_key(&self, tenant: Option<&TenantId>, key: &SessionKey) -> Result<Option<Record>> {
+        self.connection()
+            .read("look for a session key", |connection| records::find_key(connection, tenant, key))
     }
 
     fn list(&self, which: Which) -> Result<Vec<Record>> {

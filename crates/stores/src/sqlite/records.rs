@@ -2,7 +2,7 @@
 
 use coracle_core::clock::Timestamp;
 use coracle_core::error::{Error, Kind};
-use coracle_core::ids::{InstanceId, SandboxId, SessionKey};
+use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId};
 use coracle_core::record::Record;
 use coracle_core::store::Which;
 use rusqlite::{Connection, OptionalExtension, Params, params};
@@ -19,9 +19,13 @@ pub fn find(connection: &Connection, id: &SandboxId) -> Answer<Option<Record>> {
     one(connection, "SELECT document FROM sandboxes WHERE id = ?1", [id.as_str()])
 }
 
-pub fn find_key(connection: &Connection, key: &SessionKey) -> Answer<Option<Record>> {
+pub fn find_key(
+    connection: &Connection,
+    tenant: Option<&TenantId>,
+    key: &SessionKey,
+) -> Answer<Option<Record>> {
     let sql = "SELECT document FROM sandboxes WHERE key = ?1 AND state NOT IN ('destroyed', 'failed')";
-    one(connection, sql, [key.as_str()])
+    one(connection, sql, [key_of(tenant, key)])
 }
 
 pub fn list(connection: &Connection, which: Which) -> Answer<Vec<Record>> {
@@ -56,7 +60,7 @@ pub fn replace(connection: &Connection, id: &SandboxId, record: &Record) -> Answ
         );
     }
     if let (Some(key), true) = (&record.key, record.state.is_live())
-        && let Some(other) = find_key(connection, key)?
+        && let Some(other) = find_key(connection, record.tenant.as_ref(), key)?
         && other.id != *id
     {
         return Err(Error::new(
@@ -81,7 +85,7 @@ fn write(connection: &Connection, sql: &str, record: &Record) -> Answer<()> {
     connection.prepare_cached(sql)?.execute(params![
         record.id.as_str(),
         record.state.as_str(),
-        record.key.as_ref().map(SessionKey::as_str),
+        record.key.as_ref().map(|key| key_of(record.tenant.as_ref(), key)),
         column(record.lease.epoch().0),
         column(record.created_at.as_millis()),
         column(record.updated_at.as_millis()),
@@ -101,6 +105,14 @@ fn decode(document: &str) -> Answer<Record> {
         Error::internal("could not read a sandbox's record", error)
             .hint("the database was changed by something else; move it away and run `coracle gc`")
     })?)
+}
+
+/// Returns what a key is looked for by. Keys hold no control characters, so no two tenants' can be the same.
+fn key_of(tenant: Option<&TenantId>, key: &SessionKey) -> String {
+    match tenant {
+        Some(tenant) => format!("{tenant}\n{key}"),
+        None => key.as_str().to_owned(),
+    }
 }
 
 /// SQLite's integers are signed. What lies beyond only sorts last; the document has the exact value.

@@ -71,7 +71,7 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
     context.bring_image(&engine, &resolved)?;
     let mut session = Session::on(context, engine.clone(), Tie::Bound)?;
     // A new sandbox has an epoch of its own; the caller's is about others.
-    let caller = Caller { claim: Claim { epoch: None, ..context.caller()?.claim } };
+    let caller = context.caller()?.under(None);
     let mut stock = Stock::of(context, resolved)?;
     let opened = match stock.take(&caller) {
         Some(record) => open::Output::of_new(record),

@@ -160,5 +160,5 @@ fn answer(shop: &Shop, stream: &UnixStream, request: Request) -> std::io::Result
 }
 
 fn caller(run: RunId) -> Caller {
-    Caller { claim: Claim { run, epoch: None } }
+    Caller::acting_as(run)
 }

@@ -75,14 +75,14 @@ pub fn an_opened_record_is_found_again_with_every_field(home: &impl Home) {
     let store = home.open();
     assert_eq!(store.find(&record.id).expect("finds"), Some(record.clone()));
     let key = record.key.as_ref().expect("it has a key");
-    assert_eq!(store.find_key(key).expect("finds"), Some(record.clone()));
+    assert_eq!(store.find_key(None, key).expect("finds"), Some(record.clone()));
 }
 
 pub fn a_record_nobody_opened_is_not_found(home: &impl Home) {
     let store = home.open();
 
     assert_eq!(store.find(&sample::sandbox()).expect("looks"), None);
-    assert_eq!(store.find_key(&sample::key("nothing")).expect("looks"), None);
+    assert_eq!(store.find_key(None, &sample::key("nothing")).expect("looks"), None);
     assert_eq!(store.list(Which::All).expect("lists"), []);
 }
 
@@ -126,7 +126,7 @@ pub fn a_key_is_free_again_once_its_sandbox_has_ended(home: &impl Home) {
 
         ending.iter().for_each(|state| become_state(&*store, &id_of(&opened), *state));
 
-        assert_eq!(store.find_key(&sample::key("again")).expect("looks"), None);
+        assert_eq!(store.find_key(None, &sample::key("again")).expect("looks"), None);
     }
 }
 

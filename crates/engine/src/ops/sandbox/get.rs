@@ -85,7 +85,7 @@ pub struct GuestView {
 }
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    let record = engine.find(&input.sandbox_id)?;
+    let record = engine.find_for(caller, &input.sandbox_id)?;
     let may_look = record.state.accepts_looks() && record.lease.admit(&caller.claim).is_ok();
     if !may_look {
         return Ok(view(record, None));

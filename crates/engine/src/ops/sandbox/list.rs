@@ -1,4 +1,4 @@
-//! `sandbox_list`: lists sandboxes, whoever owns them.
+//! `sandbox_list`: lists sandboxes, whoever of those the caller may see owns them.
 
 use std::collections::BTreeMap;
 
@@ -62,9 +62,9 @@ impl From<&Record> for Summary {
     }
 }
 
-pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let which = if input.all { Which::All } else { Which::Live };
     let records = engine.store().list(which)?;
-    let given_out = records.iter().filter(|record| record.state != State::Spare);
-    Ok(Output { sandboxes: given_out.map(Into::into).collect() })
+    let shown = records.iter().filter(|record| record.state != State::Spare && caller.sees(record));
+    Ok(Output { sandboxes: shown.map(Into::into).collect() })
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use coracle_core::image::HOST;
 use coracle_core::selection::Refusal;
 use coracle_core::spec::{Runtime, SpecInput, check_path};
-use coracle_core::{Claim, Error, Record, Result, SandboxId, Spec};
+use coracle_core::{Error, Record, Result, SandboxId, Spec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -110,7 +110,7 @@ pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output
     let place = Place::of(&session.record);
     let captured = work(engine, session, &mut plan);
     // A new sandbox has an epoch of its own; the one the caller believes in is about others.
-    let owner = Caller { claim: Claim { epoch: None, ..caller.claim.clone() } };
+    let owner = caller.under(None);
     let removed = engine.dismiss(&owner, &place.id);
     // What the command did is worth more than a complaint about cleaning up, which `gc` will repeat.
     match (captured, removed) {
