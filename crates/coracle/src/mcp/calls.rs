@@ -1,25 +1,36 @@
 //! The calls under way: how many there may be, and how they are ended from outside.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coracle_core::{Error, Kind, Result};
 use futures_util::future::select_all;
+use rmcp::model::RequestId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// Each call holds a thread; an agent has a handful under way, and the threads of a process are bounded.
 const UNDER_WAY_MAX: usize = 64;
 
-/// The calls of one server. Cheap to clone; all clones are the same.
+/// The calls of one client. Cheap to clone; all clones are the same.
 #[derive(Debug, Clone)]
 pub struct Calls {
     places: Arc<Semaphore>,
     closing: CancellationToken,
+    named: Arc<Mutex<HashMap<Name, CancellationToken>>>,
+}
+
+/// What a client calls a call by: the same number means another one in another session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Name {
+    pub session: String,
+    pub request: RequestId,
 }
 
 impl Default for Calls {
     fn default() -> Self {
-        Self { places: Arc::new(Semaphore::new(UNDER_WAY_MAX)), closing: CancellationToken::new() }
+        let places = Arc::new(Semaphore::new(UNDER_WAY_MAX));
+        Self { places, closing: CancellationToken::new(), named: Arc::default() }
     }
 }
 
@@ -37,6 +48,20 @@ impl Calls {
         Interest { ends_with: ends_with.into_iter().chain([self.closing.clone()]).collect() }
     }
 
+    /// Lets a call be taken back by its name for as long as what this returns is held.
+    pub fn register(&self, name: Name) -> Registered {
+        let token = CancellationToken::new();
+        self.names().insert(name.clone(), token.clone());
+        Registered { calls: self.clone(), name, token }
+    }
+
+    /// Takes back the call of this name, if there is one.
+    pub fn take_back(&self, name: &Name) {
+        if let Some(token) = self.names().get(name) {
+            token.cancel();
+        }
+    }
+
     /// Ends every call, now and from now on.
     pub fn close(&self) {
         self.closing.cancel();
@@ -47,6 +72,35 @@ impl Calls {
         let all = u32::try_from(UNDER_WAY_MAX).unwrap_or(u32::MAX);
         // It cannot fail: nobody closes it.
         let _ = self.places.acquire_many(all).await;
+    }
+
+    /// Tells whether no call is under way.
+    pub fn are_none(&self) -> bool {
+        self.places.available_permits() == UNDER_WAY_MAX
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashMap<Name, CancellationToken>> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that can be taken back by its name.
+#[derive(Debug)]
+pub struct Registered {
+    calls: Calls,
+    name: Name,
+    token: CancellationToken,
+}
+
+impl Registered {
+    pub fn token(&self) -> CancellationToken {
+        self.token.clone()
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.calls.names().remove(&self.name);
     }
 }
 

@@ -1,15 +1,18 @@
-//! Who calls, and what that means for what they write.
+//! Who calls, and what that means for what they may and for what they write.
 
-use coracle_core::{Result, SessionKey};
+use coracle_core::{Error, Result, SessionKey};
 use coracle_engine::Caller;
-use rmcp::model::Extensions;
 use serde_json::{Value, json};
 
-/// Where a server finds out who calls.
+use crate::http;
+
+/// Who a server serves.
 #[derive(Debug, Clone)]
 pub enum Identity {
-    /// The process has one client, which started it.
+    /// The client that started this process.
     Client { caller: Caller, session: SessionKey },
+    /// Whoever sent the request, as the daemon's door found out.
+    Request(http::Identity),
 }
 
 impl Identity {
@@ -19,21 +22,31 @@ impl Identity {
         Ok(Self::Client { caller, session })
     }
 
-    pub fn caller(&self, _request: &Extensions) -> Result<Caller> {
+    pub fn caller(&self) -> &Caller {
         match self {
-            Self::Client { caller, .. } => Ok(caller.clone()),
+            Self::Client { caller, .. } => caller,
+            Self::Request(identity) => &identity.caller,
+        }
+    }
+
+    /// Refuses an operation that was not granted.
+    pub fn may(&self, operation: &str) -> Result<(), Error> {
+        match self {
+            Self::Client { .. } => Ok(()),
+            Self::Request(identity) => identity.may(operation).map_err(|refusal| refusal.error),
         }
     }
 
     /// Adds to an input what goes without saying for this client.
     pub fn complete(&self, operation: &str, input: &mut Value) {
         match self {
-            Self::Client { session, .. } if operation == "sandbox_open" => {
-                if input["session_key"].is_null() {
+            Self::Client { session, .. } => {
+                if operation == "sandbox_open" && input["session_key"].is_null() {
                     input["session_key"] = json!(session);
                 }
             }
-            Self::Client { .. } => {}
+            // Many agents may share what they show at the door; only they can tell themselves apart.
+            Self::Request(_) => {}
         }
     }
 }

@@ -14,7 +14,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
 use super::call::Call;
-use super::calls::Calls;
+use super::calls::{Calls, Name, Registered};
 use super::identity::Identity;
 use super::opened::Opened;
 use super::progress::Beats;
@@ -40,12 +40,21 @@ pub struct Server {
     toolbox: Arc<Toolbox>,
     calls: Calls,
     opened: Opened,
+    /// What its calls can be taken back under, where that takes another request.
+    session: Option<String>,
 }
 
 impl Server {
     pub fn new(engine: Engine, identity: Identity, toolbox: Toolbox) -> Self {
         let (identity, toolbox) = (Arc::new(identity), Arc::new(toolbox));
-        Self { engine, identity, toolbox, calls: Calls::default(), opened: Opened::default() }
+        Self { engine, identity, toolbox, calls: Calls::default(), opened: Opened::default(), session: None }
+    }
+
+    /// Counts calls with others of the same client.
+    pub fn counting(mut self, calls: Calls, session: Option<impl ToString>) -> Self {
+        self.calls = calls;
+        self.session = session.map(|session| session.to_string());
+        self
     }
 
     /// Returns the sandboxes that were made for whom it served.
@@ -68,14 +77,21 @@ impl Server {
         input: Value,
         context: &RequestContext<RoleServer>,
     ) -> Result<Value> {
+        self.identity.may(operation)?;
         let _place = self.calls.enter()?;
+        let named = |session: &String| {
+            self.calls.register(Name { session: session.clone(), request: context.id.clone() })
+        };
+        let registered = self.session.as_ref().map(named);
         let mut call = Call {
             engine: self.engine.clone(),
-            caller: self.identity.caller(&context.extensions)?,
+            caller: self.identity.caller().clone(),
             operation,
             input,
             // The client takes it back, or is gone.
-            interest: self.calls.interest([context.ct.clone()]),
+            interest: self
+                .calls
+                .interest(registered.iter().map(Registered::token).chain([context.ct.clone()])),
         };
         self.identity.complete(operation, &mut call.input);
         let token = context.meta.get_progress_token();
@@ -108,7 +124,9 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         first_page(request)?;
-        let mut listed = ListToolsResult::with_all_items(self.toolbox.all().to_vec());
+        let granted = |tool: &&Tool| self.identity.may(&tool.name).is_ok();
+        let tools = self.toolbox.all().iter().filter(granted).cloned().collect();
+        let mut listed = ListToolsResult::with_all_items(tools);
         listed.ttl_ms = Some(FRESH_MS);
         listed.cache_scope = Some(CacheScope::Private);
         Ok(listed)
@@ -142,13 +160,14 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        context: RequestContext<RoleServer>,
+        _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         if !self.has_resources() {
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there are no resources here", None));
         }
         let place = self.calls.enter().map_err(|error| protocol_error(&error))?;
-        let caller = self.identity.caller(&context.extensions).map_err(|error| protocol_error(&error))?;
+        self.identity.may("sandbox_fs_read").map_err(|error| protocol_error(&error))?;
+        let caller = self.identity.caller().clone();
         let engine = self.engine.clone();
         let read = tokio::task::spawn_blocking(move || {
             let _place = place;
