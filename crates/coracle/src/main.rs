@@ -2,6 +2,7 @@
 
 mod cli;
 mod http;
+mod mcp;
 
 use std::process::ExitCode;
 
