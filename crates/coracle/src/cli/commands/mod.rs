@@ -75,6 +75,8 @@ verbs! {
     Image => image,
     /// List and remove volumes
     Volume => volume,
+    /// Make, list and revoke tokens for callers over the network
+    Token => token,
     /// Say what is enforced here, what is not, and why
     Doctor => doctor,
     /// Remove what dead processes left behind
