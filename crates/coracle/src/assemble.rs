@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use coracle_core::image::{Progress, Silent};
-use coracle_core::{Claim, Clock, Error, Result, Store, Timestamp, Tokens};
+use coracle_core::{Clock, Error, Result, Store, Timestamp, Tokens};
 use coracle_engine::egress::{Start, Threads};
 use coracle_engine::{Caller, CrashPoints, Engine, Keepers, Parts, Roster};
 use coracle_stores::sqlite::SqliteStore;

@@ -19,7 +19,8 @@ macro_rules! id_type {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(#[schemars(length(min = 1, max = 128))] String);
+        #[schemars(extend("minLength" = 1, "maxLength" = 128, "pattern" = "^[A-Za-z0-9_][A-Za-z0-9_.:@-]*$"))]
+        pub struct $name(String);
 
         impl $name {
             /// Makes a fresh id from the time and 80 random bits.
@@ -109,7 +110,8 @@ id_type!(
 /// The name by which a run finds its sandbox again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-pub struct SessionKey(#[schemars(length(min = 1, max = 256))] String);
+#[schemars(extend("minLength" = 1, "maxLength" = 256))]
+pub struct SessionKey(String);
 
 impl SessionKey {
     pub fn as_str(&self) -> &str {

@@ -12,6 +12,7 @@ mod layers;
 mod network;
 mod project;
 mod resolve;
+pub mod systemd;
 
 use std::ffi::OsString;
 use std::fmt;

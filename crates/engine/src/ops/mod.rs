@@ -6,6 +6,7 @@ pub mod sandbox;
 pub mod volume;
 
 use coracle_core::{Error, Kind, Result};
+use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -95,7 +96,10 @@ operations! {
 }
 
 fn schemas<Input: JsonSchema, Output: JsonSchema>() -> Value {
-    json!({"input": schema_for!(Input), "output": schema_for!(Output)})
+    // What is written may lack fields that are left out where there is nothing to say; what is read has defaults.
+    let output =
+        SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Output>();
+    json!({"input": schema_for!(Input), "output": output})
 }
 
 /// Turns JSON into an operation's input, or says which field is wrong.

@@ -75,6 +75,8 @@ verbs! {
     Image => image,
     /// List and remove volumes
     Volume => volume,
+    /// Serve HTTP until told to end; sandboxes go on without it
+    Serve => serve,
     /// Make, list and revoke tokens for callers over the network
     Token => token,
     /// Say what is enforced here, what is not, and why
