@@ -10,6 +10,7 @@ pub mod home;
 pub mod internet;
 pub mod needs;
 pub mod patience;
+pub mod peers;
 
 pub use attack::{Arena, Attack, Breaches, Canary, Route};
 pub use call::{Call, Finished, Started};
