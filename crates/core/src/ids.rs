@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+pub(crate) const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Longest id a caller may choose: leaves room for a prefix within a 255-byte file name.
 const CHOSEN_MAX: usize = 128;
 
@@ -101,6 +101,10 @@ id_type!(
 id_type!(
     /// Names who shares a machine with others without seeing them; the operator chooses it.
     TenantId, "tnt_", "tenant"
+);
+id_type!(
+    /// Names a token, without its secret: for listings and for whoever wants to know who did something.
+    TokenId, "tok_", "token"
 );
 
 /// The name by which a run finds its sandbox again.

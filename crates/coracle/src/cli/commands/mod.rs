@@ -77,6 +77,8 @@ verbs! {
     Volume => volume,
     /// Serve HTTP until told to end; sandboxes go on without it
     Serve => serve,
+    /// Make, list and revoke tokens for callers over the network
+    Token => token,
     /// Say what is enforced here, what is not, and why
     Doctor => doctor,
     /// Remove what dead processes left behind
