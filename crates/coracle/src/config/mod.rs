@@ -12,6 +12,7 @@ mod layers;
 mod network;
 mod project;
 mod resolve;
+mod telemetry;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -23,6 +24,7 @@ use serde::Serialize;
 
 pub use self::images::Registries;
 use self::resolve::Resolved;
+pub use self::telemetry::Telemetry;
 
 /// Settings given on the command line; they win over everything else.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +53,8 @@ pub struct Config {
     pub epoch: Option<Epoch>,
     /// How many sandboxes to keep made ahead, if anyone said so.
     pub spares: Option<usize>,
+    /// Who is told of what is done here.
+    pub telemetry: Telemetry,
     /// What people should know of where settings come from.
     pub notes: Vec<String>,
     /// The named point at which the process kills itself, for crash tests.
@@ -94,6 +98,7 @@ impl Config {
             run: home::person(user()),
             epoch: None,
             spares: None,
+            telemetry: Telemetry::default(),
             notes: Vec::new(),
             crash_at: None,
         }
@@ -116,6 +121,7 @@ impl From<Resolved> for Config {
             run: resolved.run.value,
             epoch: resolved.epoch.value,
             spares: resolved.spares.value,
+            telemetry: resolved.telemetry.telemetry,
             notes: resolved.notes,
             crash_at: resolved.crash_at,
         }
