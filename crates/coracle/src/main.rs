@@ -1,6 +1,7 @@
 //! The `coracle` binary: the command line on top of the library.
 
 mod cli;
+mod telemetry;
 
 use std::process::ExitCode;
 

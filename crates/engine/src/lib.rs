@@ -16,6 +16,7 @@ mod forward;
 mod gate;
 pub mod guest;
 mod handover;
+pub mod inventory;
 pub mod janitor;
 pub mod ops;
 pub mod probes;
