@@ -8,6 +8,7 @@ mod error;
 mod home;
 mod migrations;
 mod records;
+mod tokens;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -15,9 +16,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use coracle_core::clock::Timestamp;
 use coracle_core::error::Result;
-use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId};
+use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId, TokenId};
 use coracle_core::record::Record;
 use coracle_core::store::{Durability, Opened, Store, Which, Work};
+use coracle_core::token::{Token, Tokens};
 
 use connection::Connection;
 
@@ -79,6 +81,10 @@ impl Store for SqliteStore {
         self.connection().read("list sandboxes", |connection| records::list(connection, which))
     }
 
+    fn count(&self, tenant: &TenantId) -> Result<usize> {
+        self.connection().read("count sandboxes", |connection| records::count(connection, tenant))
+    }
+
     fn update(
         &self,
         id: &SandboxId,
@@ -106,5 +112,25 @@ impl Store for SqliteStore {
 
     fn try_work_on(&self, id: &SandboxId) -> Result<Option<Box<dyn Work>>> {
         Ok(work::Lock::attempt(&self.home, id)?.map(|lock| Box::new(lock) as Box<dyn Work>))
+    }
+}
+
+impl Tokens for SqliteStore {
+    fn add(&self, token: &Token) -> Result<()> {
+        self.connection()
+            .write(Durability::Power, "keep a token", |transaction| tokens::add(transaction, token))
+    }
+
+    fn find(&self, id: &TokenId) -> Result<Option<Token>> {
+        self.connection().read("look for a token", |connection| tokens::find(connection, id))
+    }
+
+    fn list(&self) -> Result<Vec<Token>> {
+        self.connection().read("list tokens", tokens::list)
+    }
+
+    fn revoke(&self, id: &TokenId, now: Timestamp) -> Result<Token> {
+        self.connection()
+            .write(Durability::Power, "revoke a token", |transaction| tokens::revoke(transaction, id, now))
     }
 }
