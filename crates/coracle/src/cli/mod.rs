@@ -95,7 +95,7 @@ fn execute(cli: Cli) -> Exit {
     let telemetry = Telemetry::start(&settings, life);
     let exit = match life {
         Life::Service | Life::Silent => carry_out(cli.verb, &context),
-        Life::Call => telemetry.call(verb, settings.parent.as_deref(), || {
+        Life::Call => telemetry.call(verb, || {
             let exit = carry_out(cli.verb, &context);
             telemetry::note_exit(exit.code());
             exit

@@ -4,6 +4,7 @@
 //! Only spans of our own are looked at. Libraries tell of what they carry, and what they carry may be a secret.
 
 mod client;
+pub mod doors;
 mod export;
 mod instruments;
 mod layer;
@@ -15,14 +16,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use coracle::config;
-use tracing::{Metadata, Span, info_span};
+use tracing::{Metadata, Span};
 use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 
+pub use self::doors::Came;
 use self::export::Exporters;
 use self::layer::Counting;
 pub use self::metrics::Metrics;
-pub use self::parent::adopt;
+pub use self::text::CONTENT_TYPE;
 
 /// How our own crates begin.
 const OURS: &str = "coracle";
@@ -69,16 +71,13 @@ impl Telemetry {
             exporters.instrument(metrics);
         }
         install(&exporters, counting);
+        doors::started_by(config.parent.as_deref());
         Self { exporters, patience }
     }
 
     /// Does what one call of the binary is for, in a span of its own.
-    pub fn call<T>(&self, verb: &'static str, parent: Option<&str>, deed: impl FnOnce() -> T) -> T {
-        let span = call_span(verb);
-        if let Some(parent) = parent {
-            adopt(&span, parent);
-        }
-        span.in_scope(deed)
+    pub fn call<T>(&self, verb: &'static str, deed: impl FnOnce() -> T) -> T {
+        doors::command(verb).in_scope(deed)
     }
 
     /// Sends what is left, for a moment.
@@ -101,16 +100,6 @@ pub fn note_exit(code: i32) {
 pub fn carried<T>(deed: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let span = Span::current();
     move || span.in_scope(deed)
-}
-
-fn call_span(verb: &'static str) -> Span {
-    info_span!(
-        "call",
-        otel.name = format_args!("coracle {verb}"),
-        process.executable.name = "coracle",
-        coracle.door = "cli",
-        process.exit.code = tracing::field::Empty,
-    )
 }
 
 fn install(exporters: &Exporters, counting: Option<Arc<Metrics>>) {

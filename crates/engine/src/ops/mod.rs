@@ -32,7 +32,17 @@ impl Engine {
     /// Carries out what an input asks for. Doors that know which operation they want come this way, the others by
     /// [`Engine::call`]; both open the same span.
     pub fn perform<O: Operation>(&self, caller: &Caller, input: O) -> Result<O::Output> {
-        spans::within(spans::operation(O::NAME, caller), || input.carry_out(self, caller))
+        self.performing(caller, O::NAME, || input.carry_out(self, caller))
+    }
+
+    /// Has what a door does by itself count as an operation, where it has to look in between.
+    pub fn performing<T>(
+        &self,
+        caller: &Caller,
+        operation: &'static str,
+        deed: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        spans::within(spans::operation(operation, caller), deed)
     }
 }
 
