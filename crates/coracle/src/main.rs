@@ -3,6 +3,7 @@
 mod cli;
 mod http;
 mod mcp;
+mod telemetry;
 
 use std::process::ExitCode;
 

@@ -7,7 +7,7 @@ use coracle_core::selection::{self, Refusal, Selection};
 use coracle_core::volume::Volumes;
 use coracle_core::{Backend, Error, Kind, Record, Result, Spec, fit};
 
-use crate::Engine;
+use crate::{Engine, spans};
 
 /// A backend that was chosen, and those that were to come before it.
 pub(crate) struct Choice<'a> {
@@ -26,7 +26,7 @@ impl Engine {
         mut deed: impl FnMut(Choice<'_>) -> Result<T>,
     ) -> Result<T> {
         let mut selection = self.selection(spec.backend.as_deref(), &spec.fallback)?;
-        while let Some(name) = selection.next(|name| self.backend(name)?.fit(spec)) {
+        while let Some(name) = spans::select(|| selection.next(|name| self.backend(name)?.fit(spec))) {
             let backend = self.backend(&name)?;
             match deed(Choice { backend, refused: selection.refused() }) {
                 Ok(done) => return Ok(done),

@@ -16,6 +16,7 @@ mod forward;
 mod gate;
 pub mod guest;
 mod handover;
+pub mod inventory;
 pub mod janitor;
 pub mod ops;
 pub mod probes;
@@ -25,6 +26,7 @@ mod random;
 mod rejoin;
 pub mod roster;
 mod sessions;
+mod spans;
 mod spares;
 mod standstill;
 mod teardown;
@@ -47,6 +49,7 @@ pub use self::egress::Keepers;
 pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin};
 pub use self::files::{Depth, Entries, FileEntry, NewFile};
 pub use self::follow::{Batch, Follow};
+pub use self::ops::Operation;
 pub use self::roster::Roster;
 pub use self::spares::Stocker;
 
@@ -145,7 +148,12 @@ impl Engine {
 
     /// Returns a record the caller may know of; of others it is told what it is told of ids that never were.
     fn find_for(&self, caller: &Caller, id: &SandboxId) -> Result<Record> {
-        self.find(id).and_then(|record| if caller.sees(&record) { Ok(record) } else { Err(unknown(id)) })
+        let record = self.find(id)?;
+        if !caller.sees(&record) {
+            return Err(unknown(id));
+        }
+        spans::name(&record);
+        Ok(record)
     }
 
     /// Changes a record and stamps it with the time.

@@ -16,7 +16,7 @@ use crate::gate::Inside;
 use crate::guest::Guest;
 use crate::random::random;
 use crate::spares::Taken;
-use crate::{Caller, Engine, crash};
+use crate::{Caller, Engine, crash, spans};
 
 /// How often a key is looked up again after what it named went away. Each round means that somebody else made and
 /// lost a sandbox in the meantime.
@@ -55,6 +55,16 @@ impl Engine {
         key: Option<&SessionKey>,
         spec: &Spec,
     ) -> Result<Session> {
+        let span = spans::session();
+        let opened = spans::within(span.clone(), || self.open_by_key(caller, key, spec));
+        if let Ok(session) = &opened {
+            spans::opened(&span, session.created);
+            spans::name(&session.record);
+        }
+        opened
+    }
+
+    fn open_by_key(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Session> {
         let Some(key) = key else { return self.open_another(caller, spec) };
         for _ in 0..ROUNDS {
             let settled = match self.store().find_key(caller.tenant.as_ref(), key)? {

@@ -17,7 +17,7 @@ use coracle_core::{Claim, ExecId, Lease, Record, Result, SandboxId, Spec, State,
 use crate::gate::Inside;
 use crate::guest::Guest;
 use crate::teardown::may_close;
-use crate::{Caller, Engine, crash};
+use crate::{Caller, Engine, crash, spans};
 
 /// How long a spare outlives whoever tends it.
 const IDLE_SECONDS: u64 = 60;
@@ -123,6 +123,10 @@ impl Engine {
     /// Gives out a spare of this shape, if there is one.
     pub(crate) fn take_spare(&self, caller: &Caller, spec: &Spec) -> Result<Option<Taken>> {
         let Some(spare) = self.spares.pop(spec) else { return Ok(None) };
+        spans::within(spans::take_spare(&spare.record), || self.hand_over(caller, spec, spare))
+    }
+
+    fn hand_over(&self, caller: &Caller, spec: &Spec, spare: Spare) -> Result<Option<Taken>> {
         let Spare { record, mut guest, work, warm, .. } = spare;
         let now = self.parts.clock.now();
         // A new sandbox has an epoch of its own; the one the caller believes in is about others.

@@ -35,6 +35,7 @@ pub struct File {
     pub registries: Registries,
     pub network: Network,
     pub engines: Engines,
+    pub telemetry: Telemetry,
 }
 
 /// The table `[images]`.
@@ -93,6 +94,14 @@ pub struct Engines {
     pub container_host: Option<String>,
     pub ssh: Option<Vec<String>>,
     pub image: Option<String>,
+}
+
+/// The table `[telemetry]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Telemetry {
+    pub otlp_endpoint: Option<String>,
+    pub service_name: Option<String>,
 }
 
 /// The table `[limits]`.

@@ -13,6 +13,7 @@ mod network;
 mod project;
 mod resolve;
 pub mod systemd;
+mod telemetry;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -24,6 +25,7 @@ use serde::Serialize;
 
 pub use self::images::Registries;
 use self::resolve::Resolved;
+pub use self::telemetry::Telemetry;
 
 /// Settings given on the command line; they win over everything else.
 #[derive(Debug, Clone, Default)]
@@ -52,6 +54,8 @@ pub struct Config {
     pub epoch: Option<Epoch>,
     /// How many sandboxes to keep made ahead, if anyone said so.
     pub spares: Option<usize>,
+    /// Who is told of what is done here.
+    pub telemetry: Telemetry,
     /// What people should know of where settings come from.
     pub notes: Vec<String>,
     /// The named point at which the process kills itself, for crash tests.
@@ -95,6 +99,7 @@ impl Config {
             run: home::person(user()),
             epoch: None,
             spares: None,
+            telemetry: Telemetry::default(),
             notes: Vec::new(),
             crash_at: None,
         }
@@ -117,6 +122,7 @@ impl From<Resolved> for Config {
             run: resolved.run.value,
             epoch: resolved.epoch.value,
             spares: resolved.spares.value,
+            telemetry: resolved.telemetry.telemetry,
             notes: resolved.notes,
             crash_at: resolved.crash_at,
         }

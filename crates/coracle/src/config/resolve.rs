@@ -14,6 +14,7 @@ use super::images::{ImageSettings, check_image};
 use super::layers::{Environment, Found, Layers};
 use super::network::NetworkSettings;
 use super::project::{self, ProjectSettings};
+use super::telemetry::TelemetrySettings;
 use super::{Flags, Setting, Source, home, setting};
 
 /// Every setting, decided.
@@ -33,6 +34,7 @@ pub struct Resolved {
     pub network: NetworkSettings,
     pub engines: EngineSettings,
     pub projects: ProjectSettings,
+    pub telemetry: TelemetrySettings,
     pub notes: Vec<String>,
     pub crash_at: Option<String>,
 }
@@ -78,6 +80,7 @@ impl Resolved {
             network: NetworkSettings::from(&layers)?,
             engines: EngineSettings::from(&layers)?,
             projects: ProjectSettings::from(&layers)?,
+            telemetry: TelemetrySettings::from(&layers)?,
             notes: Vec::new(),
             crash_at: environment("CORACLE_CRASH_AT").and_then(|name| name.into_string().ok()),
         };
@@ -86,6 +89,7 @@ impl Resolved {
         {
             resolved.notes = resolved.adopt(&found);
         }
+        resolved.notes.extend(resolved.telemetry.notes.iter().cloned());
         resolved.check()?;
         Ok(resolved)
     }
@@ -153,6 +157,7 @@ impl Resolved {
         all.extend(self.images.settings());
         all.extend(self.network.settings());
         all.extend(self.engines.settings());
+        all.extend(self.telemetry.settings());
         all
     }
 

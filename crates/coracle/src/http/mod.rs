@@ -16,6 +16,7 @@ mod query;
 mod reply;
 mod routes;
 mod stream;
+mod trace;
 
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ use coracle::RunId;
 use coracle_engine::{Engine, ops};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+
+use crate::telemetry;
 
 pub use self::auth::Identity;
 pub use self::listen::Peer;
@@ -76,7 +79,7 @@ impl Door {
         F: FnOnce(&Engine) -> coracle::Result<T> + Send + 'static,
     {
         let engine = self.0.engine.clone();
-        match tokio::task::spawn_blocking(move || work(&engine)).await {
+        match tokio::task::spawn_blocking(telemetry::carried(move || work(&engine))).await {
             Ok(done) => done,
             Err(error) => Err(coracle::Error::internal("the operation ended without an answer", error)),
         }
@@ -100,6 +103,9 @@ pub fn router(door: Door) -> Router {
     router
         .merge(crate::mcp::http::routes(door.engine().clone()))
         .layer(middleware::from_fn_with_state(door.clone(), admit))
+        .layer(middleware::from_fn(trace::follow))
+        // Whoever scrapes every few seconds would be most of what is told.
+        .merge(trace::routes().layer(middleware::from_fn_with_state(door.clone(), admit)))
         // Before anybody is asked who they are: whoever looks after the daemon has no token.
         .merge(health::routes())
         .fallback(|| async { Refusal::unknown_route() })

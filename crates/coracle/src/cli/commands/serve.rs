@@ -21,6 +21,7 @@ use crate::cli::stop::Stop;
 use crate::cli::{stderr, sweep};
 use crate::http::listen::{self, Address, Bound};
 use crate::http::{Door, router};
+use crate::telemetry;
 
 /// Each waits for one call or one stream; streams have 512 of them at most.
 const THREADS_MAX: usize = 1536;
@@ -58,6 +59,9 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let spares = config.spares.unwrap_or(SPARES);
     let stocker = (spares > 0).then(|| engine.stock(spares));
     let timers = timers::start(&engine);
+    if let Some(metrics) = telemetry::metrics() {
+        metrics.watch(&engine);
+    }
     let door = Door::new(engine, config.run.clone());
     end_at_signal(&door)?;
     notify::say("READY=1");
@@ -122,7 +126,7 @@ fn bring_images(engine: &Engine, caller: &Caller) {
     if engine.policy().prepull.is_empty() {
         return;
     }
-    match prepull::call(engine, caller, prepull::Input::default()) {
+    match engine.perform(caller, prepull::Input::default()) {
         Ok(brought) => brought.failed.iter().for_each(|failed| {
             stderr::warning(&format!("could not bring image `{}`: {}", failed.image, failed.message));
         }),
