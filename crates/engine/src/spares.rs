@@ -122,6 +122,7 @@ impl Engine {
 
     /// Gives out a spare of this shape, if there is one.
     pub(crate) fn take_spare(&self, caller: &Caller, spec: &Spec) -> Result<Option<Taken>> {
+        let room = self.room_for(caller.tenant.as_ref(), 1)?;
         let Some(spare) = self.spares.pop(spec) else { return Ok(None) };
         let Spare { record, mut guest, work, warm, .. } = spare;
         let now = self.parts.clock.now();
@@ -139,7 +140,7 @@ impl Engine {
         });
         // Somebody has removed it, a janitor after a long sleep perhaps. One is made the ordinary way.
         let Ok(record) = taken else { return Ok(None) };
-        drop(work);
+        drop((work, room));
         guest.act_under(record.lease.epoch());
         match guest.adopt(&record) {
             Ok(()) => Ok(Some(Taken { inside: Inside { record, guest }, warm })),
