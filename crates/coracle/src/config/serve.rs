@@ -50,12 +50,16 @@ impl ServeSettings {
 
 /// A name without a port: requests may come to any.
 fn check_host(host: &str) -> Result<()> {
-    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-');
+    let allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-');
     match !host.is_empty() && host.bytes().all(allowed) {
         true => Ok(()),
         false => Err(Error::invalid(
             "serve.hosts",
-            format!("has `{}`, which is no name of a host in small letters and without a port", host.escape_debug()),
+            format!(
+                "has `{}`, which is no name of a host in small letters and without a port",
+                host.escape_debug()
+            ),
         )),
     }
 }

@@ -60,8 +60,9 @@ impl TenantSettings {
         for Range { default, max } in all.flat_map(|rules| ranges(&rules.limits, everybody)) {
             if default > max {
                 let what = format!("have a default of {default}, more than the maximum {max}");
-                return Err(Error::invalid("tenants.limits", what)
-                    .hint(format!("correct the {}", self.named.source)));
+                return Err(
+                    Error::invalid("tenants.limits", what).hint(format!("correct the {}", self.named.source))
+                );
             }
         }
         Ok(())
@@ -70,7 +71,8 @@ impl TenantSettings {
     /// Returns every setting for people.
     pub fn settings(&self) -> Vec<Setting> {
         let names: Vec<_> = self.named.value.keys().map(TenantId::as_str).collect();
-        let shown = if names.is_empty() { "none with rules of their own".to_owned() } else { names.join(", ") };
+        let shown =
+            if names.is_empty() { "none with rules of their own".to_owned() } else { names.join(", ") };
         vec![setting("tenants", shown, &self.named.source)]
     }
 }
@@ -109,7 +111,9 @@ fn rules(name: &str, tenant: file::Tenant) -> Result<Rules> {
         (Some(0), _) | (_, Some(0)) => return Err(none_at_all(name)),
         // Whoever may ask so often in a second may do so at its beginning.
         (Some(per_second), burst) => Some(Rate { per_second, burst: burst.unwrap_or(per_second) }),
-        (None, Some(_)) => return Err(Error::invalid("tenants.burst", format!("of `{name}` needs a `rate`"))),
+        (None, Some(_)) => {
+            return Err(Error::invalid("tenants.burst", format!("of `{name}` needs a `rate`")));
+        }
         (None, None) => None,
     };
     Ok(Rules {
