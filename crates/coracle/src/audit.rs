@@ -5,6 +5,7 @@
 //! leaves whole lines.
 
 use std::fs::File;
+use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,6 +42,8 @@ pub struct Entry<'a> {
     /// `uid:1000` or `token:tok_…`; absent where nobody was recognised.
     pub who: Option<&'a str>,
     pub tenant: Option<&'a TenantId>,
+    /// Where it came from over the network.
+    pub from: Option<IpAddr>,
     pub operation: Option<&'a str>,
     pub sandbox: Option<&'a SandboxId>,
     /// Why it was not done, if it was not.
@@ -60,6 +63,8 @@ struct Line<'a> {
     door: &'static str,
     who: Option<&'a str>,
     tenant: Option<&'a TenantId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<IpAddr>,
     operation: Option<&'a str>,
     sandbox: Option<&'a SandboxId>,
     /// `ok`, or the kind of the error.
@@ -109,7 +114,7 @@ impl Audit {
         let line = self.line(now, entry);
         let whole = rustix::io::write(&self.file, &line).is_ok_and(|written| written == line.len());
         if !whole && self.failing.fetch_add(1, Ordering::Relaxed) == 0 {
-            crate::cli::warn("the audit log cannot be written; requests go on without it");
+            crate::cli::stderr::warning("the audit log cannot be written; requests go on without it");
         }
     }
 
@@ -125,6 +130,7 @@ impl Audit {
             door: entry.door,
             who: entry.who,
             tenant: entry.tenant,
+            from: entry.from,
             operation: entry.operation,
             sandbox: entry.sandbox,
             outcome,
@@ -161,6 +167,7 @@ mod tests {
         door: "http",
         who: Some("token:tok_1"),
         tenant: None,
+        from: None,
         operation: Some("sandbox_exec"),
         sandbox: None,
         failure: None,

@@ -27,7 +27,7 @@ mod store {
     }
 
     impl Keyring for SharedStore {
-        fn open(&self) -> Box<dyn Tokens> {
+        fn tokens(&self) -> Box<dyn Tokens> {
             Box::new(self.0.clone())
         }
     }
@@ -42,7 +42,7 @@ mod answers {
     struct SharedMemory(FakeAnswers);
 
     impl Memory for SharedMemory {
-        fn open(&self) -> Box<dyn Answers> {
+        fn answers(&self) -> Box<dyn Answers> {
             Box::new(self.0.clone())
         }
     }

@@ -34,13 +34,13 @@ impl Home for TemporaryHome {
 }
 
 impl Memory for TemporaryHome {
-    fn open(&self) -> Box<dyn Answers> {
+    fn answers(&self) -> Box<dyn Answers> {
         Box::new(SqliteStore::open(self.path()).expect("the store opens"))
     }
 }
 
 impl Keyring for TemporaryHome {
-    fn open(&self) -> Box<dyn Tokens> {
+    fn tokens(&self) -> Box<dyn Tokens> {
         Box::new(SqliteStore::open(self.path()).expect("the store opens"))
     }
 }

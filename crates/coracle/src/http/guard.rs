@@ -113,8 +113,15 @@ mod tests {
     #[test]
     fn names_of_this_machine_and_of_the_settings_are_answered() {
         for host in [
-            "localhost", "LOCALHOST:80", "127.0.0.1", "127.0.0.1:7070", "127.9.9.9", "[::1]", "[::1]:7070",
-            "box.example.com", "Box.Example.Com:443",
+            "localhost",
+            "LOCALHOST:80",
+            "127.0.0.1",
+            "127.0.0.1:7070",
+            "127.9.9.9",
+            "[::1]",
+            "[::1]:7070",
+            "box.example.com",
+            "Box.Example.Com:443",
         ] {
             assert_eq!(asked("/v1/sandboxes", &[("host", host)]), 200, "{host}");
         }
@@ -123,10 +130,28 @@ mod tests {
     #[test]
     fn other_names_are_misdirected() {
         for host in [
-            "evil.com", "localhost.evil.com", "127.0.0.1.nip.io", "localhost.", "localhost:", "localhost:x",
-            "localhost:99999", "localhost:80:80", "", "0.0.0.0", "[::]", "[::1", "::1", "127.1", "2130706433",
-            "127.0.0.1@evil.com", "evil.com#localhost", "localhost evil.com", "10.0.0.1", "xbox.example.com",
-            "[::1]evil.com", "[::ffff:8.8.8.8]",
+            "evil.com",
+            "localhost.evil.com",
+            "127.0.0.1.nip.io",
+            "localhost.",
+            "localhost:",
+            "localhost:x",
+            "localhost:99999",
+            "localhost:80:80",
+            "",
+            "0.0.0.0",
+            "[::]",
+            "[::1",
+            "::1",
+            "127.1",
+            "2130706433",
+            "127.0.0.1@evil.com",
+            "evil.com#localhost",
+            "localhost evil.com",
+            "10.0.0.1",
+            "xbox.example.com",
+            "[::1]evil.com",
+            "[::ffff:8.8.8.8]",
         ] {
             assert_eq!(asked("/v1/sandboxes", &[("host", host)]), 421, "{host}");
         }
@@ -149,12 +174,20 @@ mod tests {
 
         assert_eq!(from("https://app.example.com"), 200);
         for origin in [
-            "null", "https://evil.com", "http://localhost:3000", "http://localhost", "http://app.example.com",
-            "https://app.example.com.evil.com", "https://app.example.com:444", "", "https://APP.example.com ",
+            "null",
+            "https://evil.com",
+            "http://localhost:3000",
+            "http://localhost",
+            "http://app.example.com",
+            "https://app.example.com.evil.com",
+            "https://app.example.com:444",
+            "",
+            "https://APP.example.com ",
         ] {
             assert_eq!(from(origin), 403, "{origin}");
         }
-        let two = [("host", "localhost"), ("origin", "https://app.example.com"), ("origin", "https://evil.com")];
+        let two =
+            [("host", "localhost"), ("origin", "https://app.example.com"), ("origin", "https://evil.com")];
         assert_eq!(asked("/", &two), 403);
     }
 
@@ -164,7 +197,8 @@ mod tests {
 
         assert_eq!((by("none"), by("same-origin")), (200, 200));
         assert_eq!((by("cross-site"), by("same-site"), by("anything")), (403, 403, 403));
-        let allowed = [("host", "localhost"), ("sec-fetch-site", "cross-site"), ("origin", "https://app.example.com")];
+        let allowed =
+            [("host", "localhost"), ("sec-fetch-site", "cross-site"), ("origin", "https://app.example.com")];
         assert_eq!(asked("/", &allowed), 200);
     }
 }

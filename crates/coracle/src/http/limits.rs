@@ -51,7 +51,8 @@ fn too_often(wait: Duration) -> Refusal {
     let error = Error::new(Kind::LimitExceeded, "too many requests at once")
         .hint("come again after the time in the header `Retry-After`")
         .detail("limit", "rate");
-    Refusal::new(StatusCode::TOO_MANY_REQUESTS, error).header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
+    Refusal::new(StatusCode::TOO_MANY_REQUESTS, error)
+        .header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
 }
 
 #[cfg(test)]

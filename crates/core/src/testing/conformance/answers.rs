@@ -9,7 +9,7 @@ use crate::testing::sample;
 
 /// A place where answers are kept. Each opening is another process as far as it can tell.
 pub trait Memory: Sync {
-    fn open(&self) -> Box<dyn Answers>;
+    fn answers(&self) -> Box<dyn Answers>;
 }
 
 /// Runs the suite against the [`Memory`] that `$make()` returns, a fresh one for each test.
@@ -50,16 +50,16 @@ fn answer(text: &str) -> Answer {
 
 pub fn an_answer_is_told_again_to_the_same_question(memory: &impl Memory) {
     let key = asked(Some("acme"), "run_a", "k");
-    assert_eq!(memory.open().ask(&key, &[1; 32], at(1)).expect("asks"), Recalled::New);
-    memory.open().answer(&key, &answer("done \0"), PLENTY).expect("keeps it");
+    assert_eq!(memory.answers().ask(&key, &[1; 32], at(1)).expect("asks"), Recalled::New);
+    memory.answers().answer(&key, &answer("done \0"), PLENTY).expect("keeps it");
 
-    let again = memory.open().ask(&key, &[1; 32], at(2)).expect("asks");
+    let again = memory.answers().ask(&key, &[1; 32], at(2)).expect("asks");
 
     assert_eq!(again, Recalled::Answered(answer("done \0")));
 }
 
 pub fn another_question_under_the_same_key_is_told_apart(memory: &impl Memory) {
-    let (store, key) = (memory.open(), asked(None, "run_a", "k"));
+    let (store, key) = (memory.answers(), asked(None, "run_a", "k"));
     store.ask(&key, &[1; 32], at(1)).expect("asks");
 
     assert_eq!(store.ask(&key, &[2; 32], at(2)).expect("asks"), Recalled::Other);
@@ -69,13 +69,13 @@ pub fn another_question_under_the_same_key_is_told_apart(memory: &impl Memory) {
 
 pub fn a_question_without_an_answer_is_known_as_one(memory: &impl Memory) {
     let key = asked(None, "run_a", "k");
-    memory.open().ask(&key, &[1; 32], at(1)).expect("asks");
+    memory.answers().ask(&key, &[1; 32], at(1)).expect("asks");
 
-    assert_eq!(memory.open().ask(&key, &[1; 32], at(2)).expect("asks"), Recalled::Unanswered);
+    assert_eq!(memory.answers().ask(&key, &[1; 32], at(2)).expect("asks"), Recalled::Unanswered);
 }
 
 pub fn each_run_of_each_tenant_has_keys_of_its_own(memory: &impl Memory) {
-    let store = memory.open();
+    let store = memory.answers();
     for tenant in [None, Some("acme"), Some("other")] {
         for run in ["run_a", "run_b"] {
             let first = store.ask(&asked(tenant, run, "k"), &[1; 32], at(1)).expect("asks");
@@ -85,7 +85,7 @@ pub fn each_run_of_each_tenant_has_keys_of_its_own(memory: &impl Memory) {
 }
 
 pub fn what_was_withdrawn_may_be_asked_anew(memory: &impl Memory) {
-    let (store, key) = (memory.open(), asked(None, "run_a", "k"));
+    let (store, key) = (memory.answers(), asked(None, "run_a", "k"));
     store.ask(&key, &[1; 32], at(1)).expect("asks");
 
     store.withdraw(&key).expect("withdraws");
@@ -96,7 +96,7 @@ pub fn what_was_withdrawn_may_be_asked_anew(memory: &impl Memory) {
 pub fn of_many_who_ask_at_once_exactly_one_is_first(memory: &impl Memory) {
     let (key, first) = (asked(Some("acme"), "run_a", "k"), AtomicUsize::new(0));
     let ask = || {
-        if memory.open().ask(&key, &[1; 32], at(1)).expect("asks") == Recalled::New {
+        if memory.answers().ask(&key, &[1; 32], at(1)).expect("asks") == Recalled::New {
             first.fetch_add(1, Ordering::SeqCst);
         }
     };
@@ -107,7 +107,7 @@ pub fn of_many_who_ask_at_once_exactly_one_is_first(memory: &impl Memory) {
 }
 
 pub fn the_oldest_answers_of_a_tenant_make_room(memory: &impl Memory) {
-    let store = memory.open();
+    let store = memory.answers();
     let put = |tenant, number: u64, text: &str, bounds| {
         let key = asked(tenant, "run_a", &format!("k{number}"));
         store.ask(&key, &[1; 32], at(number)).expect("asks");
@@ -129,7 +129,7 @@ pub fn the_oldest_answers_of_a_tenant_make_room(memory: &impl Memory) {
 }
 
 pub fn what_was_asked_before_a_time_is_forgotten(memory: &impl Memory) {
-    let store = memory.open();
+    let store = memory.answers();
     for (name, millis) in [("old", 10), ("new", 20)] {
         store.ask(&asked(None, "run_a", name), &[1; 32], at(millis)).expect("asks");
     }

@@ -7,7 +7,7 @@ use coracle_engine::ops;
 use serde::Serialize;
 
 use super::View;
-use crate::cli::args::quantity::{Span, span};
+use crate::cli::args::{Span, span};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
