@@ -3,6 +3,7 @@
 mod audit;
 mod cli;
 mod http;
+mod mcp;
 
 use std::process::ExitCode;
 

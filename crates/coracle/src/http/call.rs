@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
 use axum::{Extension, RequestExt};
@@ -19,11 +20,12 @@ pub async fn serve(
     (route, fields): (&'static Route, Arc<Value>),
     State(door): State<Door>,
     Extension(identity): Extension<Identity>,
-    Path(names): query::Names,
+    names: Result<query::Names, PathRejection>,
     request: Request,
 ) -> Result<Response, Refusal> {
     identity.may(route.operation)?;
     let key = key(route, &request)?;
+    let Path(names) = names.map_err(Refusal::unreadable)?;
     let input = input(route, &fields, names, request).await?;
     let Some(key) = key else {
         let done = door.ask(move |engine| engine.call(&identity.caller, route.operation, input)).await?;

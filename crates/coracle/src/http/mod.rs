@@ -37,8 +37,9 @@ use coracle_engine::{Engine, ops};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub use self::auth::Identity;
 pub use self::listen::Peer;
-use self::reply::Refusal;
+pub use self::reply::Refusal;
 use crate::audit::Audit;
 
 /// What all requests share. Cheap to clone.
@@ -144,6 +145,7 @@ pub fn router(door: Door) -> Router {
         router = router.route(route.path, on(route.filter(), serve));
     }
     router
+        .merge(crate::mcp::http::routes(door.engine().clone()))
         .layer(middleware::from_fn_with_state(door.clone(), admit::admit))
         // Before anybody is asked who they are: whoever looks after the daemon has no token.
         .merge(health::routes())

@@ -103,7 +103,7 @@ fn taken<'a>(schema: &mut Value, place: &str, names: impl Iterator<Item = &'a st
 
 /// Takes `null` out of a schema: what is not there is left out of a query.
 fn plain(mut field: Value) -> Value {
-    if let Some(types) = field["type"].as_array_mut() {
+    if let Some(types) = field.get_mut("type").and_then(Value::as_array_mut) {
         types.retain(|one| one != "null");
         if let [one] = types.as_slice() {
             field["type"] = one.clone();

@@ -103,7 +103,7 @@ fn schemas<Input: JsonSchema, Output: JsonSchema>() -> Value {
 }
 
 /// Turns JSON into an operation's input, or says which field is wrong.
-fn read<Input: DeserializeOwned>(name: &str, input: Value) -> Result<Input> {
+pub fn read<Input: DeserializeOwned>(name: &str, input: Value) -> Result<Input> {
     // Serde would take the fields from an array, too, in an order nobody promised.
     if !input.is_object() {
         return Err(Error::new(Kind::Invalid, format!("the input of `{name}` is not a JSON object")));
@@ -127,7 +127,8 @@ fn read<Input: DeserializeOwned>(name: &str, input: Value) -> Result<Input> {
     })
 }
 
-fn written<Output: Serialize>(name: &str, output: &Output) -> Result<Value> {
+/// Turns an operation's output into JSON.
+pub fn written<Output: Serialize>(name: &str, output: &Output) -> Result<Value> {
     serde_json::to_value(output)
         .map_err(|error| Error::internal(format!("could not write the reply of `{name}`"), error))
 }

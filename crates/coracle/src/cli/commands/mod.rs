@@ -88,6 +88,8 @@ verbs! {
     Stock => stock,
     /// Carry out an operation by its name, with JSON
     Call => call,
+    /// Serve tools to an MCP client on standard input and output
+    Mcp => mcp,
     /// Print completions for a shell
     Completions => completions,
     /// Print every setting and where it comes from
@@ -103,6 +105,6 @@ impl Verb {
     /// Tells whether the project one works in has a say: where sandboxes are made, and where that is explained. A file
     /// of a repository must not keep anyone from closing one.
     pub fn heeds_projects(&self) -> bool {
-        matches!(self, Self::Run(_) | Self::Open(_) | Self::Config(_))
+        matches!(self, Self::Run(_) | Self::Open(_) | Self::Mcp(_) | Self::Config(_))
     }
 }
