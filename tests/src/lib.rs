@@ -10,6 +10,7 @@ pub mod engines;
 pub mod home;
 pub mod http;
 pub mod internet;
+pub mod load;
 pub mod needs;
 pub mod patience;
 pub mod peers;

@@ -2,11 +2,12 @@
 
 use coracle_core::{ExecId, Result, SandboxId};
 use coracle_wire as wire;
+use tracing::Span;
 
 use crate::gate::Inside;
 use crate::guest::{ALL_CHUNKS, Failure, WAIT_SLICE};
 use crate::progress::Progress;
-use crate::{Caller, Engine, rejoin};
+use crate::{Caller, Engine, rejoin, spans};
 
 /// A numbered piece of output.
 pub use coracle_wire::{Chunk, Stream};
@@ -34,6 +35,10 @@ pub struct Follow {
     until: Option<u64>,
     last: Option<wire::ExecState>,
     done: bool,
+    /// From the first look to the end, or to when nobody wants to know any more.
+    span: Span,
+    /// Bytes of output handed out.
+    carried: u64,
 }
 
 impl Engine {
@@ -46,7 +51,10 @@ impl Engine {
         since_seq: u64,
     ) -> Result<Follow> {
         let inside = self.enter_to_look(caller, sandbox)?;
+        let span = spans::follow(&inside.record, exec);
         Ok(Follow {
+            span,
+            carried: 0,
             engine: self.clone(),
             inside,
             attended: false,
@@ -84,11 +92,21 @@ impl Follow {
         if self.done {
             return Ok(None);
         }
+        let span = self.span.clone();
+        let next = span.in_scope(|| self.read_on());
+        match &next {
+            Ok(batch) => self.carried = spans::followed(&span, batch, self.carried),
+            Err(error) => spans::failed(&span, error),
+        }
+        next.map(Some)
+    }
+
+    fn read_on(&mut self) -> Result<Batch> {
         let (chunks, state) = loop {
             match self.inside.guest.read(self.exec.as_str(), self.since, ALL_CHUNKS, WAIT_SLICE) {
                 Ok(output) => break output,
                 Err(Failure::Gone) if self.rejoin()? => {}
-                Err(Failure::Gone) => return Ok(Some(self.lose())),
+                Err(Failure::Gone) => return Ok(self.lose()),
                 Err(failure) => return Err(failure.into()),
             }
         };
@@ -101,7 +119,7 @@ impl Follow {
         self.done = self.until.is_some_and(|until| chunks.is_empty() || self.since >= until);
         let shown = wire::ExecState { ending: state.ending.filter(|_| self.done), ..state.clone() };
         self.last = Some(state);
-        Ok(Some(Batch { chunks, progress: Progress::of(&shown) }))
+        Ok(Batch { chunks, progress: Progress::of(&shown) })
     }
 
     /// Returns the number of the newest chunk handed out.

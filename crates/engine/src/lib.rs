@@ -16,6 +16,7 @@ mod forward;
 mod gate;
 pub mod guest;
 mod handover;
+pub mod inventory;
 pub mod janitor;
 pub mod ops;
 pub mod probes;
@@ -25,10 +26,13 @@ mod random;
 mod rejoin;
 pub mod roster;
 mod sessions;
+mod spans;
 mod spares;
 mod standstill;
 mod teardown;
+mod tenancy;
 pub mod text;
+mod volumes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,6 +51,7 @@ pub use self::egress::Keepers;
 pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin};
 pub use self::files::{Depth, Entries, FileEntry, NewFile};
 pub use self::follow::{Batch, Follow};
+pub use self::ops::Operation;
 pub use self::roster::Roster;
 pub use self::spares::Stocker;
 
@@ -103,12 +108,14 @@ impl Caller {
 #[derive(Debug, Clone)]
 pub struct Engine {
     parts: Arc<Parts>,
+    tenancy: Arc<tenancy::Tenancy>,
     spares: Arc<spares::Spares>,
 }
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
-        Self { parts: Arc::new(parts), spares: Arc::default() }
+        let tenancy = Arc::new(tenancy::Tenancy::of(&parts.policy));
+        Self { parts: Arc::new(parts), tenancy, spares: Arc::default() }
     }
 
     /// Returns the operator's rules.
@@ -145,7 +152,12 @@ impl Engine {
 
     /// Returns a record the caller may know of; of others it is told what it is told of ids that never were.
     fn find_for(&self, caller: &Caller, id: &SandboxId) -> Result<Record> {
-        self.find(id).and_then(|record| if caller.sees(&record) { Ok(record) } else { Err(unknown(id)) })
+        let record = self.find(id)?;
+        if !caller.sees(&record) {
+            return Err(unknown(id));
+        }
+        spans::name(&record);
+        Ok(record)
     }
 
     /// Changes a record and stamps it with the time.

@@ -19,7 +19,7 @@ mod refusals;
 mod said;
 mod session;
 mod signals;
-mod stderr;
+pub mod stderr;
 mod stdout;
 mod stock;
 mod stop;
@@ -40,6 +40,7 @@ use self::commands::Verb;
 use self::context::Context;
 use self::exit::Exit;
 use self::stop::Stop;
+use crate::telemetry::{self, Life, Telemetry};
 
 /// Run code in sandboxes that belong to exactly one run at a time
 #[derive(Debug, Parser)]
@@ -85,7 +86,28 @@ fn execute(cli: Cli) -> Exit {
         flags.project = std::env::current_dir().ok();
     }
     let context = Context::new(flags, json);
-    match cli.verb.carry_out(&context) {
+    let (verb, life) = (cli.verb.name(), cli.verb.life());
+    if life == Life::Silent {
+        return carry_out(cli.verb, &context);
+    }
+    // Settings that are wrong are the verb's to complain about.
+    let settings = context.config().map(|config| config.telemetry.clone()).unwrap_or_default();
+    let telemetry = Telemetry::start(&settings, life);
+    let exit = match life {
+        Life::Service | Life::Silent => carry_out(cli.verb, &context),
+        Life::Call => telemetry.call(verb, || {
+            let exit = carry_out(cli.verb, &context);
+            telemetry::note_exit(exit.code());
+            exit
+        }),
+    };
+    telemetry.end();
+    exit
+}
+
+fn carry_out(verb: Verb, context: &Context) -> Exit {
+    let json = context.json;
+    match verb.carry_out(context) {
         Ok(exit) => exit,
         Err(Stop::Unheard) => Exit::SUCCESS,
         Err(Stop::Failed(error)) => {

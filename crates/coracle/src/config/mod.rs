@@ -12,7 +12,10 @@ mod layers;
 mod network;
 mod project;
 mod resolve;
+mod serve;
 pub mod systemd;
+mod telemetry;
+mod tenants;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -24,6 +27,8 @@ use serde::Serialize;
 
 pub use self::images::Registries;
 use self::resolve::Resolved;
+pub use self::serve::Doors;
+pub use self::telemetry::Telemetry;
 
 /// Settings given on the command line; they win over everything else.
 #[derive(Debug, Clone, Default)]
@@ -46,12 +51,16 @@ pub struct Config {
     pub registries: Registries,
     /// Where engines are, as far as anyone has said.
     pub engines: Engines,
+    /// Who may speak to the daemon over the network.
+    pub doors: Doors,
     /// The run that owns what is opened.
     pub run: RunId,
     /// The epoch the caller believes in; without it the run's current lease counts.
     pub epoch: Option<Epoch>,
     /// How many sandboxes to keep made ahead, if anyone said so.
     pub spares: Option<usize>,
+    /// Who is told of what is done here.
+    pub telemetry: Telemetry,
     /// What people should know of where settings come from.
     pub notes: Vec<String>,
     /// The named point at which the process kills itself, for crash tests.
@@ -92,9 +101,11 @@ impl Config {
             policy: Policy::default(),
             registries: Registries::default(),
             engines: Engines::default(),
+            doors: Doors::default(),
             run: home::person(user()),
             epoch: None,
             spares: None,
+            telemetry: Telemetry::default(),
             notes: Vec::new(),
             crash_at: None,
         }
@@ -113,10 +124,12 @@ impl From<Resolved> for Config {
             policy: resolved.policy(),
             registries: resolved.images.registries(),
             engines: resolved.engines(),
+            doors: resolved.serve.doors(),
             home: resolved.home.value,
             run: resolved.run.value,
             epoch: resolved.epoch.value,
             spares: resolved.spares.value,
+            telemetry: resolved.telemetry.telemetry,
             notes: resolved.notes,
             crash_at: resolved.crash_at,
         }

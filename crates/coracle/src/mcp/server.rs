@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::http::request::Parts;
 use coracle_core::{Error, Result};
 use coracle_engine::Engine;
 use rmcp::model::{
@@ -14,6 +15,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
+use tracing::{Instrument, Span};
 
 use super::call::Call;
 use super::calls::{Calls, Name, Registered};
@@ -22,6 +24,7 @@ use super::opened::Opened;
 use super::progress::Beats;
 use super::toolbox::Toolbox;
 use super::{answer, resources};
+use crate::telemetry::{Came, doors};
 
 /// How long a client may keep the list of tools. It changes when the server is started with other flags, and then the
 /// client of `stdio` is started anew, too.
@@ -152,7 +155,7 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let operation = operation(&self.toolbox, &request.name)?;
         let input = Value::Object(request.arguments.unwrap_or_default());
-        let outcome = self.call(operation, input, &context).await;
+        let outcome = self.call(operation, input, &context).instrument(span(operation, &context)).await;
         Ok(answer::of(outcome).into())
     }
 
@@ -212,6 +215,13 @@ impl ServerHandler for Server {
             read.await.map_err(|_| ErrorData::internal_error("the file was not read to its end", None))?;
         read.map(Into::into)
     }
+}
+
+/// Returns the span of a call: the child of what the client names, or of what it came with.
+fn span(operation: &'static str, context: &RequestContext<RoleServer>) -> Span {
+    let traceparent = context.meta.get("traceparent").and_then(Value::as_str);
+    let came = context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Came>());
+    doors::tool(operation, traceparent, came)
 }
 
 /// Returns the operation a tool is. Those of no toolbox are not told apart from those that do not exist.

@@ -75,7 +75,7 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
     let mut stock = Stock::of(context, resolved)?;
     let opened = match stock.take(&caller) {
         Some(record) => open::Output::of_new(record),
-        None => open::call(&engine, &caller, open::Input { session_key: None, spec })?,
+        None => engine.perform(&caller, open::Input { session_key: None, spec })?,
     };
     let open::Output { sandbox_id: id, backend, refused, missing, .. } = opened;
     refusals::say(&backend, &refused);
@@ -113,7 +113,7 @@ fn work(session: Session<'_>, id: &SandboxId, plan: &mut Plan) -> Result<Ran, St
 /// What the command did is worth more than a complaint about cleaning up, which `gc` repeats.
 fn remove(engine: &Engine, caller: &Caller, id: &SandboxId) {
     let input = close::Input { sandbox_id: id.clone(), delete_workspace: false };
-    if let Err(error) = close::call(engine, caller, input) {
+    if let Err(error) = engine.perform(caller, input) {
         stderr::warning(&error.chain());
     }
 }

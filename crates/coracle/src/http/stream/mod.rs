@@ -60,7 +60,7 @@ impl Reader {
             .ask(move |engine| {
                 let caller = &identity.caller;
                 // Whether there is such an exec is to be said with a status, not in the middle of a stream.
-                exec_read::call(engine, caller, glance(&sandbox_id, &exec_id))?;
+                engine.perform(caller, glance(&sandbox_id, &exec_id))?;
                 match attend {
                     true => engine.attend(caller, &sandbox_id, &exec_id, since),
                     false => engine.follow(caller, &sandbox_id, &exec_id, since),
