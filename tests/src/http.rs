@@ -105,10 +105,17 @@ impl Request {
     /// Sends it and reads the head of the answer; the body comes as it comes.
     pub fn open(&self, place: &Place) -> io::Result<Opened> {
         let mut stream = place.connect()?;
+        stream.write_all(&self.head(&place.host(), "close"))?;
+        // Whoever refuses a request by its head need not read the rest of it.
+        let _ = stream.write_all(&self.body);
+        Opened::read(BufReader::new(stream))
+    }
+
+    fn head(&self, host: &str, connection: &str) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         let given = |name: &str| self.headers.iter().any(|(one, _)| one.eq_ignore_ascii_case(name));
         if !given("host") {
-            head.push_str(&format!("Host: {}\r\n", place.host()));
+            head.push_str(&format!("Host: {host}\r\n"));
         }
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -116,11 +123,34 @@ impl Request {
         if !given("content-length") && !given("transfer-encoding") {
             head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
         }
-        head.push_str("Connection: close\r\n\r\n");
-        stream.write_all(head.as_bytes())?;
-        // Whoever refuses a request by its head need not read the rest of it.
-        let _ = stream.write_all(&self.body);
-        Opened::read(stream)
+        head.push_str(&format!("Connection: {connection}\r\n\r\n"));
+        head.into_bytes()
+    }
+}
+
+/// A connection for one request after the other.
+#[derive(Debug)]
+pub struct Line {
+    host: String,
+    stream: Option<BufReader<Box<dyn Stream>>>,
+}
+
+impl Line {
+    pub fn open(place: &Place) -> io::Result<Self> {
+        Ok(Self { host: place.host(), stream: Some(BufReader::new(place.connect()?)) })
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub fn send(&mut self, request: &Request) -> io::Result<Answer> {
+        let mut stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
+        // In one write, as clients do: the other side need not wake up twice.
+        let mut whole = request.head(&self.host, "keep-alive");
+        whole.extend_from_slice(&request.body);
+        stream.get_mut().write_all(&whole)?;
+        let mut opened = Opened::read(stream)?;
+        let body = opened.try_rest()?;
+        self.stream = Some(opened.stream);
+        Ok(Answer { status: opened.status, headers: opened.headers, body })
     }
 }
 
@@ -137,8 +167,7 @@ pub struct Opened {
 
 impl Opened {
     /// Reads the head of an answer.
-    pub fn read(stream: Box<dyn Stream>) -> io::Result<Self> {
-        let mut stream = BufReader::new(stream);
+    fn read(mut stream: BufReader<Box<dyn Stream>>) -> io::Result<Self> {
         let status = line(&mut stream)?;
         let bad = || io::Error::other(format!("no status line: {status:?}"));
         let code = status.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(bad)?;
@@ -202,13 +231,19 @@ impl Read for Opened {
             self.left = (count > 0).then_some(count);
             self.chunked = count > 0;
             if count == 0 {
+                // The empty line behind the last chunk: another answer may follow.
+                line(&mut self.stream)?;
                 self.left = Some(0);
             }
         }
         let room = self.left.unwrap_or(into.len()).min(into.len());
+        if room == 0 {
+            // Reading nothing would wait for something.
+            return Ok(0);
+        }
         let count = self.stream.read(&mut into[..room])?;
         if let Some(left) = &mut self.left {
-            if count == 0 && room > 0 {
+            if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             *left -= count;

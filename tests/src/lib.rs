@@ -10,8 +10,10 @@ pub mod engines;
 pub mod home;
 pub mod http;
 pub mod internet;
+pub mod load;
 pub mod needs;
 pub mod patience;
+pub mod peers;
 
 pub use attack::{Arena, Attack, Breaches, Canary, Route};
 pub use call::{Call, Finished, Started};

@@ -1,5 +1,6 @@
 //! The `coracle` binary: the command line on top of the library.
 
+mod audit;
 mod cli;
 mod http;
 mod mcp;

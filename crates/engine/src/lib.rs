@@ -30,7 +30,9 @@ mod spans;
 mod spares;
 mod standstill;
 mod teardown;
+mod tenancy;
 pub mod text;
+mod volumes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -106,12 +108,14 @@ impl Caller {
 #[derive(Debug, Clone)]
 pub struct Engine {
     parts: Arc<Parts>,
+    tenancy: Arc<tenancy::Tenancy>,
     spares: Arc<spares::Spares>,
 }
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
-        Self { parts: Arc::new(parts), spares: Arc::default() }
+        let tenancy = Arc::new(tenancy::Tenancy::of(&parts.policy));
+        Self { parts: Arc::new(parts), tenancy, spares: Arc::default() }
     }
 
     /// Returns the operator's rules.

@@ -4,7 +4,7 @@
 use coracle_core::backend::{Created, Order};
 use coracle_core::branch::Branch;
 use coracle_core::store::Durability;
-use coracle_core::{Error, Kind, Record, Result, Spec, lifecycle};
+use coracle_core::{Error, Kind, Record, Result, Spec, lifecycle, tenant};
 
 use crate::{Engine, crash, spans};
 
@@ -49,15 +49,16 @@ impl Engine {
 
     fn start(&self, record: &Record, made: lifecycle::Event, branch: Option<&dyn Branch>) -> Result<Record> {
         let backend = self.backend_of(record)?;
+        let spec = tenant::spec_of(record.tenant.as_ref(), &record.spec)?;
         if branch.is_none() {
-            spans::within(spans::prepare(record), || backend.prepare(&record.spec, self.progress()))?;
+            spans::within(spans::prepare(record), || backend.prepare(&spec, self.progress()))?;
         }
         self.crash_at(crash::CREATE_PREPARE_AFTER);
 
         let order = Order {
             sandbox: &record.id,
             instance: &self.store().instance()?,
-            spec: &record.spec,
+            spec: &spec,
             secret: &record.secret,
             epoch: record.lease.epoch(),
         };

@@ -91,6 +91,7 @@ impl Engine {
     /// Makes a sandbox; `None` if somebody else took the key first.
     fn open_new(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Option<Session>> {
         self.on_backend(spec, |choice| {
+            self.check_image(caller, &**choice.backend, spec)?;
             let draft = self.draft(Lease::new(caller.claim.run.clone()), key, spec, &choice)?;
             self.open_on(Record { tenant: caller.tenant.clone(), ..draft })
         })
@@ -101,7 +102,11 @@ impl Engine {
         // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.
         let work = self.store().work_on(&draft.id)?;
         self.crash_at(crash::CREATE_ROW_BEFORE);
-        match self.store().open(draft)? {
+        let opened = {
+            let _room = self.room_for(draft.tenant.as_ref(), 1)?;
+            self.store().open(draft)?
+        };
+        match opened {
             Opened::Created(record) => {
                 let made = self.provision(&record, lifecycle::Event::Started);
                 drop(work);

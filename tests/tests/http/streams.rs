@@ -128,7 +128,7 @@ fn ask_and_leave(daemon: &Daemon, sandbox: &str) -> Option<Box<dyn coracle_tests
     Some(stream)
 }
 
-fn memory(pid: u32) -> u64 {
+pub fn memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the daemon runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") << 10

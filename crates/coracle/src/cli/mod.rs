@@ -19,7 +19,7 @@ mod refusals;
 mod said;
 mod session;
 mod signals;
-mod stderr;
+pub mod stderr;
 mod stdout;
 mod stock;
 mod stop;

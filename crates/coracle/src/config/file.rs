@@ -36,6 +36,28 @@ pub struct File {
     pub network: Network,
     pub engines: Engines,
     pub telemetry: Telemetry,
+    pub serve: Serve,
+    /// What each tenant may, by name.
+    pub tenants: BTreeMap<String, Tenant>,
+}
+
+/// The table `[serve]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Serve {
+    pub hosts: Option<Vec<String>>,
+    pub origins: Option<Vec<String>>,
+}
+
+/// A table `[tenants.NAME]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tenant {
+    pub images: AllowList,
+    pub limits: Limits,
+    pub sandboxes: Option<usize>,
+    pub rate: Option<u32>,
+    pub burst: Option<u32>,
 }
 
 /// The table `[images]`.
@@ -55,7 +77,7 @@ pub struct Projects {
     pub backends: Option<Vec<String>>,
 }
 
-/// The table `[mounts]`.
+/// The tables `[mounts]` and `[tenants.NAME.images]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AllowList {

@@ -12,8 +12,10 @@ mod layers;
 mod network;
 mod project;
 mod resolve;
+mod serve;
 pub mod systemd;
 mod telemetry;
+mod tenants;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -25,6 +27,7 @@ use serde::Serialize;
 
 pub use self::images::Registries;
 use self::resolve::Resolved;
+pub use self::serve::Doors;
 pub use self::telemetry::Telemetry;
 
 /// Settings given on the command line; they win over everything else.
@@ -48,6 +51,8 @@ pub struct Config {
     pub registries: Registries,
     /// Where engines are, as far as anyone has said.
     pub engines: Engines,
+    /// Who may speak to the daemon over the network.
+    pub doors: Doors,
     /// The run that owns what is opened.
     pub run: RunId,
     /// The epoch the caller believes in; without it the run's current lease counts.
@@ -96,6 +101,7 @@ impl Config {
             policy: Policy::default(),
             registries: Registries::default(),
             engines: Engines::default(),
+            doors: Doors::default(),
             run: home::person(user()),
             epoch: None,
             spares: None,
@@ -118,6 +124,7 @@ impl From<Resolved> for Config {
             policy: resolved.policy(),
             registries: resolved.images.registries(),
             engines: resolved.engines(),
+            doors: resolved.serve.doors(),
             home: resolved.home.value,
             run: resolved.run.value,
             epoch: resolved.epoch.value,

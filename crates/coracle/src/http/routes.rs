@@ -32,6 +32,15 @@ impl Route {
         }
     }
 
+    /// Tells whether it is for requests of this method.
+    pub fn is(&self, method: &axum::http::Method) -> bool {
+        match self.method {
+            Method::Get => method == axum::http::Method::GET,
+            Method::Post => method == axum::http::Method::POST,
+            Method::Delete => method == axum::http::Method::DELETE,
+        }
+    }
+
     /// Returns the fields of the input that are in the path.
     pub fn fields(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))

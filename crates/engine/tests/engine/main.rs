@@ -18,5 +18,6 @@ mod run;
 mod selection;
 mod spares;
 mod standstill;
+mod tenants;
 mod volumes;
 mod world;

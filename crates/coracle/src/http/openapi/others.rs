@@ -29,8 +29,15 @@ pub fn paths() -> Map<String, Value> {
 }
 
 fn stream() -> Value {
-    let event = json!({"type": "string", "description":
-        "Events `chunk` (its number is the event's id), `end` and `error`, with JSON as data"});
+    let event = json!({
+        "type": "object",
+        "required": ["id", "event", "data"],
+        "properties": {
+            "id": {"type": "string", "description": "The number of the last chunk up to here"},
+            "event": {"enum": ["chunk", "end", "error"]},
+            "data": {"type": "string", "contentMediaType": "application/json"},
+        },
+    });
     json!({
         "operationId": "sandbox_exec_stream",
         "summary": "Sends the output of a command as it comes, as server-sent events",
