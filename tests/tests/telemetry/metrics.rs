@@ -106,6 +106,27 @@ fn spares_that_wait_are_counted() {
 }
 
 #[test]
+fn what_sandboxes_are_refused_of_the_network_is_counted_once() {
+    requires!(native);
+    let home = Home::new().env("CORACLE_SPARES", "0");
+    let daemon = Daemon::start(&home);
+    let place = daemon.unix();
+    let opened =
+        Request::post("/v1/sandboxes", &json!({"network": "allow=ok.test"})).send(&place).expect(200).json();
+    let sandbox = format!("/v1/sandboxes/{}", opened["sandbox_id"].as_str().expect("an id"));
+    let reach = "import urllib.request as r\ntry: r.urlopen('http://denied.test/')\nexcept OSError: pass";
+    let ask = json!({"cmd": ["python3", "-c", reach]});
+
+    let ran = Request::post(&format!("{sandbox}/execs"), &ask).send(&place).expect(200).json();
+    let denied = || value(&scrape(&daemon), "coracle_egress_denied_total", &[]);
+    let (during, again) = (denied(), denied());
+    Request::delete(&sandbox).send(&place).expect(200);
+
+    assert_eq!(ran["egress_denied"].as_array().map(Vec::len), Some(1), "{ran}");
+    assert_eq!((during, again, denied()), (1.0, 1.0, 1.0));
+}
+
+#[test]
 fn what_the_janitor_repairs_is_counted() {
     requires!(native);
     let home = Home::new().env("CORACLE_SPARES", "0");
@@ -149,10 +170,20 @@ fn a_collector_is_sent_the_same_numbers() {
 }
 
 #[test]
-fn strangers_are_shown_no_metrics() {
+fn metrics_are_shown_to_whoever_was_told_to_scrape_and_to_no_tenant() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
 
+    let token = |allow: &str| {
+        let made = home.call(["token", "create", "--tenant", "acme", "--allow", allow]).succeed();
+        made.text().trim().to_owned()
+    };
+    let scrape = |token: &str| Request::get("/metrics").token(token).send(&daemon.tcp());
+
     Request::get("/metrics").send(&daemon.tcp()).expect(401);
+    scrape(&token("*")).expect(403);
+    scrape(&token("sandbox_*")).expect(403);
+    let shown = scrape(&token("metrics")).expect(200);
+    parse(std::str::from_utf8(&shown.body).expect("text"));
 }

@@ -134,12 +134,15 @@ fn a_failure_is_told_by_its_kind_and_not_in_its_words() {
     let collector = Collector::honest();
     let home = home_with(&collector);
 
-    home.exec("sbx_00000000000000000000000000", ["true"]).run().expect_code(125);
+    home.call(["exec", "sbx_00000000000000000000000000", "--json", "--", "true"]).run().expect_code(125);
 
     let spans = collector.trace_with("sandbox_exec");
     let admit = named(&spans, "gate admit");
     expect(admit, &[("error.type", "not_found"), ("coracle.outcome", "not_found")]);
-    assert!(admit.failed && named(&spans, "sandbox_exec").failed);
+    for name in ["gate admit", "sandbox_exec", "coracle exec"] {
+        assert!(named(&spans, name).failed, "{name}");
+        expect(named(&spans, name), &[("error.type", "not_found")]);
+    }
 }
 
 #[test]
