@@ -9,6 +9,7 @@ pub mod bytes;
 pub mod clock;
 pub mod duration;
 pub mod error;
+pub mod event;
 pub mod exec;
 pub mod fit;
 pub mod ids;

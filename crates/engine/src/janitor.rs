@@ -291,7 +291,7 @@ impl Engine {
             image: None,
             narrowed: None,
             forked_from: None,
-            secret: Secret([0; 32]),
+            secret: Secret::UNKNOWN,
             boot: self.parts.boot.clone(),
             created_at: now,
             updated_at: now,

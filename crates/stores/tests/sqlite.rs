@@ -10,6 +10,7 @@ use coracle_core::{Error, Kind, Store};
 use coracle_stores::SqliteStore;
 
 coracle_core::store_conformance!(TemporaryHome::new);
+coracle_core::event_conformance!(TemporaryHome::new);
 
 struct TemporaryHome(tempfile::TempDir);
 

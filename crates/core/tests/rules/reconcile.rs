@@ -57,6 +57,7 @@ fn record(id: SandboxId, state: State) -> Record {
     Record {
         id,
         state,
+        tenant: None,
         key: None,
         lease: Lease::unowned(),
         spec: Spec::resolve(SpecInput::default(), &Policy::default()).expect("an empty spec is valid"),
