@@ -99,6 +99,9 @@ impl Follow {
         }
         // The end is told with the last chunk, not before it. What was not kept never comes, so nothing left is enough.
         self.done = self.until.is_some_and(|until| chunks.is_empty() || self.since >= until);
+        if self.done {
+            self.engine.tell_ended(&self.inside.record, &self.exec, &state);
+        }
         let shown = wire::ExecState { ending: state.ending.filter(|_| self.done), ..state.clone() };
         self.last = Some(state);
         Ok(Some(Batch { chunks, progress: Progress::of(&shown) }))

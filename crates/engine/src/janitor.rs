@@ -21,6 +21,9 @@ use crate::Engine;
 /// How long the records of ended sandboxes can be looked at.
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// How many events are kept: a few days of a busy home, twenty megabytes of it.
+const EVENTS_MAX: u64 = 100_000;
+
 /// What a sweep did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
@@ -92,7 +95,9 @@ impl Engine {
                 Err(error) => report.trouble.push(format!("{id}: {}", error.chain())),
             }
         }
-        report.forgotten = self.store().forget(self.facts(&BTreeSet::new()).forget_before())?;
+        let before = self.facts(&BTreeSet::new()).forget_before();
+        report.forgotten = self.store().forget(before)?;
+        self.store().forget_events(before, EVENTS_MAX)?;
         Ok(report)
     }
 

@@ -29,6 +29,8 @@ mod spares;
 mod standstill;
 mod teardown;
 pub mod text;
+mod trail;
+pub mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,6 +51,7 @@ pub use self::files::{Depth, Entries, FileEntry, NewFile};
 pub use self::follow::{Batch, Follow};
 pub use self::roster::Roster;
 pub use self::spares::Stocker;
+pub use self::watch::Watch;
 
 /// What an engine is made of.
 pub struct Parts {
@@ -104,11 +107,12 @@ impl Caller {
 pub struct Engine {
     parts: Arc<Parts>,
     spares: Arc<spares::Spares>,
+    lookout: Arc<watch::Lookout>,
 }
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
-        Self { parts: Arc::new(parts), spares: Arc::default() }
+        Self { parts: Arc::new(parts), spares: Arc::default(), lookout: Arc::default() }
     }
 
     /// Returns the operator's rules.
@@ -150,15 +154,17 @@ impl Engine {
         decide: &mut dyn FnMut(Record) -> Result<Record>,
     ) -> Result<Record> {
         let now = self.parts.clock.now();
-        self.store().update(id, durability, &mut |record| {
-            let before = record.clone();
-            let mut after = decide(record)?;
-            // What did not change keeps its time, so that the janitor sees no movement where there is none.
-            if after != before {
-                after.updated_at = now;
-            }
-            Ok(after)
-        })
+        self.store()
+            .update(id, durability, &mut |record| {
+                let before = record.clone();
+                let mut after = decide(record)?;
+                // What did not change keeps its time, so that the janitor sees no movement where there is none.
+                if after != before {
+                    after.updated_at = now;
+                }
+                Ok(after)
+            })
+            .inspect(|_| self.lookout.ring())
     }
 
     /// Records what happened to a sandbox, and why.

@@ -14,6 +14,7 @@ mod input;
 mod keepers;
 mod live;
 mod missing;
+mod moment;
 mod printable;
 mod refusals;
 mod said;

@@ -33,6 +33,7 @@ impl Engine {
         let existing =
             started.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
         self.crash_at(crash::EXEC_START_AFTER);
+        self.tell_started(&inside.record, &exec_id);
         match &request.stdin {
             // Whoever started it first has written, or is writing, the input.
             Stdin::Bytes(data) if !existing => inside.guest.feed(exec_id.as_str(), data, patience)?,
@@ -55,7 +56,11 @@ impl Engine {
             },
             patience: patience(command.deadline_ms, command.grace_ms),
             repeatable: request.exec_id.is_some(),
-            started: &|| self.crash_at(crash::EXEC_START_AFTER),
+            started: &|| {
+                self.crash_at(crash::EXEC_START_AFTER);
+                // The command runs meanwhile.
+                self.tell_started(&inside.record, &exec_id);
+            },
         };
         let bound = command.output_bytes;
         let ran = inside.guest.capture(command, launch).map(|capture| match &request.stdin {
@@ -66,6 +71,7 @@ impl Engine {
         let capture =
             ran.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
         self.crash_at(crash::EXEC_END_AFTER);
+        self.tell_ended(&inside.record, &exec_id, &capture.state);
 
         let egress_denied = self.denied_since(&inside.record, denied);
         Ok(Captured { egress_denied, ..captured(exec_id, capture) })

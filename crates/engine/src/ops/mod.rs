@@ -1,5 +1,6 @@
 //! Every operation there is. The doors are made from this list, so no door can do what another cannot.
 
+pub mod event;
 pub mod image;
 mod parse;
 pub mod sandbox;
@@ -90,6 +91,7 @@ operations! {
     "image_load" => image::load, "Brings the images in an archive on the machine";
     "image_list" => image::list, "Lists the images that are here";
     "image_remove" => image::remove, "Forgets an image and removes what nothing else uses of it";
+    "event_list" => event::list, "Returns what happened to sandboxes, and waits for more if asked to";
     "volume_list" => volume::list, "Lists the volumes that are here";
     "volume_remove" => volume::remove, "Removes a volume with all that is in it";
 }

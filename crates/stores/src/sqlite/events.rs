@@ -32,6 +32,20 @@ pub fn append(connection: &Connection, told: &[Event]) -> Answer<()> {
     Ok(())
 }
 
+/// Tells whether all of these were written down before.
+pub fn are_known(connection: &Connection, told: &[Event]) -> Answer<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM events WHERE sandbox = ?1 AND exec = ?2 AND kind = ?3)";
+    let mut statement = connection.prepare_cached(sql)?;
+    for event in told {
+        let Some(exec) = &event.exec_id else { return Ok(false) };
+        let key = params![event.sandbox_id.as_str(), exec.as_str(), event.kind.as_str()];
+        if !statement.query_row(key, |row| row.get(0))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Tells the end of the execs of a sandbox that is over, where nobody has.
 pub fn end_execs(connection: &Connection, record: &Record) -> Answer<()> {
     let sql = "SELECT exec FROM events AS started WHERE sandbox = ?1 AND exec IS NOT NULL AND kind = 'exec_started'

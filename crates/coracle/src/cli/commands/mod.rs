@@ -47,6 +47,8 @@ verbs! {
     Cp => cp,
     /// List sandboxes
     Ps => ps,
+    /// Print what happened to sandboxes, or follow what happens
+    Events => events,
     /// Show a sandbox
     Show => show,
     /// Destroy a sandbox

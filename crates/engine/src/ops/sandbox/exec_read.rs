@@ -67,6 +67,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
     let (chunks, state) =
         inside.guest.read(input.exec_id.as_str(), input.since_seq, max_chunks, Duration::ZERO)?;
+    engine.tell_ended(&inside.record, &input.exec_id, &state);
     let all = chunks.last().is_none_or(|chunk| chunk.seq >= state.last_seq);
     Ok(Output {
         chunks: chunks.into_iter().map(Into::into).collect(),

@@ -65,6 +65,7 @@ fn wait(
         let left = timeout.map_or(WAIT_SLICE, |timeout| timeout.saturating_sub(began.elapsed()));
         match inside.guest.wait(exec.as_str(), left) {
             Ok(state) if state.ending.is_some() || left.is_zero() => {
+                engine.tell_ended(&inside.record, exec, &state);
                 return Ok((Progress::of(&state), Some(state)));
             }
             Ok(state) => last = Some(state),
