@@ -29,6 +29,7 @@ pub mod spec;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod usage;
 pub mod volume;
 
 pub use backend::Backend;

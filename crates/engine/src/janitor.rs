@@ -98,6 +98,9 @@ impl Engine {
         let before = self.facts(&BTreeSet::new()).forget_before();
         report.forgotten = self.store().forget(before)?;
         self.store().forget_events(before, EVENTS_MAX)?;
+        if let Some(Err(error)) = self.parts.logs.as_ref().map(|logs| logs.sweep(self.parts.clock.now())) {
+            report.trouble.push(format!("logs: {error}"));
+        }
         Ok(report)
     }
 
@@ -266,6 +269,10 @@ impl Engine {
             }
             (Action::Finish { .. } | Action::Expire { .. }, Some(_)) => {
                 let record = self.entomb(id, &|_| Ok(()))?;
+                // Whoever began it may have been killed before; of spares there is nothing.
+                if !record.is_untaken() {
+                    self.harvest(&record);
+                }
                 self.remove(&record)?;
             }
             (Action::Sweep { .. }, Some(_)) => {

@@ -17,13 +17,16 @@ mod gate;
 pub mod guest;
 mod handover;
 pub mod janitor;
+pub mod logs;
 pub mod ops;
 pub mod probes;
 pub mod progress;
 mod provision;
+pub mod purge;
 mod random;
 mod rejoin;
 pub mod roster;
+mod scribe;
 mod sessions;
 mod spares;
 mod standstill;
@@ -49,6 +52,7 @@ pub use self::egress::Keepers;
 pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin};
 pub use self::files::{Depth, Entries, FileEntry, NewFile};
 pub use self::follow::{Batch, Follow};
+pub use self::logs::Logs;
 pub use self::roster::Roster;
 pub use self::spares::Stocker;
 pub use self::watch::Watch;
@@ -66,6 +70,8 @@ pub struct Parts {
     pub progress: Arc<dyn Progress>,
     /// Who holds the network of sandboxes; without it none has any.
     pub keepers: Option<Keepers>,
+    /// Where the output of closed sandboxes is kept; without it none is.
+    pub logs: Option<Logs>,
 }
 
 impl fmt::Debug for Parts {
@@ -108,11 +114,14 @@ pub struct Engine {
     parts: Arc<Parts>,
     spares: Arc<spares::Spares>,
     lookout: Arc<watch::Lookout>,
+    scribe: Arc<scribe::Scribe>,
 }
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
-        Self { parts: Arc::new(parts), spares: Arc::default(), lookout: Arc::default() }
+        let lookout = Arc::<watch::Lookout>::default();
+        let scribe = Arc::new(scribe::Scribe::new(parts.store.clone(), lookout.clone()));
+        Self { parts: Arc::new(parts), spares: Arc::default(), lookout, scribe }
     }
 
     /// Returns the operator's rules.
@@ -154,6 +163,7 @@ impl Engine {
         decide: &mut dyn FnMut(Record) -> Result<Record>,
     ) -> Result<Record> {
         let now = self.parts.clock.now();
+        self.scribe.finish();
         self.store()
             .update(id, durability, &mut |record| {
                 let before = record.clone();

@@ -1,6 +1,4 @@
 //! The events that no change of a record tells: commands that start and end. Whoever sees one first tells it.
-//!
-//! A home that cannot be written to loses events, never commands: what cannot be told is let go.
 
 use coracle_core::clock::Timestamp;
 use coracle_core::event::{self, End, Event};
@@ -11,15 +9,15 @@ use crate::Engine;
 use crate::progress::Progress;
 
 impl Engine {
-    /// Tells that an exec was started.
-    pub(crate) fn tell_started(&self, record: &Record, exec: &ExecId) {
-        self.tell(&[event::exec_started(record, exec, self.parts.clock.now())]);
+    /// Tells that an exec was started, not before `at`.
+    pub(crate) fn tell_started(&self, record: &Record, exec: &ExecId, at: Timestamp) {
+        self.scribe.tell(event::exec_started(record, exec, at));
     }
 
     /// Tells that an exec has ended, if it has.
     pub(crate) fn tell_ended(&self, record: &Record, exec: &ExecId, state: &ExecState) {
         if let Some(ended) = self.end_of(record, exec, state) {
-            self.tell(&[ended]);
+            self.scribe.tell(ended);
         }
     }
 
@@ -31,9 +29,9 @@ impl Engine {
         Some(event::exec_ended(record, exec, ended_at(self.parts.clock.now(), state), &end))
     }
 
-    pub(crate) fn tell(&self, events: &[Event]) {
-        let _ = self.store().tell(events);
-        self.lookout.ring();
+    /// Tells of many at once.
+    pub(crate) fn tell_all(&self, events: Vec<Event>) {
+        events.into_iter().for_each(|event| self.scribe.tell(event));
     }
 }
 

@@ -66,6 +66,7 @@ impl Engine {
 
     /// Returns the number of the newest event there is, for whoever wants only what comes.
     pub fn newest_event(&self) -> Result<u64> {
+        self.scribe.finish();
         self.store().newest_event()
     }
 
@@ -103,6 +104,7 @@ impl Watch {
     pub fn next_few(&mut self, max: usize, timeout: Duration) -> Result<Page> {
         let began = Instant::now();
         loop {
+            self.engine.scribe.finish();
             let page = self.engine.store().events(self.since, &self.filter, max)?;
             let missed = page.forgotten > self.since;
             self.since = page.next;

@@ -6,6 +6,7 @@
 
 mod args;
 mod bars;
+mod belongings;
 mod commands;
 mod context;
 mod digest;

@@ -35,6 +35,7 @@ pub struct File {
     pub registries: Registries,
     pub network: Network,
     pub engines: Engines,
+    pub logs: Logs,
 }
 
 /// The table `[images]`.
@@ -93,6 +94,14 @@ pub struct Engines {
     pub container_host: Option<String>,
     pub ssh: Option<Vec<String>>,
     pub image: Option<String>,
+}
+
+/// The table `[logs]`.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Logs {
+    #[serde(deserialize_with = "span")]
+    pub retention: Option<Duration>,
 }
 
 /// The table `[limits]`.

@@ -16,6 +16,7 @@ mod resolve;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use coracle_backends::Engines;
 use coracle_core::{Epoch, Error, Policy, Result, RunId};
@@ -51,6 +52,8 @@ pub struct Config {
     pub epoch: Option<Epoch>,
     /// How many sandboxes to keep made ahead, if anyone said so.
     pub spares: Option<usize>,
+    /// How long the output of closed sandboxes can be read; zero keeps none.
+    pub logs_retention: Duration,
     /// What people should know of where settings come from.
     pub notes: Vec<String>,
     /// The named point at which the process kills itself, for crash tests.
@@ -94,6 +97,7 @@ impl Config {
             run: home::person(user()),
             epoch: None,
             spares: None,
+            logs_retention: resolve::LOGS_RETENTION,
             notes: Vec::new(),
             crash_at: None,
         }
@@ -116,6 +120,7 @@ impl From<Resolved> for Config {
             run: resolved.run.value,
             epoch: resolved.epoch.value,
             spares: resolved.spares.value,
+            logs_retention: resolved.logs_retention.value,
             notes: resolved.notes,
             crash_at: resolved.crash_at,
         }

@@ -25,7 +25,7 @@ impl Engine {
 
     pub(crate) fn start_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Started> {
         let command = request.checked(&inside.record, self.policy())?;
-        let exec_id = self.exec_id(request)?;
+        let (exec_id, began) = (self.exec_id(request)?, self.parts.clock.now());
         self.keep(&inside.record)?;
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let patience = patience(command.deadline_ms, command.grace_ms);
@@ -33,7 +33,7 @@ impl Engine {
         let existing =
             started.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
         self.crash_at(crash::EXEC_START_AFTER);
-        self.tell_started(&inside.record, &exec_id);
+        self.tell_started(&inside.record, &exec_id, began);
         match &request.stdin {
             // Whoever started it first has written, or is writing, the input.
             Stdin::Bytes(data) if !existing => inside.guest.feed(exec_id.as_str(), data, patience)?,
@@ -44,7 +44,7 @@ impl Engine {
 
     pub(crate) fn exec_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Captured> {
         let command = request.checked(&inside.record, self.policy())?;
-        let exec_id = self.exec_id(request)?;
+        let (exec_id, began) = (self.exec_id(request)?, self.parts.clock.now());
         self.keep(&inside.record)?;
         let denied = self.last_denial(&inside.record);
         self.crash_at(crash::EXEC_ADMIT_AFTER);
@@ -59,7 +59,7 @@ impl Engine {
             started: &|| {
                 self.crash_at(crash::EXEC_START_AFTER);
                 // The command runs meanwhile.
-                self.tell_started(&inside.record, &exec_id);
+                self.tell_started(&inside.record, &exec_id, began);
             },
         };
         let bound = command.output_bytes;

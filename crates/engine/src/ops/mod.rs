@@ -77,6 +77,7 @@ operations! {
     "sandbox_close" => sandbox::close, "Destroys a sandbox";
     "sandbox_list" => sandbox::list, "Lists sandboxes";
     "sandbox_get" => sandbox::get, "Shows a sandbox: its record, and to its owner what goes on in it";
+    "sandbox_stats" => sandbox::stats, "Tells what sandboxes use: time, memory, processes, files";
     "sandbox_pause" => sandbox::pause, "Has everything in a sandbox stand still; its time does not count";
     "sandbox_resume" => sandbox::resume, "Has everything in a paused sandbox go on";
     "sandbox_fork" => sandbox::fork, "Makes sandboxes that start with the files of another";

@@ -47,6 +47,8 @@ verbs! {
     Cp => cp,
     /// List sandboxes
     Ps => ps,
+    /// Show what sandboxes use: time, memory, processes, files
+    Stats => stats,
     /// Print what happened to sandboxes, or follow what happens
     Events => events,
     /// Show a sandbox
@@ -81,6 +83,8 @@ verbs! {
     Doctor => doctor,
     /// Remove what dead processes left behind
     Gc => gc,
+    /// Remove everything of this home: sandboxes, images, volumes, logs, the home itself
+    Purge => purge,
     /// Keep sandboxes made ahead for other calls
     #[command(hide = true)]
     Stock => stock,

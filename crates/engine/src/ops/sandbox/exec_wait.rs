@@ -44,6 +44,9 @@ impl From<Progress> for Output {
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let timeout = checked_timeout(input.timeout_seconds, input.timeout_ms, engine.policy())?;
+    if let Some(kept) = engine.kept_log(caller, &input.sandbox_id, &input.exec_id)? {
+        return Ok(kept.progress.into());
+    }
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
     let (progress, state) = wait(engine, &mut inside, &input.exec_id, timeout)?;
     let egress_denied = state.map_or_else(Vec::new, |state| engine.denied_during(&inside.record, &state));
