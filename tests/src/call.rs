@@ -121,6 +121,11 @@ impl Started {
         self.stdout.lock().kept.clone()
     }
 
+    /// Returns what it has written to stderr so far.
+    pub fn stderr(&self) -> Vec<u8> {
+        self.stderr.lock().kept.clone()
+    }
+
     /// Waits until `enough` of stdout is there.
     pub fn wait_for(&self, enough: impl Fn(&[u8]) -> bool) {
         let seen = eventually(self.patience, || enough(&self.stdout.lock().kept));

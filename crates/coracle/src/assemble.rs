@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use coracle_core::image::{Progress, Silent};
-use coracle_core::{Claim, Clock, Error, Result, Store, Timestamp};
+use coracle_core::{Clock, Error, Result, Store, Timestamp, Tokens};
 use coracle_engine::egress::{Start, Threads};
 use coracle_engine::{Caller, CrashPoints, Engine, Keepers, Logs, Parts, Roster};
 use coracle_stores::sqlite::SqliteStore;
@@ -50,6 +50,11 @@ pub fn engine_watched_by(
         keepers: Some(Keepers::new(config.home.join("keepers"), keepers)),
         logs: Some(Logs::new(config.home.join("logs"), config.logs_retention)),
     }))
+}
+
+/// Returns where the tokens of a home are kept, and makes the home if it is not there.
+pub fn tokens(config: &Config) -> Result<Arc<dyn Tokens>> {
+    Ok(Arc::new(SqliteStore::open(&config.home)?))
 }
 
 fn registries(config: &Config) -> coracle_backends::Registries {

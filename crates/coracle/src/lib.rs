@@ -46,7 +46,6 @@ pub use self::sandbox::{Lent, Sandbox, StillLent};
 
 use std::sync::Arc;
 
-use coracle_core::Claim;
 use coracle_engine::ops::image;
 use coracle_engine::ops::sandbox::{claim, list, open};
 use coracle_engine::{Caller, Stocker};

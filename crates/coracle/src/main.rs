@@ -1,6 +1,8 @@
 //! The `coracle` binary: the command line on top of the library.
 
 mod cli;
+mod http;
+mod mcp;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+pub(crate) const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Longest id a caller may choose: leaves room for a prefix within a 255-byte file name.
 const CHOSEN_MAX: usize = 128;
 
@@ -19,7 +19,8 @@ macro_rules! id_type {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(#[schemars(length(min = 1, max = 128))] String);
+        #[schemars(extend("minLength" = 1, "maxLength" = 128, "pattern" = "^[A-Za-z0-9_][A-Za-z0-9_.:@-]*$"))]
+        pub struct $name(String);
 
         impl $name {
             /// Makes a fresh id from the time and 80 random bits.
@@ -101,11 +102,16 @@ id_type!(
     /// Names who shares a machine with others without seeing them; the operator chooses it.
     TenantId, "tnt_", "tenant"
 );
+id_type!(
+    /// Names a token, without its secret: for listings and for whoever wants to know who did something.
+    TokenId, "tok_", "token"
+);
 
 /// The name by which a run finds its sandbox again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-pub struct SessionKey(#[schemars(length(min = 1, max = 256))] String);
+#[schemars(extend("minLength" = 1, "maxLength" = 256))]
+pub struct SessionKey(String);
 
 impl SessionKey {
     pub fn as_str(&self) -> &str {

@@ -27,15 +27,17 @@ pub mod runtime;
 pub mod selection;
 pub mod spec;
 pub mod store;
+pub mod tenant;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod token;
 pub mod usage;
 pub mod volume;
 
 pub use backend::Backend;
 pub use clock::{Clock, Timestamp};
 pub use error::{Error, Kind, Result};
-pub use ids::{ExecId, ImageId, InstanceId, RunId, SandboxId, SessionKey, TenantId, VolumeName};
+pub use ids::{ExecId, ImageId, InstanceId, RunId, SandboxId, SessionKey, TenantId, TokenId, VolumeName};
 pub use lease::{Claim, Epoch, Lease};
 pub use lifecycle::State;
 pub use limits::Limits;
@@ -44,3 +46,4 @@ pub use policy::Policy;
 pub use record::Record;
 pub use spec::Spec;
 pub use store::Store;
+pub use token::{Token, Tokens};

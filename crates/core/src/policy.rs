@@ -9,6 +9,7 @@ use crate::mount::MountPolicy;
 use crate::network::NetworkPolicy;
 use crate::selection::Preference;
 use crate::spec::Runtime;
+use crate::tenant::Tenants;
 
 /// The operator's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,7 @@ pub struct Policy {
     pub mounts: MountPolicy,
     pub network: NetworkPolicy,
     pub backends: Preference,
+    pub tenants: Tenants,
 }
 
 impl Default for Policy {
@@ -46,6 +48,7 @@ impl Default for Policy {
             mounts: MountPolicy::default(),
             network: NetworkPolicy::default(),
             backends: Preference::default(),
+            tenants: Tenants::default(),
         }
     }
 }

@@ -54,6 +54,9 @@ pub trait Store: event::Log {
     /// Returns records, oldest first.
     fn list(&self, which: Which) -> Result<Vec<Record>>;
 
+    /// Returns how many sandboxes of a tenant there are that take room: live, and not lost.
+    fn count(&self, tenant: &TenantId) -> Result<usize>;
+
     /// Changes a record by `decide`, in one transaction no other writer can come between.
     ///
     /// An error from `decide` leaves the record as it was and is returned. An unknown id is `not_found`.

@@ -2,24 +2,32 @@
 
 use std::sync::OnceLock;
 
-use coracle_core::Store;
 use coracle_core::image::Config;
 use coracle_core::testing::conformance::backend::Subject;
 use coracle_core::testing::conformance::images;
 use coracle_core::testing::conformance::store::Home;
+use coracle_core::testing::conformance::tokens::Keyring;
 use coracle_core::testing::{FakeBackend, FakeImages, FakeStore, sample};
+use coracle_core::{Store, Tokens};
 
 mod store {
     use super::*;
 
     coracle_core::store_conformance!(SharedStore::default);
     coracle_core::event_conformance!(SharedStore::default);
+    coracle_core::token_conformance!(SharedStore::default);
 
     #[derive(Default)]
     struct SharedStore(FakeStore);
 
     impl Home for SharedStore {
         fn open(&self) -> Box<dyn Store> {
+            Box::new(self.0.clone())
+        }
+    }
+
+    impl Keyring for SharedStore {
+        fn open(&self) -> Box<dyn Tokens> {
             Box::new(self.0.clone())
         }
     }

@@ -142,6 +142,12 @@ impl Engine {
         &*self.parts.store
     }
 
+    /// Tells whether records can be read.
+    pub fn check_store(&self) -> Result<()> {
+        let nobody: SandboxId = "sbx_0".parse()?;
+        self.store().find(&nobody).map(drop)
+    }
+
     fn crash_at(&self, point: &'static str) {
         self.parts.crash.at(point);
     }

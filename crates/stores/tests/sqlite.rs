@@ -5,12 +5,14 @@ use std::path::Path;
 use std::thread;
 
 use coracle_core::testing::conformance::store::Home;
+use coracle_core::testing::conformance::tokens::{self, Keyring};
 use coracle_core::testing::sample;
-use coracle_core::{Error, Kind, Store};
+use coracle_core::{Error, Kind, Store, Tokens};
 use coracle_stores::SqliteStore;
 
 coracle_core::store_conformance!(TemporaryHome::new);
 coracle_core::event_conformance!(TemporaryHome::new);
+coracle_core::token_conformance!(TemporaryHome::new);
 
 struct TemporaryHome(tempfile::TempDir);
 
@@ -27,6 +29,28 @@ impl TemporaryHome {
 impl Home for TemporaryHome {
     fn open(&self) -> Box<dyn Store> {
         Box::new(SqliteStore::open(self.path()).expect("the store opens"))
+    }
+}
+
+impl Keyring for TemporaryHome {
+    fn open(&self) -> Box<dyn Tokens> {
+        Box::new(SqliteStore::open(self.path()).expect("the store opens"))
+    }
+}
+
+#[test]
+fn no_file_of_the_home_holds_the_secret_of_a_token() {
+    let home = TemporaryHome::new();
+    let (token, shown) = tokens::issued("acme");
+
+    SqliteStore::open(home.path()).and_then(|store| store.add(&token)).expect("keeps it");
+
+    let text = shown.reveal();
+    let secret = text.rsplit('_').next().expect("it has parts");
+    for entry in home.path().read_dir().expect("lists").flatten() {
+        let bytes = std::fs::read(entry.path()).expect("reads");
+        let held = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+        assert!(!held, "{}", entry.path().display());
     }
 }
 

@@ -10,6 +10,7 @@ pub mod enter;
 pub mod heap;
 pub mod identity;
 pub mod idmap;
+pub mod inherited;
 pub mod landlock;
 pub mod launch;
 pub mod loopback;

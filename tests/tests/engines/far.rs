@@ -128,7 +128,7 @@ fn dockers_own_variable_may_lead_to_another_machine() {
 }
 
 /// How long an engine on a busy machine may take for what it has begun.
-const SETTLING: Duration = Duration::from_secs(30);
+const SETTLING: Duration = Duration::from_secs(90);
 
 /// Nothing of it has a moment that could be named: ssh is another program. So it is killed at many.
 #[test]

@@ -138,7 +138,7 @@ except OSError as error:
         assert!(made.parse::<usize>().expect("a number") <= most + most / 10, "{storage}: {tried}");
         let began = Instant::now();
         home.call(["close", &sandbox]).succeed();
-        assert!(began.elapsed() < Duration::from_secs(5), "{storage}: closing took {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(15), "{storage}: closing took {:?}", began.elapsed());
     }
 }
 

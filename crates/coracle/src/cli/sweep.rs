@@ -20,8 +20,13 @@ pub fn if_due(engine: &Engine, home: &Path) {
         now(engine);
     }
     if take_turn(&home.join("collected"), LAYERS_EVERY) {
-        complain(&engine.collect());
+        layers(engine);
     }
+}
+
+/// Removes layers nobody uses.
+pub fn layers(engine: &Engine) {
+    complain(&engine.collect());
 }
 
 /// Sweeps, says what did not work, and returns what was done.

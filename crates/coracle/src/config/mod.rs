@@ -12,6 +12,7 @@ mod layers;
 mod network;
 mod project;
 mod resolve;
+pub mod systemd;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -163,12 +164,32 @@ pub fn terminal() -> Option<String> {
     std::env::var("TERM").ok()
 }
 
+/// Returns the directory of the person who calls, where programs keep their settings.
+pub fn directory_of_user() -> Option<PathBuf> {
+    home::of_user(&environment)
+}
+
+/// Tells whether whoever calls a program of this name on this machine gets the one that runs now.
+pub fn is_first_on_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let first =
+        std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_file());
+    let real = |path: PathBuf| std::fs::canonicalize(path).ok();
+    let (first, ourselves) = (first.and_then(real), std::env::current_exe().ok().and_then(real));
+    first.is_some() && first == ourselves
+}
+
 fn setting(name: &'static str, value: String, source: &Source) -> Setting {
     Setting { name, value, source: source.clone() }
 }
 
 fn resolve(flags: Flags) -> Result<Resolved> {
-    Resolved::from(flags, &|name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()), user())
+    Resolved::from(flags, &environment, user())
+}
+
+/// What is set to nothing is not set.
+fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 fn user() -> u32 {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Timestamp;
-use crate::ids::{InstanceId, RunId, SandboxId, SessionKey};
+use crate::ids::{InstanceId, RunId, SandboxId, SessionKey, TenantId};
 use crate::lease::Lease;
 use crate::lifecycle::State;
 use crate::policy::Policy;
@@ -58,6 +58,10 @@ pub fn run(name: &str) -> RunId {
 
 pub fn key(name: &str) -> SessionKey {
     name.parse().expect("the name of a sample key is printable")
+}
+
+pub fn tenant(name: &str) -> TenantId {
+    name.parse().expect("the name of a sample tenant is an id")
 }
 
 /// Counts within the process and differs between processes: test binaries run side by side on one machine.

@@ -1,16 +1,18 @@
 //! A store in memory that panics when it is misused.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use crate::clock::Timestamp;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Event, Filter, Log, Page};
-use crate::ids::{InstanceId, SandboxId, SessionKey, TenantId};
+use crate::ids::{InstanceId, SandboxId, SessionKey, TenantId, TokenId};
 use crate::lifecycle::{self, State};
 use crate::record::Record;
 use crate::store::{Durability, Opened, Store, Which, Work};
+use crate::token::{self, Token, Tokens};
 
 use super::events::Events;
 use super::sample;
@@ -32,6 +34,7 @@ struct Shared {
     events: Events,
     working: Mutex<BTreeMap<SandboxId, ThreadId>>,
     freed: Condvar,
+    tokens: Mutex<BTreeMap<TokenId, Token>>,
 }
 
 impl FakeStore {
@@ -43,6 +46,7 @@ impl FakeStore {
             events: Events::default(),
             working: Mutex::default(),
             freed: Condvar::new(),
+            tokens: Mutex::default(),
         }))
     }
 
@@ -116,6 +120,13 @@ impl Store for FakeStore {
         Ok(records)
     }
 
+    fn count(&self, tenant: &TenantId) -> Result<usize> {
+        let counted = |record: &&Record| {
+            record.tenant.as_ref() == Some(tenant) && record.state.is_live() && record.state != State::Lost
+        };
+        Ok(self.records().values().filter(counted).count())
+    }
+
     fn update(
         &self,
         id: &SandboxId,
@@ -187,6 +198,36 @@ impl Log for FakeStore {
 
     fn forget_events(&self, before: Timestamp, keep: u64) -> Result<u64> {
         Ok(self.0.events.forget(before, keep))
+    }
+}
+
+impl Tokens for FakeStore {
+    fn add(&self, token: &Token) -> Result<()> {
+        match lock(&self.0.tokens).entry(token.id.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(token.clone());
+                Ok(())
+            }
+            Entry::Occupied(_) => {
+                Err(Error::new(Kind::Conflict, format!("there is a token `{}` already", token.id)))
+            }
+        }
+    }
+
+    fn find(&self, id: &TokenId) -> Result<Option<Token>> {
+        Ok(lock(&self.0.tokens).get(id).cloned())
+    }
+
+    fn list(&self) -> Result<Vec<Token>> {
+        // Their ids sort by the time they were made.
+        Ok(lock(&self.0.tokens).values().cloned().collect())
+    }
+
+    fn revoke(&self, id: &TokenId, now: Timestamp) -> Result<Token> {
+        let mut tokens = lock(&self.0.tokens);
+        let token = tokens.get_mut(id).ok_or_else(|| token::unknown(id))?;
+        token.revoked_at.get_or_insert(now);
+        Ok(token.clone())
     }
 }
 

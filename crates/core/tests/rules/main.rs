@@ -9,6 +9,8 @@ mod network;
 mod reconcile;
 mod runtimes;
 mod selection;
+mod tenants;
+mod tokens;
 
 use proptest::test_runner::Config;
 

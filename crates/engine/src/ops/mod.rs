@@ -7,6 +7,7 @@ pub mod sandbox;
 pub mod volume;
 
 use coracle_core::{Error, Kind, Result};
+use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -98,11 +99,14 @@ operations! {
 }
 
 fn schemas<Input: JsonSchema, Output: JsonSchema>() -> Value {
-    json!({"input": schema_for!(Input), "output": schema_for!(Output)})
+    // What is written may lack fields that are left out where there is nothing to say; what is read has defaults.
+    let output =
+        SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Output>();
+    json!({"input": schema_for!(Input), "output": output})
 }
 
 /// Turns JSON into an operation's input, or says which field is wrong.
-fn read<Input: DeserializeOwned>(name: &str, input: Value) -> Result<Input> {
+pub fn read<Input: DeserializeOwned>(name: &str, input: Value) -> Result<Input> {
     // Serde would take the fields from an array, too, in an order nobody promised.
     if !input.is_object() {
         return Err(Error::new(Kind::Invalid, format!("the input of `{name}` is not a JSON object")));
@@ -126,7 +130,8 @@ fn read<Input: DeserializeOwned>(name: &str, input: Value) -> Result<Input> {
     })
 }
 
-fn written<Output: Serialize>(name: &str, output: &Output) -> Result<Value> {
+/// Turns an operation's output into JSON.
+pub fn written<Output: Serialize>(name: &str, output: &Output) -> Result<Value> {
     serde_json::to_value(output)
         .map_err(|error| Error::internal(format!("could not write the reply of `{name}`"), error))
 }

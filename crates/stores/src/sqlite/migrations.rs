@@ -12,7 +12,7 @@ use super::connection::{Answer, Connection};
 use super::home;
 
 /// Each step brings the schema from its index to the next number. Never change one that was released.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     // What is looked for has a column; the whole record is the document. `records` keeps the two in step.
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE sandboxes (
@@ -34,6 +34,10 @@ const STEPS: [&str; 5] = [
     "",
     // The same for tenants: older builds would show everybody's sandboxes to anyone.
     "",
+    // Tokens, and how many sandboxes each tenant has.
+    "CREATE TABLE tokens (id TEXT PRIMARY KEY, document TEXT NOT NULL) WITHOUT ROWID;
+     CREATE INDEX tenants_sandboxes ON sandboxes (json_extract(document, '$.tenant'))
+         WHERE state NOT IN ('destroyed', 'failed', 'lost');",
     // Events. The newest is never forgotten, so that no number is used twice. Older builds would change sandboxes without
     // telling of it.
     "CREATE TABLE events (

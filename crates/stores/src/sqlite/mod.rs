@@ -9,6 +9,7 @@ mod events;
 mod home;
 mod migrations;
 mod records;
+mod tokens;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -17,9 +18,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use coracle_core::clock::Timestamp;
 use coracle_core::error::Result;
 use coracle_core::event::{self, Event, Filter, Log, Page};
-use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId};
+use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId, TokenId};
 use coracle_core::record::Record;
 use coracle_core::store::{Durability, Opened, Store, Which, Work};
+use coracle_core::token::{Token, Tokens};
 
 use connection::Connection;
 
@@ -82,6 +84,10 @@ impl Store for SqliteStore {
         self.connection().read("list sandboxes", |connection| records::list(connection, which))
     }
 
+    fn count(&self, tenant: &TenantId) -> Result<usize> {
+        self.connection().read("count sandboxes", |connection| records::count(connection, tenant))
+    }
+
     fn update(
         &self,
         id: &SandboxId,
@@ -139,5 +145,25 @@ impl Log for SqliteStore {
         self.connection().write(Durability::Process, "forget events", |transaction| {
             events::forget(transaction, before, keep)
         })
+    }
+}
+
+impl Tokens for SqliteStore {
+    fn add(&self, token: &Token) -> Result<()> {
+        self.connection()
+            .write(Durability::Power, "keep a token", |transaction| tokens::add(transaction, token))
+    }
+
+    fn find(&self, id: &TokenId) -> Result<Option<Token>> {
+        self.connection().read("look for a token", |connection| tokens::find(connection, id))
+    }
+
+    fn list(&self) -> Result<Vec<Token>> {
+        self.connection().read("list tokens", tokens::list)
+    }
+
+    fn revoke(&self, id: &TokenId, now: Timestamp) -> Result<Token> {
+        self.connection()
+            .write(Durability::Power, "revoke a token", |transaction| tokens::revoke(transaction, id, now))
     }
 }

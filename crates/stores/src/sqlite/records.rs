@@ -44,6 +44,13 @@ pub fn list(connection: &Connection, which: Which) -> Answer<Vec<Record>> {
     Ok(records)
 }
 
+pub fn count(connection: &Connection, tenant: &TenantId) -> Answer<usize> {
+    let sql = "SELECT count(*) FROM sandboxes
+               WHERE json_extract(document, '$.tenant') = ?1 AND state NOT IN ('destroyed', 'failed', 'lost')";
+    let count: i64 = connection.prepare_cached(sql)?.query_row([tenant.as_str()], |row| row.get(0))?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
 pub fn insert(connection: &Connection, record: &Record) -> Answer<()> {
     if find(connection, &record.id)?.is_some() {
         return Err(Error::new(Kind::Conflict, format!("there is a sandbox `{}` already", record.id)).into());

@@ -79,6 +79,10 @@ verbs! {
     Image => image,
     /// List and remove volumes
     Volume => volume,
+    /// Serve HTTP until told to end; sandboxes go on without it
+    Serve => serve,
+    /// Make, list and revoke tokens for callers over the network
+    Token => token,
     /// Say what is enforced here, what is not, and why
     Doctor => doctor,
     /// Remove what dead processes left behind
@@ -90,6 +94,8 @@ verbs! {
     Stock => stock,
     /// Carry out an operation by its name, with JSON
     Call => call,
+    /// Serve tools to an MCP client on standard input and output
+    Mcp => mcp,
     /// Print completions for a shell
     Completions => completions,
     /// Print every setting and where it comes from
@@ -105,6 +111,6 @@ impl Verb {
     /// Tells whether the project one works in has a say: where sandboxes are made, and where that is explained. A file
     /// of a repository must not keep anyone from closing one.
     pub fn heeds_projects(&self) -> bool {
-        matches!(self, Self::Run(_) | Self::Open(_) | Self::Config(_))
+        matches!(self, Self::Run(_) | Self::Open(_) | Self::Mcp(_) | Self::Config(_))
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use coracle::{Error, Kind, Result, RunId};
-use coracle_core::{Claim, Spec};
+use coracle_core::Spec;
 use coracle_engine::{Caller, Engine};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

@@ -46,6 +46,8 @@ macro_rules! store_conformance {
                 a_change_of_owner_is_seen_by_everyone,
                 a_listing_is_oldest_first_and_leaves_ended_ones_out_on_request,
                 only_ended_records_from_before_are_forgotten,
+                each_tenant_has_keys_of_its_own,
+                what_takes_room_is_counted_for_its_tenant,
                 the_instance_stays_the_same,
                 work_on_a_sandbox_excludes_others_until_it_is_dropped,
                 work_on_one_sandbox_leaves_others_free,
@@ -258,6 +260,37 @@ pub fn only_ended_records_from_before_are_forgotten(home: &impl Home) {
     assert_eq!(store.find(&old.id).expect("looks"), None);
     assert!(store.find(&new.id).expect("looks").is_some());
     assert!(store.find(&live.id).expect("looks").is_some());
+}
+
+pub fn each_tenant_has_keys_of_its_own(home: &impl Home) {
+    let store = home.open();
+    // Were the two put together carelessly, these would be one.
+    let owners = [None, Some("a"), Some("a.b")];
+    let keys = ["b.k", "k"];
+    for (tenant, key) in owners.iter().flat_map(|tenant| keys.map(|key| (tenant, key))) {
+        let tenant = tenant.map(sample::tenant);
+
+        let opened = store.open(Record { tenant: tenant.clone(), ..keyed(key) }).expect("opens");
+
+        assert!(matches!(opened, Opened::Created(_)), "{tenant:?} {key}");
+        let found = store.find_key(tenant.as_ref(), &sample::key(key)).expect("looks");
+        assert_eq!(found.map(|record| record.id), Some(id_of(&opened)), "{tenant:?} {key}");
+    }
+}
+
+pub fn what_takes_room_is_counted_for_its_tenant(home: &impl Home) {
+    let store = home.open();
+    let of = |tenant: &str| Record { tenant: Some(sample::tenant(tenant)), ..sample::record() };
+    let (mine, gone, lost) = (of("mine"), of("mine"), of("mine"));
+    for record in [&mine, &gone, &lost, &of("other"), &sample::record()] {
+        store.open(record.clone()).expect("opens");
+    }
+    become_state(&*store, &gone.id, State::Failed);
+    [State::Ready, State::Lost].iter().for_each(|state| become_state(&*store, &lost.id, *state));
+
+    assert_eq!(store.count(&sample::tenant("mine")).expect("counts"), 1);
+    assert_eq!(store.count(&sample::tenant("other")).expect("counts"), 1);
+    assert_eq!(store.count(&sample::tenant("nobody")).expect("counts"), 0);
 }
 
 pub fn the_instance_stays_the_same(home: &impl Home) {

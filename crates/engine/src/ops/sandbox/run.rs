@@ -97,7 +97,19 @@ impl Place {
     }
 }
 
-pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    call_where(engine, caller, input, &|_| Ok(()))
+}
+
+/// Does the same for a caller that has to know where, because it may have to end it from outside.
+///
+/// `placed` is told the sandbox before anything runs in it; if it refuses, nothing does, and the sandbox is removed.
+pub fn call_where(
+    engine: &Engine,
+    caller: &Caller,
+    mut input: Input,
+    placed: &dyn Fn(&SandboxId) -> Result<()>,
+) -> Result<Output> {
     if input.code.is_some() {
         input.spec.runtime.get_or_insert(Runtime::Python);
     }
@@ -108,7 +120,7 @@ pub fn call(engine: &Engine, caller: &Caller, mut input: Input) -> Result<Output
 
     let session = engine.open_session(caller, None, &spec)?;
     let place = Place::of(&session.record);
-    let captured = work(engine, session, &mut plan);
+    let captured = placed(&place.id).and_then(|()| work(engine, session, &mut plan));
     // A new sandbox has an epoch of its own; the one the caller believes in is about others.
     let owner = caller.under(None);
     let removed = engine.dismiss(&owner, &place.id);

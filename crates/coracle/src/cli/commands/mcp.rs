@@ -1,0 +1,116 @@
+//! `coracle mcp`: tools for an MCP client, on standard input and output; `coracle mcp install` tells the client.
+
+mod install;
+
+use clap::{Subcommand, ValueEnum};
+use coracle::{Error, Kind, Result};
+use coracle_engine::ops::sandbox::close;
+use coracle_engine::{Caller, Engine};
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stderr;
+use crate::cli::stop::Stop;
+use crate::mcp::identity::Identity;
+use crate::mcp::stdio::{self, Streams};
+use crate::mcp::{Mode, Opened, Server, Set, Toolbox};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    offer: Offer,
+    /// Close what the client has opened when it goes, instead of leaving that for its idle time
+    #[arg(long, global = true)]
+    close_at_end: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Tell an MCP client to start this, with the flags given here
+    Install(install::Args),
+}
+
+/// Which tools there are.
+#[derive(Debug, clap::Args)]
+pub struct Offer {
+    /// Which tools there are
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "MODE")]
+    mode: Mode,
+    /// More of them: run, snapshots, ownership, processes, files, network, inventory, images, volumes, all
+    #[arg(long, global = true, value_delimiter = ',', value_name = "SETS")]
+    with: Vec<String>,
+}
+
+impl Offer {
+    pub fn toolbox(&self) -> Result<Toolbox> {
+        let sets: Vec<Set> = self.with.iter().map(|name| name.parse()).collect::<Result<_>>()?;
+        Ok(Toolbox::of(self.mode, &sets))
+    }
+
+    /// Returns the flags that lead to the same.
+    fn flags(&self) -> Vec<String> {
+        let mut flags = Vec::new();
+        let mode = self.mode.to_possible_value().filter(|_| self.mode != Mode::default());
+        flags.extend(mode.into_iter().flat_map(|mode| ["--mode".to_owned(), mode.get_name().to_owned()]));
+        if !self.with.is_empty() {
+            flags.extend(["--with".to_owned(), self.with.join(",")]);
+        }
+        flags
+    }
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let toolbox = args.offer.toolbox()?;
+    if let Some(Verb::Install(install)) = args.verb {
+        return install::carry_out(context, install, &flags(context, &args.offer, args.close_at_end));
+    }
+    // Before anything could print: from here on standard output is the client's alone.
+    let streams = Streams::take()?;
+    let (engine, caller) = (context.engine()?, context.caller()?);
+    let server = Server::new(engine.clone(), Identity::of_client(caller.clone())?, toolbox);
+    let opened = server.opened().clone();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .map_err(|error| Error::internal("could not start the runtime", error))?;
+    let served = runtime.block_on(stdio::serve(server, streams));
+    // What still waits for a command is on its own; nobody hears of it.
+    runtime.shutdown_background();
+    if args.close_at_end {
+        close_all(&engine, &caller, &opened);
+    }
+    served?;
+    Ok(Exit::SUCCESS)
+}
+
+/// Returns what is to be written down of how this was called.
+fn flags(context: &Context, offer: &Offer, close_at_end: bool) -> Vec<String> {
+    let mut flags = offer.flags();
+    if close_at_end {
+        flags.push("--close-at-end".to_owned());
+    }
+    flags.extend(context.flags().run.into_iter().flat_map(|run| ["--run".to_owned(), run.into()]));
+    let home = context.flags().home.and_then(|home| std::path::absolute(home).ok());
+    let home = home.and_then(|home| home.into_os_string().into_string().ok());
+    flags.extend(home.into_iter().flat_map(|home| ["--home".to_owned(), home]));
+    flags
+}
+
+/// One client, whose calls have threads of their own.
+const THREADS: usize = 2;
+
+fn close_all(engine: &Engine, caller: &Caller, opened: &Opened) {
+    for sandbox_id in opened.all() {
+        let input = close::Input { sandbox_id, delete_workspace: false };
+        match close::call(engine, caller, input) {
+            // It is not there any more, or it has been given to somebody else since.
+            Err(error) if !matches!(error.kind, Kind::NotFound | Kind::NotOwner) => {
+                stderr::warning(&error.chain());
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! `coracle serve`: the daemon. First the images the settings name, then what dead processes left, then it serves.
+
+mod lock;
+mod notify;
+mod timers;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use coracle::config::{Config, systemd};
+use coracle::{Error, Kind, Result};
+use coracle_engine::ops::image::prepull;
+use coracle_engine::{Caller, Engine};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use tokio::runtime::Runtime;
+
+use crate::cli::args::{Span, span};
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stop::Stop;
+use crate::cli::{stderr, sweep};
+use crate::http::listen::{self, Address, Bound};
+use crate::http::{Door, router};
+
+/// Each waits for one call or one stream; streams have 512 of them at most.
+const THREADS_MAX: usize = 1536;
+/// As for the library: a burst of a few, and half a megabyte each while they wait.
+const SPARES: usize = 6;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Listen at this unix socket, which only you may open; `coracle.sock` in the home by default
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Listen at this address, too, for callers with a token
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Vec<SocketAddr>,
+    /// Listen at addresses others can reach, because a proxy with TLS stands before them
+    #[arg(long)]
+    behind_tls: bool,
+    /// How long calls may go on after the daemon was told to end
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
+    drain: Span,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let config = context.config()?.clone();
+    refuse_open_doors(&args)?;
+    let engine = context.untouched_engine()?;
+    let Some(_lock) = lock::only_one(&config.home)? else { return Err(already_served(&config).into()) };
+    let runtime = runtime()?;
+    let bound = {
+        let _inside = runtime.enter();
+        bind(&args, &config)?
+    };
+    bring_images(&engine, &context.caller()?);
+    sweep::now(&engine);
+    let spares = config.spares.unwrap_or(SPARES);
+    let stocker = (spares > 0).then(|| engine.stock(spares));
+    let timers = timers::start(&engine);
+    let door = Door::new(engine, config.run.clone());
+    end_at_signal(&door)?;
+    notify::say("READY=1");
+    runtime.block_on(listen::serve(bound, router(door.clone()), door.closing().clone(), args.drain.duration));
+    notify::say("STOPPING=1");
+    drop((timers, stocker));
+    // Calls that did not end in time are cut off: their commands go on, and whoever asked comes again.
+    runtime.shutdown_background();
+    Ok(Exit::SUCCESS)
+}
+
+/// Whoever can read what passes by has the tokens.
+fn refuse_open_doors(args: &Args) -> Result<()> {
+    match args.listen.iter().find(|address| !address.ip().is_loopback()) {
+        Some(address) if !args.behind_tls => {
+            Err(Error::new(Kind::Invalid, format!("`{address}` can be reached by others, and nothing would be encrypted"))
+                .hint("listen at 127.0.0.1 behind a proxy with TLS; with `--behind-tls` where the proxy is elsewhere")
+                .detail("field", "listen"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn already_served(config: &Config) -> Error {
+    Error::new(Kind::Conflict, format!("the home `{}` is served already", config.home.display()))
+        .hint("one daemon serves a home; choose another with `--home`")
+}
+
+fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(THREADS_MAX)
+        .build()
+        .map_err(|error| Error::internal("could not start threads", error))
+}
+
+/// Listens where it was told to, or at what was opened for it.
+fn bind(args: &Args, config: &Config) -> Result<Vec<Bound>> {
+    let mut bound = Vec::new();
+    for number in systemd::sockets() {
+        let inherited = coracle_sys::inherited::take(number).and_then(Bound::inherit);
+        bound.push(inherited.map_err(|error| Error::internal(format!("could not use socket {number}"), error))?);
+    }
+    if bound.is_empty() || args.socket.is_some() {
+        let path = args.socket.clone().unwrap_or_else(|| config.home.join("coracle.sock"));
+        bound.push(announced(&Address::Unix(path))?);
+    }
+    for address in &args.listen {
+        bound.push(announced(&Address::Tcp(*address))?);
+    }
+    Ok(bound)
+}
+
+fn announced(address: &Address) -> Result<Bound> {
+    let bound = listen::bind(address)?;
+    stderr::status(&format!("Listening at {}.", bound.address().unwrap_or_else(|| address.to_string())));
+    Ok(bound)
+}
+
+/// A registry that is down must not keep the daemon from serving what is here.
+fn bring_images(engine: &Engine, caller: &Caller) {
+    if engine.policy().prepull.is_empty() {
+        return;
+    }
+    match prepull::call(engine, caller, prepull::Input::default()) {
+        Ok(brought) => brought.failed.iter().for_each(|failed| {
+            stderr::warning(&format!("could not bring image `{}`: {}", failed.image, failed.message));
+        }),
+        Err(error) => stderr::warning(&format!("could not bring images: {}", error.chain())),
+    }
+}
+
+/// Ends gracefully at the first signal and at once at the second.
+fn end_at_signal(door: &Door) -> Result<()> {
+    let failed = |error| Error::internal("could not watch for signals", error);
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    let closing = door.closing().clone();
+    std::thread::spawn(move || {
+        for _ in &mut signals {
+            if closing.is_cancelled() {
+                Exit::SUCCESS.leave();
+            }
+            stderr::status("Ending; sandboxes go on.");
+            closing.cancel();
+        }
+    });
+    Ok(())
+}

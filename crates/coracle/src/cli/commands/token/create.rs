@@ -1,0 +1,80 @@
+//! `coracle token create`: makes a token and shows it once. What is kept of it opens nothing.
+
+use coracle::{Error, Result, assemble};
+use coracle_core::TenantId;
+use coracle_core::token::{Grant, Scope, Seed};
+use coracle_engine::ops;
+use serde::Serialize;
+
+use super::View;
+use crate::cli::args::{Span, span};
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::stop::Stop;
+use crate::cli::{stderr, stdout};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Whose it is: what is made with it is seen by this tenant's tokens, and by nobody else's
+    #[arg(long, value_name = "NAME")]
+    tenant: TenantId,
+    /// The operations it is good for, with commas between them; `*` stands for any ending
+    #[arg(long, value_name = "PATTERNS", default_value = "*")]
+    allow: Scope,
+    /// How long it is good for, as in `12h` or `30d`; until it is revoked if absent
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    expires: Option<Span>,
+    /// What to tell it from others by
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Made {
+    token: String,
+    #[serde(flatten)]
+    about: View,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    check_scope(&args.allow)?;
+    let lasts = args.expires.map(|span| span.duration);
+    let grant = Grant { tenant: args.tenant, scope: args.allow, label: args.label, lasts };
+    let now = context.now();
+    let (token, shown) = grant.issue(now, &seed()?)?;
+    assemble::tokens(context.config()?)?.add(&token)?;
+    match context.json {
+        true => stdout::json(&Made { token: shown.reveal(), about: View::of(&token, now) })?,
+        false => {
+            stderr::note(&format!("`{}` is for tenant `{}`; it is not shown again.", token.id, token.tenant));
+            stdout::line(&shown.reveal())?;
+        }
+    }
+    Ok(Exit::SUCCESS)
+}
+
+/// Refuses patterns no operation fits: a slip would show only when the token is used.
+fn check_scope(scope: &Scope) -> Result<()> {
+    let fits = |pattern: &&String| {
+        let alone = Scope::try_from(vec![(*pattern).clone()]);
+        alone.is_ok_and(|alone| ops::names().iter().any(|name| alone.covers(name)))
+    };
+    match scope.patterns().iter().find(|pattern| !fits(pattern)) {
+        None => Ok(()),
+        Some(pattern) => {
+            let near = coracle_core::near::names_like(pattern, ops::names());
+            let hint = match near.is_empty() {
+                true => "`coracle call --schema` shows every operation there is".to_owned(),
+                false => format!("did you mean {}?", near.join(" or ")),
+            };
+            Err(Error::invalid("allow", format!("has `{pattern}`, which no operation's name fits")).hint(hint))
+        }
+    }
+}
+
+fn seed() -> Result<Seed> {
+    let mut seed = Seed { id: [0; 10], secret: [0; 32] };
+    let drawn = getrandom::fill(&mut seed.id).and_then(|()| getrandom::fill(&mut seed.secret));
+    drawn.map_err(|error| Error::internal("could not get random numbers", error))?;
+    Ok(seed)
+}

@@ -1,0 +1,87 @@
+//! What is answered: a document, or an error in the words every door uses.
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use coracle::{Error, Kind};
+use serde::Serialize;
+
+/// A request that was not carried out.
+#[derive(Debug)]
+pub struct Refusal {
+    pub status: StatusCode,
+    pub error: Error,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Refusal {
+    pub fn new(status: StatusCode, error: Error) -> Self {
+        Self { status, error, headers: Vec::new() }
+    }
+
+    /// Adds a header that tells the client what to do next.
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// Turns away what could not be read from a path or a query.
+    pub fn unreadable(error: impl std::fmt::Display) -> Self {
+        Error::new(Kind::Invalid, format!("the request could not be read: {error}")).into()
+    }
+
+    pub fn unknown_route() -> Self {
+        let error = Error::new(Kind::NotFound, "there is nothing at this path");
+        Self::new(StatusCode::NOT_FOUND, error.hint("`/openapi.json` lists what there is"))
+    }
+
+    pub fn wrong_method() -> Self {
+        let error = Error::new(Kind::Invalid, "this path does not take this method");
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, error.hint("the header `Allow` lists those it takes"))
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::new(status(error.kind), error)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = document(self.status, &self.error.to_json());
+        response.headers_mut().extend(self.headers);
+        response
+    }
+}
+
+/// Answers with a document.
+pub fn json(value: &impl Serialize) -> Response {
+    document(StatusCode::OK, value)
+}
+
+fn document(status: StatusCode, value: &impl Serialize) -> Response {
+    let text = serde_json::to_vec(value).unwrap_or_default();
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // What is asked again may have changed, and is nobody else's to keep.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Returns the status of a kind. None but a fault of ours is a 5xx: clients and proxies repeat those by themselves.
+pub fn status(kind: Kind) -> StatusCode {
+    match kind {
+        Kind::Invalid => StatusCode::BAD_REQUEST,
+        Kind::NotFound | Kind::ImageNotFound => StatusCode::NOT_FOUND,
+        Kind::Denied | Kind::NotOwner | Kind::ImageNotAllowed | Kind::EgressDenied => StatusCode::FORBIDDEN,
+        Kind::StaleEpoch | Kind::LentOut | Kind::Conflict | Kind::Aborted => StatusCode::CONFLICT,
+        Kind::LimitExceeded => StatusCode::TOO_MANY_REQUESTS,
+        Kind::Unsupported | Kind::StartFailed | Kind::ExecutionFailed => StatusCode::UNPROCESSABLE_ENTITY,
+        // Something coracle depends on, an engine or a guest, is not there or did not answer.
+        Kind::NotAvailable | Kind::Timeout => StatusCode::FAILED_DEPENDENCY,
+        Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

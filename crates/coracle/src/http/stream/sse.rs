@@ -1,0 +1,105 @@
+//! Server-sent events: each chunk with its number as the event's id, so that browsers and clients that come again say
+//! by themselves where they were.
+
+use std::convert::Infallible;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use coracle::{Error, Result};
+use futures_util::stream;
+use serde::Deserialize;
+
+use super::{Named, Reader, Told, told};
+use crate::http::Door;
+use crate::http::auth::Identity;
+use crate::http::reply::Refusal;
+
+/// Says nothing but that the stream is still there: proxies close what is silent for a minute.
+const NOTHING: Bytes = Bytes::from_static(b":\n\n");
+
+/// What a client may ask for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    since_seq: Option<u64>,
+}
+
+pub async fn serve(
+    State(door): State<Door>,
+    Extension(identity): Extension<Identity>,
+    named: Result<Path<Named>, axum::extract::rejection::PathRejection>,
+    asked: Result<Query<Asked>, axum::extract::rejection::QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    identity.may("sandbox_exec_read")?;
+    let Path(named) = named.map_err(Refusal::unreadable)?;
+    let Query(asked) = asked.map_err(Refusal::unreadable)?;
+    let since = since(&headers, asked.since_seq)?;
+    let reader = Reader::start(&door, identity, named, since, false).await?;
+    Ok(response(Body::from_stream(stream::unfold(Some((reader, door)), step))))
+}
+
+/// Answers with a body of events.
+pub fn response(body: Body) -> Response {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Returns where to go on: what the client says it has seen last wins over what it was started with.
+pub fn since(headers: &HeaderMap, asked: Option<u64>) -> Result<u64> {
+    let Some(last) = headers.get("last-event-id") else { return Ok(asked.unwrap_or(0)) };
+    let number = last.to_str().ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| Error::invalid("Last-Event-ID", "is not the number of an event"))
+}
+
+/// Where a stream is; nothing behind its last word.
+type Place = Option<(Reader, Door)>;
+
+/// Reads when the client has taken what was read before.
+async fn step(place: Place) -> Option<(Result<Bytes, Infallible>, Place)> {
+    let (reader, door) = place?;
+    let mut seq = reader.seq();
+    let closing = door.closing().clone();
+    let read = tokio::select! {
+        read = reader.next() => read,
+        // Without an end: whoever follows comes again and goes on.
+        () = closing.cancelled() => return None,
+    };
+    let (reader, batch) = read;
+    match batch {
+        Ok(None) => None,
+        Ok(Some(batch)) => {
+            let mut text = String::new();
+            told(batch).for_each(|told| {
+                if let Told::Chunk(chunk) = &told {
+                    seq = chunk.seq;
+                }
+                write(&mut text, seq, &told);
+            });
+            let bytes = if text.is_empty() { NOTHING } else { text.into() };
+            Some((Ok(bytes), Some((reader, door))))
+        }
+        Err(error) => {
+            let mut text = String::new();
+            write(&mut text, seq, &Told::failure(&error));
+            Some((Ok(text.into()), None))
+        }
+    }
+}
+
+fn write(text: &mut String, seq: u64, told: &Told) {
+    let name = match told {
+        Told::Chunk(_) => "chunk",
+        Told::End(_) => "end",
+        Told::Error { .. } => "error",
+    };
+    let data = serde_json::to_string(told).unwrap_or_default();
+    text.push_str(&format!("id: {seq}\nevent: {name}\ndata: {data}\n\n"));
+}

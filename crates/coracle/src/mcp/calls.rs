@@ -1,0 +1,123 @@
+//! The calls under way: how many there may be, and how they are ended from outside.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use coracle_core::{Error, Kind, Result};
+use futures_util::future::select_all;
+use rmcp::model::RequestId;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// Each call holds a thread; an agent has a handful under way, and the threads of a process are bounded.
+const UNDER_WAY_MAX: usize = 64;
+
+/// The calls of one client. Cheap to clone; all clones are the same.
+#[derive(Debug, Clone)]
+pub struct Calls {
+    places: Arc<Semaphore>,
+    closing: CancellationToken,
+    named: Arc<Mutex<HashMap<Name, CancellationToken>>>,
+}
+
+/// What a client calls a call by: the same number means another one in another session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Name {
+    pub session: String,
+    pub request: RequestId,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        let places = Arc::new(Semaphore::new(UNDER_WAY_MAX));
+        Self { places, closing: CancellationToken::new(), named: Arc::default() }
+    }
+}
+
+impl Calls {
+    /// Takes a place for one call, which has it until the place is dropped.
+    pub fn enter(&self) -> Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            Error::new(Kind::LimitExceeded, format!("{UNDER_WAY_MAX} calls are under way"))
+                .hint("wait for one to end; long commands belong in the background, with `stream`")
+        })
+    }
+
+    /// Returns whether anybody wants the answer of a call, which ends with any of these, too.
+    pub fn interest(&self, ends_with: impl IntoIterator<Item = CancellationToken>) -> Interest {
+        Interest { ends_with: ends_with.into_iter().chain([self.closing.clone()]).collect() }
+    }
+
+    /// Lets a call be taken back by its name for as long as what this returns is held.
+    pub fn register(&self, name: Name) -> Registered {
+        let token = CancellationToken::new();
+        self.names().insert(name.clone(), token.clone());
+        Registered { calls: self.clone(), name, token }
+    }
+
+    /// Takes back the call of this name, if there is one.
+    pub fn take_back(&self, name: &Name) {
+        if let Some(token) = self.names().get(name) {
+            token.cancel();
+        }
+    }
+
+    /// Ends every call, now and from now on.
+    pub fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// Waits until no call is under way.
+    pub async fn ended(&self) {
+        let all = u32::try_from(UNDER_WAY_MAX).unwrap_or(u32::MAX);
+        // It cannot fail: nobody closes it.
+        let _ = self.places.acquire_many(all).await;
+    }
+
+    /// Tells whether no call is under way.
+    pub fn are_none(&self) -> bool {
+        self.places.available_permits() == UNDER_WAY_MAX
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashMap<Name, CancellationToken>> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that can be taken back by its name.
+#[derive(Debug)]
+pub struct Registered {
+    calls: Calls,
+    name: Name,
+    token: CancellationToken,
+}
+
+impl Registered {
+    pub fn token(&self) -> CancellationToken {
+        self.token.clone()
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.calls.names().remove(&self.name);
+    }
+}
+
+/// Whether anybody still wants the answer of a call.
+#[derive(Debug, Clone)]
+pub struct Interest {
+    ends_with: Vec<CancellationToken>,
+}
+
+impl Interest {
+    pub fn is_lost(&self) -> bool {
+        self.ends_with.iter().any(CancellationToken::is_cancelled)
+    }
+
+    /// Waits until nobody wants it.
+    pub async fn lost(&self) {
+        let ends = self.ends_with.iter().map(|end| Box::pin(end.cancelled()));
+        drop(select_all(ends).await);
+    }
+}

@@ -1,0 +1,119 @@
+//! Ending what a call started, when nobody wants its answer any more.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use coracle_core::{Kind, Result, SandboxId};
+use coracle_engine::{Caller, Engine};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::call::Call;
+
+/// Between TERM and KILL. Clients give a server about two seconds before they kill it.
+const GRACE: Duration = Duration::from_millis(500);
+/// A command may be asked for and not have started yet; it is looked for again after this.
+const APART: Duration = Duration::from_millis(20);
+
+/// What a call can be found by from outside.
+#[derive(Debug)]
+pub struct Target {
+    engine: Engine,
+    caller: Caller,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// A command: it is stopped with all it started.
+    Exec { sandbox: Value, exec: Value },
+    /// A sandbox of its own, once there is one: it is closed.
+    Sandbox(OnceLock<SandboxId>),
+    /// Nothing that would go on by itself.
+    Nothing,
+}
+
+impl Target {
+    pub fn of(call: &Call) -> Self {
+        let what = match call.operation {
+            "sandbox_exec" => {
+                What::Exec { sandbox: call.input["sandbox_id"].clone(), exec: call.input["exec_id"].clone() }
+            }
+            "sandbox_run" => What::Sandbox(OnceLock::new()),
+            _ => What::Nothing,
+        };
+        Self { engine: call.engine.clone(), caller: call.caller.clone(), what }
+    }
+
+    /// Learns in which sandbox the call works.
+    pub fn place(&self, sandbox: &SandboxId) {
+        if let What::Sandbox(place) = &self.what {
+            // Only one is ever made for a call.
+            let _ = place.set(sandbox.clone());
+        }
+    }
+
+    /// Returns how many bytes of output there are so far, where that can be told.
+    pub fn output_so_far(&self) -> Option<u64> {
+        match &self.what {
+            What::Exec { sandbox, exec } => {
+                let input = json!({"sandbox_id": sandbox, "exec_id": exec, "timeout_ms": 1});
+                Some(bytes(&self.call("sandbox_exec_wait", input).ok()?))
+            }
+            What::Sandbox(place) => {
+                let shown = self.call("sandbox_get", json!({"sandbox_id": place.get()?})).ok()?;
+                Some(shown["execs"].as_array()?.iter().map(bytes).sum())
+            }
+            What::Nothing => None,
+        }
+    }
+
+    /// Stops it, and waits for the end of the work, which comes by that.
+    pub async fn stop_until_ended(self: &std::sync::Arc<Self>, work: &mut JoinHandle<Result<Value>>) {
+        loop {
+            let target = std::sync::Arc::clone(self);
+            let stopped = tokio::task::spawn_blocking(move || target.stop()).await.unwrap_or(true);
+            match stopped {
+                true => return drop(work.await),
+                false => match tokio::time::timeout(APART, &mut *work).await {
+                    Ok(_) => return,
+                    Err(_) => continue,
+                },
+            }
+        }
+    }
+
+    /// Tells whether there is nothing left to stop.
+    fn stop(&self) -> bool {
+        match &self.what {
+            What::Exec { sandbox, exec } => {
+                let grace = u64::try_from(GRACE.as_millis()).unwrap_or_default();
+                let input = json!({"sandbox_id": sandbox, "exec_id": exec, "grace_ms": grace});
+                match self.call("sandbox_exec_stop", input) {
+                    Ok(_) => true,
+                    // It may be on its way still; where the sandbox is what is not found, the work has ended.
+                    Err(error) => error.kind != Kind::NotFound,
+                }
+            }
+            What::Sandbox(place) => match place.get() {
+                // A new sandbox has an epoch of its own. What cannot be closed is the janitor's.
+                Some(sandbox) => {
+                    let owner = self.caller.under(None);
+                    let _ = self.engine.call(&owner, "sandbox_close", json!({"sandbox_id": sandbox}));
+                    true
+                }
+                None => false,
+            },
+            What::Nothing => true,
+        }
+    }
+
+    fn call(&self, operation: &str, input: Value) -> Result<Value> {
+        self.engine.call(&self.caller, operation, input)
+    }
+}
+
+fn bytes(progress: &Value) -> u64 {
+    let count = |name: &str| progress[name].as_u64().unwrap_or_default();
+    count("stdout_bytes").saturating_add(count("stderr_bytes"))
+}

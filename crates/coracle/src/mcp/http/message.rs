@@ -1,0 +1,43 @@
+//! A look at a message before it is passed on: is it one, does it begin a session, does it take a call back?
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use coracle_engine::ops;
+use rmcp::ErrorData;
+use rmcp::model::{RequestId, ServerJsonRpcMessage};
+
+/// What a message is about, as far as that matters at the door.
+#[derive(Debug)]
+pub enum Message {
+    /// It is none; this is the answer.
+    Unreadable(Response),
+    /// An older client introduces itself.
+    Begins,
+    /// A client does not want the answer to this request any more.
+    TakesBack(RequestId),
+    Other,
+}
+
+/// Looks at a message. A key that stands twice is refused: whoever reads it after us might take the other.
+pub fn look(bytes: &[u8]) -> Message {
+    let message = match ops::parse(bytes) {
+        Ok(message) => message,
+        Err(error) => return Message::Unreadable(refusal(ErrorData::parse_error(error.chain(), None))),
+    };
+    match message["method"].as_str() {
+        Some("initialize") => Message::Begins,
+        Some("notifications/cancelled") => {
+            match serde_json::from_value(message["params"]["requestId"].clone()) {
+                Ok(request) => Message::TakesBack(request),
+                Err(_) => Message::Other,
+            }
+        }
+        Some(_) | None => Message::Other,
+    }
+}
+
+fn refusal(error: ErrorData) -> Response {
+    let text = serde_json::to_vec(&ServerJsonRpcMessage::error(error, None)).unwrap_or_default();
+    let json = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    (StatusCode::BAD_REQUEST, [json], text).into_response()
+}

@@ -1,0 +1,7 @@
+//! The HTTP door from outside: a real daemon, a client that hides nothing.
+
+mod load;
+mod operations;
+mod socket;
+mod streams;
+mod upheaval;

@@ -1,0 +1,155 @@
+//! WebSockets: output one way, input, signals and terminal size the other.
+
+use std::io::{Read, Write};
+
+use coracle_tests::http::{Request, Stream};
+use coracle_tests::{Daemon, Home, requires};
+use serde_json::{Value, json};
+
+/// The answer to the key below, by RFC 6455.
+const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+const TEXT: u8 = 1;
+const BINARY: u8 = 2;
+const CLOSE: u8 = 8;
+
+/// A WebSocket whose every frame is written by hand.
+struct Socket(Box<dyn Stream>);
+
+impl Socket {
+    fn open(daemon: &Daemon, sandbox: &str, exec: &str, query: &str) -> Self {
+        let mut stream = daemon.unix().connect().expect("connects");
+        let head = format!(
+            "GET /v1/sandboxes/{sandbox}/execs/{exec}/attach?{query} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\
+             Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).expect("writes");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("a head");
+            answer.push(byte[0]);
+        }
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(answer.starts_with("HTTP/1.1 101") && answer.contains(ACCEPT), "{answer}");
+        Self(stream)
+    }
+
+    fn say(&mut self, opcode: u8, payload: &[u8]) {
+        let length =
+            u8::try_from(payload.len()).ok().filter(|length| *length < 126).expect("a short message");
+        let mut frame = vec![0x80 | opcode, 0x80 | length, 0, 0, 0, 0];
+        frame.extend_from_slice(payload);
+        self.0.write_all(&frame).expect("writes");
+    }
+
+    fn tell(&mut self, message: &Value) {
+        self.say(TEXT, message.to_string().as_bytes());
+    }
+
+    /// Returns the next frame that is no ping: what it is, and what is in it.
+    fn hear(&mut self) -> (u8, Vec<u8>) {
+        loop {
+            let mut head = [0; 2];
+            self.0.read_exact(&mut head).expect("a frame");
+            let length = match head[1] {
+                126 => {
+                    let mut length = [0; 2];
+                    self.0.read_exact(&mut length).expect("a length");
+                    usize::from(u16::from_be_bytes(length))
+                }
+                short => usize::from(short),
+            };
+            let mut payload = vec![0; length];
+            self.0.read_exact(&mut payload).expect("a payload");
+            match head[0] & 0x0f {
+                9 => {}
+                opcode => return (opcode, payload),
+            }
+        }
+    }
+
+    /// Reads until a message of this type comes; returns the output up to there, and the message.
+    fn until(&mut self, kind: &str) -> (String, Value) {
+        let mut output = String::new();
+        loop {
+            let (opcode, payload) = self.hear();
+            assert_eq!(opcode, TEXT, "{}", String::from_utf8_lossy(&payload));
+            let message: Value = serde_json::from_slice(&payload).expect("JSON");
+            output.push_str(message["text"].as_str().unwrap_or_default());
+            if message["type"] == kind {
+                return (output, message);
+            }
+        }
+    }
+}
+
+fn start(daemon: &Daemon, sandbox: &str, input: Value) {
+    Request::post(&format!("/v1/sandboxes/{sandbox}/execs"), &input).send(&daemon.unix()).expect(200);
+}
+
+#[test]
+fn input_goes_in_and_output_comes_out_until_the_end() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = home.open();
+    start(&daemon, &sandbox, json!({"cmd": ["cat"], "stream": true, "stdin_open": true, "exec_id": "cat"}));
+    let mut socket = Socket::open(&daemon, &sandbox, "cat", "");
+
+    socket.tell(&json!({"type": "stdin", "data": "one\n"}));
+    let (first, _) = socket.until("chunk");
+    socket.say(BINARY, b"two\n");
+    socket.tell(&json!({"type": "stdin", "eof": true}));
+    let (rest, end) = socket.until("end");
+
+    assert_eq!((first.as_str(), rest.as_str(), &end["exit_code"]), ("one\n", "two\n", &json!(0)));
+    assert_eq!(socket.hear().0, CLOSE);
+}
+
+#[test]
+fn a_terminal_has_the_size_it_is_told_and_signals_arrive() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = home.open();
+    let script = "trap 'stty size; exit 7' INT; echo ready; while :; do sleep 0.05; done";
+    let input = json!({"cmd": ["sh", "-c", script], "stream": true, "stdin_open": true, "exec_id": "shell",
+        "tty": {"rows": 24, "columns": 80}});
+    start(&daemon, &sandbox, input);
+    let mut socket = Socket::open(&daemon, &sandbox, "shell", "");
+    socket.until("chunk");
+
+    socket.tell(&json!({"type": "resize", "rows": 50, "columns": 132}));
+    socket.tell(&json!({"type": "signal", "signal": 2}));
+    let (output, end) = socket.until("end");
+
+    assert!(output.contains("50 132"), "{output}");
+    assert_eq!(end["exit_code"], 7);
+}
+
+#[test]
+fn nonsense_ends_the_connection_and_not_the_command() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = home.open();
+    start(&daemon, &sandbox, json!({"cmd": ["sleep", "60"], "stream": true, "exec_id": "sleeper"}));
+
+    for nonsense in ["{", "[]", r#"{"type": "dance"}"#, r#"{"type": "stdin", "extra": 1}"#] {
+        let mut socket = Socket::open(&daemon, &sandbox, "sleeper", "");
+        socket.say(TEXT, nonsense.as_bytes());
+        assert_eq!(socket.until("error").1["error"]["kind"], "invalid", "{nonsense}");
+        assert_eq!(socket.hear().0, CLOSE, "{nonsense}");
+    }
+    let mut socket = Socket::open(&daemon, &sandbox, "sleeper", "");
+    // Larger than any message may be: the frame's head alone is enough.
+    socket.0.write_all(&[0x81, 0xff, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]).expect("writes");
+    let mut rest = Vec::new();
+    let _ = socket.0.read_to_end(&mut rest);
+
+    let shown = Request::get(&format!("/v1/sandboxes/{sandbox}")).send(&daemon.unix()).expect(200).json();
+    assert_eq!(shown["execs"][0]["status"], "running");
+    Socket::open(&daemon, &sandbox, "sleeper", "").tell(&json!({"type": "stop"}));
+    let waited = Request::get(&format!("/v1/sandboxes/{sandbox}/execs/sleeper/wait")).send(&daemon.unix());
+    assert_eq!(waited.expect(200).json()["outcome"]["kind"], "stopped");
+}
