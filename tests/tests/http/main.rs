@@ -1,5 +1,6 @@
 //! The HTTP door from outside: a real daemon, a client that hides nothing.
 
+mod events;
 mod load;
 mod operations;
 mod schema;
