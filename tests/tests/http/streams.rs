@@ -109,7 +109,8 @@ fn readers_who_do_not_read_change_nothing_for_the_command_and_for_others() {
         (&ended["done"], &ended["exit_code"], &ended["stdout_bytes"]),
         (&json!(true), &json!(0), &json!(50_000_005))
     );
-    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+    // A busy machine has its say in this, too; a command that waits for them would wait for a minute.
+    assert!(slowest < Duration::from_secs(20), "{slowest:?}");
     // Some kilobytes for each connection, and pieces on their way for those that were given a stream.
     let grown = memory(daemon.pid()).saturating_sub(before);
     assert!(grown < 256 << 20, "{grown} bytes for {} readers", readers.len());
