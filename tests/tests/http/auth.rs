@@ -68,19 +68,23 @@ fn routes(daemon: &Daemon) -> Vec<Route> {
     routes
 }
 
-/// Returns the least that a schema takes.
+/// Fields an operation cannot do without, though each of them may be left out where another stands for it.
+const EITHER: [&str; 2] = ["contents", "data"];
+
+/// Returns the least that an operation takes.
 fn least(schema: &Value) -> Value {
     let required = schema["required"].as_array().cloned().unwrap_or_default();
-    let fields = required
-        .iter()
-        .filter_map(Value::as_str)
-        .map(|name| (name.to_owned(), word(name, &schema["properties"][name])));
+    let needed = |name: &&String| required.contains(&json!(name)) || EITHER.contains(&name.as_str());
+    let names = schema["properties"].as_object().into_iter().flat_map(Map::keys).filter(needed);
+    let fields = names.map(|name| (name.clone(), word(name, &schema["properties"][name])));
     Value::Object(fields.collect::<Map<_, _>>())
 }
 
 fn word(name: &str, schema: &Value) -> Value {
     match (name, schema["type"].as_str()) {
         ("network", _) => json!("none"),
+        // At a registry nobody can reach.
+        ("reference", _) => json!("registry.invalid/x"),
         (_, Some("array")) => json!(["true"]),
         (_, Some("integer")) => json!(1),
         (_, Some("boolean")) => json!(false),
@@ -273,7 +277,7 @@ fn faults_of_the_machine_are_told_to_tenants_without_where_things_are() {
     let daemon = Daemon::start(&home);
     let text = token(&home, "acme", &[]);
     // An image whose registry nobody can reach.
-    let body = json!({"image": "127.0.0.1:1/nothing"});
+    let body = json!({"image": "registry.invalid/nothing"});
 
     let told = Request::post("/v1/sandboxes", &body).token(&text).send(&daemon.tcp());
     let own = Request::post("/v1/sandboxes", &body).send(&daemon.unix());
