@@ -136,3 +136,26 @@ fn crash_at(point: &'static str) {
         let _ = kill_process(getpid(), Signal::KILL);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn setting_the_clock_back_takes_no_time_back() {
+        let ahead = Timestamp::from_millis(SystemClock.now().as_millis() + 3_600_000);
+        // Started when the machine's clock was an hour ahead of what it says now.
+        let clock = SteadyClock { started: ahead, at: Instant::now() };
+
+        assert!(clock.now() >= ahead);
+    }
+
+    #[test]
+    fn setting_the_clock_forth_is_believed_only_while_it_lasts() {
+        let behind = Timestamp::from_millis(SystemClock.now().as_millis() - 3_600_000);
+        let clock = SteadyClock { started: behind, at: Instant::now() };
+
+        assert!(clock.now() >= SystemClock.now());
+        assert!(clock.now().since(SystemClock.now()) < std::time::Duration::from_secs(60));
+    }
+}

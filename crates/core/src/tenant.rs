@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use crate::error::{Error, Kind, Result};
-use crate::ids::{TenantId, VolumeName};
-use crate::image::Allowed;
+use crate::ids::{ImageId, TenantId, VolumeName};
+use crate::image::{Allowed, HOST, Reference};
 use crate::limits::Ranges;
 use crate::mount::{MountInput, Source};
 use crate::policy::Policy;
@@ -88,6 +89,25 @@ fn check_mount(mount: &MountInput) -> Result<()> {
             .detail("field", "mounts.source")
             .hint("mount a volume: a source that is a name, not a path")),
         false => Ok(()),
+    }
+}
+
+/// Refuses images of registries on the machine or next to it, unless the operator has a list of images: whoever names a
+/// registry has the daemon go there.
+pub fn check_registry(image: &str, allowed: &Allowed) -> Result<()> {
+    let own = image == HOST || ImageId::among_names(image).is_some();
+    let Some(reference) = image.parse::<Reference>().ok().filter(|_| !own) else { return Ok(()) };
+    let registry = reference.registry();
+    let host = registry.rsplit_once(':').map_or(registry, |(host, _)| host);
+    let public = host.contains('.') && host.parse::<IpAddr>().is_err() && !host.starts_with('[');
+    match public || allowed.patterns().is_some() {
+        true => Ok(()),
+        false => Err(Error::new(
+            Kind::ImageNotAllowed,
+            format!("image `{image}` is at a registry of this machine's network"),
+        )
+        .detail("image", image)
+        .hint("the operator allows such images by a list (`images.allow`)")),
     }
 }
 

@@ -55,6 +55,7 @@ impl Engine {
         tenant::check_spec(&input)?;
         input.backend.iter().chain(&input.fallback).try_for_each(|name| self.check_named(caller, name))?;
         let spec = Spec::resolve(input, self.policy_for(caller))?;
+        tenant::check_registry(&spec.image, &self.policy_for(caller).images)?;
         // Names that will not do are refused before there is a sandbox.
         tenant::spec_of(Some(tenant), &spec)?;
         Ok(spec)

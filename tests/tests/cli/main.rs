@@ -22,3 +22,4 @@ mod persistence;
 mod secrets;
 mod selection;
 mod snapshot;
+mod tokens;

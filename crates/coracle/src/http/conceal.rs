@@ -35,7 +35,8 @@ pub fn conceal(error: Error) -> Error {
 /// Puts `…` where a path of the machine stands. Messages have names in backticks.
 fn without_paths(message: &str) -> String {
     let parts = message.split('`').enumerate();
-    let shown = parts.map(|(index, part)| if index % 2 == 1 && part.contains('/') { "…" } else { part });
+    let is_path = |part: &str| part.starts_with('/') || part.starts_with("unix:");
+    let shown = parts.map(|(index, part)| if index % 2 == 1 && is_path(part) { "…" } else { part });
     shown.collect::<Vec<_>>().join("`")
 }
 
@@ -54,6 +55,9 @@ mod tests {
         let told = conceal(error).to_json();
 
         assert_eq!(told["error"]["message"], "could not read sandbox `sbx_1` in `…`");
+        let unreachable =
+            Error::new(Kind::NotAvailable, "could not get `ghcr.io/o/n:1` by `unix:/run/x.sock`");
+        assert_eq!(conceal(unreachable).message, "could not get `ghcr.io/o/n:1` by `…`");
         assert_eq!(told["error"]["details"], serde_json::json!({"sandbox_id": "sbx_1"}));
         assert!(!told.to_string().contains("root"), "{told}");
     }

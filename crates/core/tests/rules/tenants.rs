@@ -50,6 +50,26 @@ fn a_tenant_has_its_own_rules_and_others_those_for_others() {
 }
 
 #[test]
+fn a_tenant_cannot_have_the_daemon_go_to_machines_next_to_it() {
+    let (any, list) = (Allowed::default(), Allowed::only(vec!["*".to_owned()]).expect("a list"));
+
+    for near in ["127.0.0.1:1/x", "localhost:5000/x", "localhost/x", "10.0.0.1/x/y", "169.254.169.254/x"] {
+        let refused = tenant::check_registry(near, &any).expect_err(near);
+        assert_eq!(refused.kind, Kind::ImageNotAllowed, "{near}");
+        assert!(tenant::check_registry(near, &list).is_ok(), "the operator decides: {near}");
+    }
+    for fine in [
+        "host",
+        "python:3.12",
+        "ghcr.io/o/n",
+        "registry.example.com:5000/x",
+        "img_00000000000000000000000000",
+    ] {
+        assert!(tenant::check_registry(fine, &any).is_ok(), "{fine}");
+    }
+}
+
+#[test]
 fn a_name_that_is_too_long_with_its_tenant_is_refused() {
     let tenant: TenantId = "t".repeat(100).parse().expect("an id");
 

@@ -2,7 +2,7 @@
 
 pub use coracle_core::image::Stored as Output;
 
-use coracle_core::Result;
+use coracle_core::{Result, tenant};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -22,5 +22,8 @@ pub struct Input {
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let reference = reference("reference", &input.reference)?;
     engine.policy_for(caller).images.check_reference(&reference)?;
+    if caller.tenant.is_some() {
+        tenant::check_registry(&reference.to_string(), &engine.policy_for(caller).images)?;
+    }
     engine.images_for(caller, input.backend.as_deref())?.pull(&reference, engine.progress())
 }

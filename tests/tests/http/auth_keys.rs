@@ -1,0 +1,122 @@
+//! Keys: what is sent again is done once and answered the same, whatever becomes of the daemon in between.
+
+use std::time::Duration;
+
+use coracle_tests::http::{Answer, Request};
+use coracle_tests::{Daemon, Home, eventually, requires};
+use serde_json::{Value, json};
+
+use crate::auth::token;
+
+fn keyed(path: &str, body: &Value, key: &str) -> Request {
+    Request::post(path, body).header("Idempotency-Key", key)
+}
+
+fn replayed(answer: &Answer) -> bool {
+    answer.header("idempotent-replayed") == Some("true")
+}
+
+#[test]
+fn the_same_again_is_answered_the_same_and_done_once() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let (mine, theirs) = (token(&home, "mine", &[]), token(&home, "theirs", &[]));
+    let open =
+        |token: &str, body: &Value| keyed("/v1/sandboxes", body, "k1").token(token).send(&daemon.tcp());
+
+    let (first, again) = (open(&mine, &json!({})).expect(200), open(&mine, &json!({})).expect(200));
+    let other = open(&mine, &json!({"labels": {"a": "b"}}));
+    let elsewhere = open(&theirs, &json!({})).expect(200);
+
+    assert_eq!((first.body.clone(), replayed(&first), replayed(&again)), (again.body.clone(), false, true));
+    assert_eq!((other.status, other.kind().as_str()), (422, "conflict"));
+    assert_ne!(elsewhere.json()["sandbox_id"], first.json()["sandbox_id"]);
+    assert_eq!(home.live().len(), 2);
+    let id = first.json()["sandbox_id"].as_str().expect("an id").to_owned();
+    // A request that failed is answered the same, too, when what it was about is there by now.
+    let move_it = || keyed(&format!("/v1/sandboxes/{id}/fs/move"), &json!({"from": "a", "to": "b"}), "k2");
+    let failed = move_it().token(&mine).send(&daemon.tcp()).expect(404);
+    let write = json!({"path": "a", "contents": "x"});
+    Request::post(&format!("/v1/sandboxes/{id}/fs/write"), &write)
+        .token(&mine)
+        .send(&daemon.tcp())
+        .expect(200);
+    assert_eq!(move_it().token(&mine).send(&daemon.tcp()).expect(404).body, failed.body);
+    // And after the daemon is gone and back.
+    daemon.kill();
+    let daemon = Daemon::start(&home);
+    let later = keyed("/v1/sandboxes", &json!({}), "k1").token(&mine).send(&daemon.tcp()).expect(200);
+    assert_eq!((later.body.clone(), replayed(&later)), (first.body, true));
+}
+
+#[test]
+fn keys_that_are_none_are_refused() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+
+    for key in ["", "with space", &"k".repeat(256)] {
+        let answer = keyed("/v1/run", &json!({"code": "1"}), key).send(&daemon.unix());
+        assert_eq!((answer.status, answer.kind().as_str()), (400, "invalid"), "{key}");
+    }
+    let two = keyed("/v1/run", &json!({"code": "1"}), "a").header("Idempotency-Key", "b");
+    assert_eq!(two.send(&daemon.unix()).status, 400);
+}
+
+#[test]
+fn an_exec_cut_off_by_the_end_of_the_daemon_is_found_again_and_not_run_twice() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = home.open();
+    let script = "echo once >> count; until [ -e go ]; do sleep 0.05; done; echo done";
+    let request =
+        keyed(&format!("/v1/sandboxes/{sandbox}/execs"), &json!({"cmd": ["sh", "-c", script]}), "build-1");
+    let place = daemon.unix();
+    let count = || {
+        home.exec(&sandbox, ["sh", "-c", "cat count 2>/dev/null | wc -l"]).succeed().text().trim().to_owned()
+    };
+
+    let asking = std::thread::spawn({
+        let request = request.clone();
+        move || request.try_send(&place).is_some()
+    });
+    eventually(Duration::from_secs(20), || count() == "1").expect("it has begun");
+    let twice = request.send(&daemon.unix());
+    daemon.kill();
+    assert!(!asking.join().expect("no panic"), "nobody answered");
+    let daemon = Daemon::start(&home);
+    home.exec(&sandbox, ["touch", "go"]).succeed();
+    let found = request.send(&daemon.unix()).expect(200);
+    let again = request.send(&daemon.unix()).expect(200);
+
+    assert_eq!((twice.status, twice.kind().as_str()), (409, "conflict"));
+    assert_eq!(twice.header("retry-after"), Some("1"));
+    assert_eq!((&found.json()["stdout"], &found.json()["exit_code"]), (&json!("done\n"), &json!(0)));
+    assert_eq!((again.body.clone(), replayed(&again)), (found.body, true));
+    assert_eq!(count(), "1");
+}
+
+#[test]
+fn of_what_cannot_be_found_again_it_is_said_that_nobody_knows() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let request = keyed("/v1/run", &json!({"cmd": ["sleep", "77.25"]}), "run-1");
+    let place = daemon.unix();
+    let asking = std::thread::spawn({
+        let request = request.clone();
+        move || request.try_send(&place).is_some()
+    });
+    eventually(Duration::from_secs(20), || !home.census().named("77.25").is_empty()).expect("it runs");
+
+    daemon.kill();
+    asking.join().expect("no panic");
+    let daemon = Daemon::start(&home);
+    let answer = request.send(&daemon.unix());
+
+    assert_eq!((answer.status, answer.kind().as_str()), (409, "conflict"));
+    assert_eq!(answer.json()["error"]["details"]["outcome"], "unknown");
+    assert_eq!(home.census().named("77.25").len(), 1, "it was not run again");
+}

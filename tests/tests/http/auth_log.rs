@@ -1,0 +1,83 @@
+//! The audit log: a line for each request, with who and what, and without anything secret.
+
+use std::os::unix::fs::PermissionsExt;
+
+use coracle_tests::http::Request;
+use coracle_tests::{Daemon, Home, requires};
+use serde_json::{Value, json};
+
+use crate::auth::token;
+
+fn lines(home: &Home) -> Vec<Value> {
+    let text = std::fs::read_to_string(home.path().join("audit.jsonl")).expect("a log");
+    text.lines().map(|line| serde_json::from_str(line).expect("a line is one document")).collect()
+}
+
+#[test]
+fn who_did_what_and_what_came_of_it_is_noted_and_no_secret() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let text = token(&home, "acme", &["--allow", "sandbox_*"]);
+    let id = format!("tok_{}", text.split('_').nth(1).expect("it has parts"));
+
+    let opened = Request::post("/v1/sandboxes", &json!({"env": {"V": "env-hunter2"}}))
+        .token(&text)
+        .send(&daemon.tcp());
+    let sandbox = opened.expect(200).json()["sandbox_id"].clone();
+    let execs = format!("/v1/sandboxes/{}/execs", sandbox.as_str().expect("an id"));
+    let body = json!({"cmd": ["echo", "argument-hunter2"], "secrets": {"K": "secret-hunter2"}});
+    let ran = Request::post(&execs, &body).token(&text).send(&daemon.tcp()).expect(200);
+    Request::get("/v1/images").token(&text).send(&daemon.tcp()).expect(403);
+    Request::get("/v1/images").send(&daemon.tcp()).expect(401);
+    Request::get("/v1/images").send(&daemon.unix()).expect(200);
+    Request::get("/healthz").send(&daemon.tcp()).expect(200);
+
+    let all = lines(&home);
+    let of = |who: &Value, operation: &str| {
+        let found = all.iter().find(|line| line["who"] == *who && line["operation"] == operation);
+        found.unwrap_or_else(|| panic!("no line of {who} about {operation}: {all:?}")).clone()
+    };
+    let (who, own) =
+        (json!(format!("token:{id}")), json!(format!("uid:{}", rustix::process::geteuid().as_raw())));
+    let line = of(&who, "sandbox_exec");
+    assert_eq!(
+        (&line["tenant"], &line["sandbox"], &line["outcome"]),
+        (&json!("acme"), &sandbox, &json!("ok"))
+    );
+    assert_eq!(
+        (&line["door"], &line["status"], &line["from"]),
+        (&json!("http"), &json!(200), &json!("127.0.0.1"))
+    );
+    assert_eq!(Some(line["request"].as_str().expect("a name")), ran.header("coracle-request"));
+    assert_eq!(of(&who, "sandbox_open")["sandbox"], sandbox);
+    assert_eq!(
+        (&of(&who, "image_list")["outcome"], &of(&who, "image_list")["status"]),
+        (&json!("denied"), &json!(403))
+    );
+    assert_eq!(
+        (&of(&own, "image_list")["tenant"], &of(&own, "image_list")["status"]),
+        (&Value::Null, &json!(200))
+    );
+    assert!(all.iter().any(|line| line["who"].is_null() && line["status"] == 401), "{all:?}");
+    let log = format!("{all:?}{}", daemon.said());
+    let secret = text.rsplit('_').next().expect("it has parts");
+    assert!(!log.contains("hunter2") && !log.contains(secret), "{log}");
+    let mode = home.path().join("audit.jsonl").metadata().expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn the_log_goes_on_after_the_daemon_was_killed() {
+    requires!(native);
+    let home = Home::new();
+    for _ in 0..3 {
+        let daemon = Daemon::start(&home);
+        Request::get("/v1/sandboxes").send(&daemon.unix()).expect(200);
+        daemon.kill();
+    }
+
+    let listed = lines(&home).iter().filter(|line| line["operation"] == "sandbox_list").count();
+
+    assert_eq!(listed, 3);
+}
