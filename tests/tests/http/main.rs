@@ -2,6 +2,7 @@
 
 mod load;
 mod operations;
+mod schema;
 mod socket;
 mod streams;
 mod upheaval;

@@ -40,7 +40,7 @@ use self::commands::Verb;
 use self::context::Context;
 use self::exit::Exit;
 use self::stop::Stop;
-use crate::telemetry::{self, Life, Telemetry};
+use crate::telemetry::{Life, Telemetry, doors};
 
 /// Run code in sandboxes that belong to exactly one run at a time
 #[derive(Debug, Parser)]
@@ -97,7 +97,7 @@ fn execute(cli: Cli) -> Exit {
         Life::Service | Life::Silent => carry_out(cli.verb, &context),
         Life::Call => telemetry.call(verb, || {
             let exit = carry_out(cli.verb, &context);
-            telemetry::note_exit(exit.code());
+            doors::exits(exit.code());
             exit
         }),
     };
@@ -111,6 +111,7 @@ fn carry_out(verb: Verb, context: &Context) -> Exit {
         Ok(exit) => exit,
         Err(Stop::Unheard) => Exit::SUCCESS,
         Err(Stop::Failed(error)) => {
+            doors::failed(error.kind);
             context.clear_bars();
             match json {
                 true => stdout::error(&error),

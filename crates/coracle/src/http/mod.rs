@@ -21,7 +21,7 @@ mod query;
 mod reply;
 mod routes;
 mod stream;
-mod trace;
+pub mod trace;
 
 use std::fmt;
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use coracle::Kind;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
@@ -29,9 +30,22 @@ pub fn command(verb: &'static str) -> Span {
         coracle.door = "cli",
         process.executable.name = "coracle",
         process.exit.code = Empty,
+        error.type = Empty,
+        otel.status_code = Empty,
     );
     adopt_starter(&span);
     span
+}
+
+/// Writes on the span of a call how the process ends.
+pub fn exits(code: i32) {
+    Span::current().record("process.exit.code", code);
+}
+
+/// Writes on it that coracle itself failed, and how.
+pub fn failed(kind: Kind) {
+    Span::current().record("error.type", kind.as_str());
+    Span::current().record("otel.status_code", "ERROR");
 }
 
 /// One request over HTTP. Its path is not told: it names sandboxes, files and volumes.

@@ -91,11 +91,6 @@ pub fn metrics() -> Option<&'static Arc<Metrics>> {
     METRICS.get()
 }
 
-/// Writes on the span of a call how the process ends.
-pub fn note_exit(code: i32) {
-    Span::current().record("process.exit.code", code);
-}
-
 /// Has work that another thread does belong to the span one is in now.
 pub fn carried<T>(deed: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let span = Span::current();

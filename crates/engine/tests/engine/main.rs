@@ -16,6 +16,7 @@ mod open;
 mod ownership;
 mod run;
 mod selection;
+mod spans;
 mod spares;
 mod standstill;
 mod tenants;
