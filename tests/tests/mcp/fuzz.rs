@@ -1,9 +1,11 @@
 //! Frames nobody would send, by the thousand: every answer is a message, and the server goes on.
 
+use coracle_tests::daemon::Daemon;
 use coracle_tests::{Home, count, requires};
 use serde_json::json;
 
 use crate::client::messages;
+use crate::door::{call, request};
 
 /// A generator that gives the same frames every time.
 struct Dice(u64);
@@ -141,4 +143,27 @@ fn no_frame_breaks_the_server_or_gets_anything_but_a_message() {
     assert!(heard.iter().all(|message| message["error"].is_object()
         || message["result"].is_object()
         || message["method"].is_string()));
+}
+
+#[test]
+fn no_frame_breaks_the_daemon_or_what_runs_behind_it() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = call(&daemon, "sandbox_open", json!({}))["sandbox_id"].clone();
+    let script = "i=0; until [ -e go ]; do i=$((i + 1)); sleep 0.05; done; echo whole";
+    let command = json!({"sandbox_id": sandbox, "cmd": ["sh", "-c", script], "stream": true});
+    let exec = call(&daemon, "sandbox_exec", command)["exec_id"].clone();
+    let mut dice = Dice(0x0bad_5eed_0f00_d1e5);
+
+    for _ in 0..count(150, 2_000) {
+        let frame = frame(&mut dice);
+        let answer = request(&[], &String::from_utf8_lossy(&frame)).send(&daemon.unix());
+        assert!(answer.status < 500, "{answer} to {:?}", String::from_utf8_lossy(&frame));
+    }
+
+    call(&daemon, "sandbox_fs_write", json!({"sandbox_id": sandbox, "path": "go", "contents": ""}));
+    let of_exec = json!({"sandbox_id": sandbox, "exec_id": exec});
+    assert_eq!(call(&daemon, "sandbox_exec_wait", of_exec.clone())["exit_code"], 0);
+    assert_eq!(call(&daemon, "sandbox_exec_read", of_exec)["chunks"][0]["text"], "whole\n");
 }

@@ -13,4 +13,5 @@ mod resources;
 mod resume;
 mod revisions;
 mod stray;
+mod tokens;
 mod tools;

@@ -180,3 +180,21 @@ fn what_a_client_opened_goes_with_it_if_it_is_told_to_and_nothing_else_does() {
     let left: Vec<Value> = home.live().iter().map(|record| record["sandbox_id"].clone()).collect();
     assert_eq!(left, [json!(before)]);
 }
+
+#[test]
+fn a_model_cannot_be_talked_into_closing_what_is_not_its_runs() {
+    requires!(native);
+    let home = Home::new();
+    let theirs = home.open_with(&["--run", "run_other"]);
+    let client = Client::start(&home, &["--run", "run_agent", "--with", "ownership"]);
+    let of_theirs = |tool: &str, more: Value| {
+        let mut arguments = more;
+        arguments["sandbox_id"] = json!(theirs);
+        client.call(tool, arguments)["structuredContent"]["error"]["kind"].clone()
+    };
+
+    assert_eq!(of_theirs("sandbox_close", json!({})), "not_owner");
+    assert_eq!(of_theirs("sandbox_transfer", json!({"to": "run_agent"})), "not_owner");
+    assert_eq!(of_theirs("sandbox_exec", json!({"cmd": ["true"]})), "not_owner");
+    assert_eq!(home.live().len(), 1);
+}

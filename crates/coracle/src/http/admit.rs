@@ -42,7 +42,7 @@ pub async fn watch(State(door): State<Door>, mut request: Request, next: Next) -
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
-    if noted {
+    if noted || response.status().is_client_error() {
         let about = About { sandbox, from, request: &id, took: began.elapsed() };
         note(&door, &response, about);
     }
@@ -140,7 +140,8 @@ fn note(door: &Door, response: &Response, about: About<'_>) {
     );
 }
 
-/// Whoever looks after the daemon asks every few seconds, and changes nothing. What is asked of MCP is noted there.
+/// Whoever looks after the daemon asks every few seconds, and changes nothing. What is asked of MCP is noted there, unless
+/// it got no further than here.
 fn is_noted(path: &str) -> bool {
     !matches!(path, "/healthz" | "/readyz" | "/metrics" | "/mcp")
 }

@@ -41,7 +41,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::telemetry;
 
+pub use self::admit::RequestId;
 pub use self::auth::Identity;
+pub use self::conceal::conceal;
 pub use self::listen::Peer;
 pub use self::reply::Refusal;
 use crate::audit::Audit;
@@ -106,6 +108,15 @@ impl Door {
         &self.0.audit
     }
 
+    /// Returns who may speak to the daemon beside those on the machine itself.
+    pub fn doors(&self) -> &Doors {
+        &self.0.doors
+    }
+
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.0.clock
+    }
+
     /// Forgets answers that were kept long enough.
     pub fn forget_answers(&self) -> coracle::Result<usize> {
         self.0.keys.forget()
@@ -157,7 +168,7 @@ pub fn router(door: Door) -> Router {
         router = router.route(route.path, serving(way));
     }
     router
-        .merge(crate::mcp::http::routes(door.engine().clone()))
+        .merge(crate::mcp::http::routes(&door))
         .layer(middleware::from_fn_with_state(door.clone(), admit::admit))
         .layer(middleware::from_fn(trace::follow))
         // Whoever scrapes every few seconds would be most of what is told.

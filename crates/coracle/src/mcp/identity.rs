@@ -1,9 +1,14 @@
-//! Who calls, and what that means for what they may and for what they write.
+//! Who calls, and what that means: what they may, what goes without saying for them, what is noted and what they are told.
 
-use coracle_core::{Error, Result, SessionKey};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use coracle_core::{Error, Result, SandboxId, SessionKey};
 use coracle_engine::Caller;
 use serde_json::{Value, json};
 
+use crate::audit::Entry;
+use crate::cli::stderr;
 use crate::http;
 
 /// Who a server serves.
@@ -11,8 +16,19 @@ use crate::http;
 pub enum Identity {
     /// The client that started this process.
     Client { caller: Caller, session: SessionKey },
-    /// Whoever sent the request, as the daemon's door found out.
-    Request(http::Identity),
+    /// Whoever sent a request to the daemon.
+    Request(Asker),
+}
+
+/// Who sent a request, as the daemon's door found out.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    pub identity: http::Identity,
+    pub door: http::Door,
+    /// What the answer calls the request.
+    pub request: String,
+    /// Where it came from over the network.
+    pub from: Option<IpAddr>,
 }
 
 impl Identity {
@@ -25,15 +41,15 @@ impl Identity {
     pub fn caller(&self) -> &Caller {
         match self {
             Self::Client { caller, .. } => caller,
-            Self::Request(identity) => &identity.caller,
+            Self::Request(asker) => &asker.identity.caller,
         }
     }
 
     /// Refuses an operation that was not granted.
-    pub fn may(&self, operation: &str) -> Result<(), Error> {
+    pub fn may(&self, operation: &str) -> Result<()> {
         match self {
             Self::Client { .. } => Ok(()),
-            Self::Request(identity) => identity.may(operation).map_err(|refusal| refusal.error),
+            Self::Request(asker) => asker.identity.may(operation).map_err(|refusal| refusal.error),
         }
     }
 
@@ -48,5 +64,57 @@ impl Identity {
             // Many agents may share what they show at the door; only they can tell themselves apart.
             Self::Request(_) => {}
         }
+    }
+
+    /// Notes what came of an operation, and returns what they are told of it. Whoever started this process sees all,
+    /// and nobody else knocks at that door.
+    pub fn conclude<T>(&self, about: About<'_>, outcome: Result<T>) -> Result<T> {
+        match self {
+            Self::Client { .. } => outcome,
+            Self::Request(asker) => asker.conclude(about, outcome),
+        }
+    }
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct About<'a> {
+    pub operation: &'a str,
+    pub sandbox: Option<&'a SandboxId>,
+    pub took: Duration,
+}
+
+impl Asker {
+    fn conclude<T>(&self, about: About<'_>, outcome: Result<T>) -> Result<T> {
+        let tenant = self.identity.caller.tenant.as_ref();
+        self.door.audit().note(
+            self.door.clock(),
+            &Entry {
+                door: "mcp",
+                who: Some(&self.identity.who),
+                tenant,
+                from: self.from,
+                operation: Some(about.operation),
+                sandbox: about.sandbox,
+                failure: outcome.as_ref().err().map(|error| error.kind),
+                status: None,
+                took: about.took,
+                request: &self.request,
+            },
+        );
+        match tenant {
+            Some(tenant) => outcome.map_err(|error| self.concealed(tenant.as_str(), error)),
+            None => outcome,
+        }
+    }
+
+    /// What is left out of an error is said on standard error, for the operator.
+    fn concealed(&self, tenant: &str, error: Error) -> Error {
+        let chain = error.chain();
+        let told = http::conceal(error);
+        if told.message != chain {
+            stderr::warning(&format!("request `{}` of tenant `{tenant}` failed: {chain}", self.request));
+        }
+        told
     }
 }

@@ -1,6 +1,6 @@
 //! Files of sandboxes as resources: `coracle://SANDBOX/PATH`, read as `sandbox_fs_read` reads them.
 
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Error, Kind, Result, SandboxId};
 use coracle_engine::{Caller, Engine};
 use rmcp::ErrorData;
 use rmcp::model::{MetaObject, ReadResourceResult, ResourceContents, ResourceTemplate};
@@ -28,15 +28,10 @@ pub fn template() -> ResourceTemplate {
 }
 
 /// Reads a file. Blocks.
-pub fn read(
-    engine: &Engine,
-    caller: &Caller,
-    uri: &str,
-) -> std::result::Result<ReadResourceResult, ErrorData> {
-    let told = |error: &Error| failed(uri, error);
-    let Place { sandbox, path } = place(uri).map_err(|error| told(&error))?;
+pub fn read(engine: &Engine, caller: &Caller, uri: &str) -> Result<ReadResourceResult> {
+    let Place { sandbox, path } = place(uri)?;
     let input = json!({"sandbox_id": sandbox, "path": path, "max_bytes": BYTES_MAX});
-    let mut file = engine.call(caller, "sandbox_fs_read", input).map_err(|error| told(&error))?;
+    let mut file = engine.call(caller, "sandbox_fs_read", input)?;
     let contents = match (file["contents"].take(), file["contents_b64"].take()) {
         (Value::String(text), _) => ResourceContents::text(text, uri),
         (_, Value::String(base64)) => {
@@ -48,6 +43,11 @@ pub fn read(
     meta.insert("coracle/truncated".to_owned(), file["truncated"].take());
     meta.insert("coracle/size_bytes".to_owned(), file["size_bytes"].take());
     Ok(ReadResourceResult::new(vec![contents.with_meta(meta)]))
+}
+
+/// Returns the sandbox a URI names.
+pub fn sandbox_in(uri: &str) -> Option<SandboxId> {
+    place(uri).ok()?.sandbox.parse().ok()
 }
 
 fn place(uri: &str) -> Result<Place> {
@@ -82,7 +82,8 @@ fn unescaped(text: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| Error::invalid("uri", "is not UTF-8 once its escapes are undone"))
 }
 
-fn failed(uri: &str, error: &Error) -> ErrorData {
+/// Returns an error of the protocol for a file that was not read.
+pub fn failed(uri: &str, error: &Error) -> ErrorData {
     let mut data = error.to_json();
     data["uri"] = uri.chars().take(URI_MAX).collect::<String>().into();
     match error.kind {

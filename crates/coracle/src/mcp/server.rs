@@ -1,16 +1,18 @@
 //! What an MCP client talks to, whichever way it came: the handler behind `stdio` and behind `/mcp`.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::http::request::Parts;
-use coracle_core::{Error, Result};
+use coracle_core::{Error, Result, SandboxId};
 use coracle_engine::Engine;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams,
     CompleteResult, ConstString, Implementation, ListPromptsRequestMethod, ListPromptsResult,
     ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestMethod,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
+    Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -19,12 +21,12 @@ use tracing::{Instrument, Span};
 
 use super::call::Call;
 use super::calls::{Calls, Name, Registered};
-use super::identity::Identity;
+use super::identity::{About, Identity};
 use super::opened::Opened;
 use super::progress::Beats;
 use super::toolbox::Toolbox;
 use super::{answer, resources};
-use crate::telemetry::{Came, doors};
+use crate::telemetry::{self, Came, doors};
 
 /// How long a client may keep the list of tools. It changes when the server is started with other flags, and then the
 /// client of `stdio` is started anew, too.
@@ -36,6 +38,9 @@ Sandboxes for running code. `sandbox_open` returns a `sandbox_id` that all other
 one. Commands that take long are started with `stream: true`; `sandbox_exec_read` with `since_seq` returns their \
 output and `sandbox_exec_wait` their end. A command that exits with another code than 0 is a result, not an error. \
 An error has a `kind` and a `hint` that says what to do.";
+
+/// The operation resources are read by.
+const READ: &str = "sandbox_fs_read";
 
 /// Serves the tools of one toolbox. Cheap to clone; all clones are the same server.
 #[derive(Debug, Clone)]
@@ -73,7 +78,7 @@ impl Server {
 
     /// Files can be read as resources where the tool for it is there.
     fn has_resources(&self) -> bool {
-        self.toolbox.find("sandbox_fs_read").is_some()
+        self.toolbox.find(READ).is_some()
     }
 
     fn expect_resources<Method: ConstString>(&self) -> Result<(), ErrorData> {
@@ -83,7 +88,34 @@ impl Server {
         }
     }
 
+    async fn read(&self, uri: String) -> Result<ReadResourceResult> {
+        self.identity.may(READ)?;
+        let (place, engine, caller) =
+            (self.calls.enter()?, self.engine.clone(), self.identity.caller().clone());
+        let read = telemetry::carried(move || {
+            let _place = place;
+            resources::read(&engine, &caller, &uri)
+        });
+        tokio::task::spawn_blocking(read)
+            .await
+            .map_err(|error| Error::internal("the file was not read to its end", error))?
+    }
+
+    /// Has an operation carried out, and notes what came of it.
     async fn call(
+        &self,
+        operation: &'static str,
+        input: Value,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Value> {
+        let (began, asked) = (Instant::now(), sandbox_in(&input));
+        let outcome = self.perform(operation, input, context).await;
+        let sandbox = outcome.as_ref().ok().and_then(sandbox_in).or(asked);
+        let about = About { operation, sandbox: sandbox.as_ref(), took: began.elapsed() };
+        self.identity.conclude(about, outcome)
+    }
+
+    async fn perform(
         &self,
         operation: &'static str,
         input: Value,
@@ -203,17 +235,11 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         self.expect_resources::<ReadResourceRequestMethod>()?;
-        let place = self.calls.enter().map_err(|error| protocol_error(&error))?;
-        self.identity.may("sandbox_fs_read").map_err(|error| protocol_error(&error))?;
-        let caller = self.identity.caller().clone();
-        let engine = self.engine.clone();
-        let read = tokio::task::spawn_blocking(move || {
-            let _place = place;
-            resources::read(&engine, &caller, &request.uri)
-        });
-        let read =
-            read.await.map_err(|_| ErrorData::internal_error("the file was not read to its end", None))?;
-        read.map(Into::into)
+        let (began, asked) = (Instant::now(), resources::sandbox_in(&request.uri));
+        let outcome = self.read(request.uri.clone()).await;
+        let about = About { operation: READ, sandbox: asked.as_ref(), took: began.elapsed() };
+        let read = self.identity.conclude(about, outcome);
+        read.map(Into::into).map_err(|error| resources::failed(&request.uri, &error))
     }
 }
 
@@ -243,6 +269,7 @@ fn first_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> 
     }
 }
 
-fn protocol_error(error: &Error) -> ErrorData {
-    ErrorData::invalid_params(error.chain(), Some(error.to_json()))
+/// Returns the sandbox an input or an output names.
+fn sandbox_in(value: &Value) -> Option<SandboxId> {
+    value["sandbox_id"].as_str()?.parse().ok()
 }

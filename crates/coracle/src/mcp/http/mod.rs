@@ -7,17 +7,19 @@ mod clients;
 mod message;
 mod session;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Query, Request};
+use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
 use coracle_core::{Error, Kind, Result};
-use coracle_engine::{Engine, ops};
+use coracle_engine::ops;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
@@ -26,10 +28,9 @@ use self::clients::Clients;
 use self::message::Message;
 use self::session::Session;
 use super::calls::Name;
-use super::identity::Identity;
+use super::identity::{Asker, Identity};
 use super::{Mode, Server, Set, Toolbox};
-use crate::http;
-use crate::http::Refusal;
+use crate::http::{self, Door, Peer, Refusal};
 
 const SESSION: &str = "mcp-session-id";
 
@@ -44,26 +45,31 @@ struct Wanted {
 }
 
 /// Returns the route. Whoever comes by it has been let in already.
-pub fn routes<S: Clone + Send + Sync + 'static>(engine: Engine) -> Router<S> {
-    let clients = Arc::new(Clients::default());
-    let serve = move |wanted, identity, request| serve(engine, clients, wanted, identity, request);
-    Router::new().route("/mcp", any(serve))
+pub fn routes<S: Clone + Send + Sync + 'static>(door: &Door) -> Router<S> {
+    let (door, clients) = (door.clone(), Arc::new(Clients::default()));
+    Router::new().route(
+        "/mcp",
+        any(move |wanted, identity, request| serve(Desk { door, clients }, wanted, identity, request)),
+    )
+}
+
+/// What all requests share.
+#[derive(Debug, Clone)]
+struct Desk {
+    door: Door,
+    clients: Arc<Clients>,
 }
 
 async fn serve(
-    engine: Engine,
-    clients: Arc<Clients>,
+    desk: Desk,
     Query(wanted): Query<Wanted>,
     Extension(identity): Extension<http::Identity>,
     request: Request,
 ) -> Result<Response, Refusal> {
     let toolbox = wanted.toolbox()?;
-    let calls = clients.calls_of(&identity.who)?;
+    let calls = desk.clients.calls_of(&identity.who)?;
     let (parts, body) = request.into_parts();
-    let presented = match session::presented(&parts.headers, &identity.who) {
-        Ok(session) => session,
-        Err(error) => return Err(Refusal::new(StatusCode::NOT_FOUND, error)),
-    };
+    let presented = session::presented(&parts.headers, &identity.who)?;
     let mut begun = None;
     let body = match parts.method == Method::POST {
         false => Body::empty(),
@@ -72,9 +78,9 @@ async fn serve(
             match message::look(&bytes) {
                 Message::Unreadable(answer) => return Ok(answer),
                 Message::TakesBack(request) => {
-                    if let Some(session) = &presented {
-                        calls.take_back(&Name { session: session.to_string(), request });
-                    }
+                    let name =
+                        presented.as_ref().map(|session| Name { session: session.to_string(), request });
+                    name.iter().for_each(|name| calls.take_back(name));
                 }
                 Message::Begins => begun = Some(Session::new(&identity.who)?),
                 Message::Other => {}
@@ -82,12 +88,11 @@ async fn serve(
             Body::from(bytes)
         }
     };
-    let server = Server::new(engine, Identity::Request(identity), toolbox).counting(calls, presented);
-    let service = StreamableHttpService::new(
-        move || Ok(server.clone()),
-        Arc::new(NeverSessionManager::default()),
-        config(&parts.headers),
-    );
+    let (engine, config) = (desk.door.engine().clone(), config(&desk.door, &parts));
+    let asker = Asker { identity, door: desk.door, request: request_id(&parts), from: address(&parts) };
+    let server = Server::new(engine, Identity::Request(asker), toolbox).counting(calls, presented);
+    let sessions = Arc::new(NeverSessionManager::default());
+    let service = StreamableHttpService::new(move || Ok(server.clone()), sessions, config);
     let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
     if let Some(session) = begun.filter(|_| response.status().is_success()) {
         // Hexadecimal digits are a header.
@@ -97,23 +102,45 @@ async fn serve(
     Ok(response.into_response())
 }
 
-fn config(headers: &HeaderMap) -> StreamableHttpServerConfig {
-    StreamableHttpServerConfig::default()
-        .with_legacy_session_mode(false)
-        .with_json_response(true)
-        .with_max_request_body_bytes(ops::INPUT_MAX)
-        .with_allowed_origins(same_origin(headers))
-        .enforce_origin_validation()
+fn request_id(parts: &Parts) -> String {
+    parts.extensions.get::<http::RequestId>().map(|id| id.0.clone()).unwrap_or_default()
 }
 
-/// Pages may only come from where they ask; whether that is us is seen by the host.
-fn same_origin(headers: &HeaderMap) -> Vec<String> {
+fn address(parts: &Parts) -> Option<IpAddr> {
+    match parts.extensions.get::<Peer>() {
+        Some(Peer::Tcp(address)) => Some(address.ip()),
+        Some(Peer::Unix { .. }) | None => None,
+    }
+}
+
+/// The door has looked at host and origin of what comes over TCP. What comes over the unix socket may come from a port
+/// that somebody has lead there, where browsers are, so the same is looked at here.
+fn config(door: &Door, parts: &Parts) -> StreamableHttpServerConfig {
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .with_max_request_body_bytes(ops::INPUT_MAX);
+    match parts.extensions.get::<Peer>() {
+        Some(Peer::Tcp(_)) => config.disable_allowed_hosts().disable_allowed_origins(),
+        Some(Peer::Unix { .. }) | None => {
+            let ours = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+            config
+                .with_allowed_hosts(ours.into_iter().chain(door.doors().hosts.clone()))
+                .with_allowed_origins(same_origin(&parts.headers).chain(door.doors().origins.clone()))
+                .enforce_origin_validation()
+        }
+    }
+}
+
+/// A page may ask the host it came from.
+fn same_origin(headers: &HeaderMap) -> impl Iterator<Item = String> {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    match host.parse::<Authority>() {
+    let origins = match host.parse::<Authority>() {
         Ok(host) if host.port().is_some() => vec![format!("http://{host}"), format!("https://{host}")],
         Ok(host) => vec![format!("http://{host}:80"), format!("https://{host}:443")],
         Err(_) => Vec::new(),
-    }
+    };
+    origins.into_iter()
 }
 
 impl Wanted {
