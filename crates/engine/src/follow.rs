@@ -197,3 +197,12 @@ impl Live {
         Batch { chunks: Vec::new(), progress }
     }
 }
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        // What was seen of the end is told already.
+        if !self.done {
+            spans::output(&self.span, self.carried);
+        }
+    }
+}

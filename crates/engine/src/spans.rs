@@ -215,7 +215,12 @@ fn ended(span: &Span, progress: &Progress, carried: u64) {
         note(span, "coracle.exec.limits_hit", &names.join(","));
     }
     span.record("coracle.exec.duration_ms", progress.duration_ms);
-    span.record("coracle.exec.output_bytes", carried);
+    output(span, carried);
+}
+
+/// Writes down how much output was handed out.
+pub(crate) fn output(span: &Span, bytes: u64) {
+    span.record("coracle.exec.output_bytes", bytes);
 }
 
 /// Writes down how much of a file was carried.

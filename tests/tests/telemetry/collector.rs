@@ -202,8 +202,14 @@ fn shown(span: proto::Span, service: &str) -> Span {
     }
 }
 
+/// Nothing may be said twice: the standard leaves open which counts.
 fn attributes(pairs: Vec<KeyValue>) -> BTreeMap<String, String> {
-    pairs.into_iter().map(|pair| (pair.key, text(pair.value))).collect()
+    let mut attributes = BTreeMap::new();
+    for pair in pairs {
+        let twice = attributes.insert(pair.key.clone(), text(pair.value));
+        assert!(twice.is_none(), "`{}` is there twice", pair.key);
+    }
+    attributes
 }
 
 fn text(value: Option<AnyValue>) -> String {

@@ -17,6 +17,7 @@ use tracing_subscriber::registry::LookupSpan;
 use super::client::Client;
 use super::instruments::Instruments;
 use super::metrics::Metrics;
+use super::once::Once;
 
 const SCOPE: &str = "coracle";
 /// A batch of spans has a few hundred kilobytes. More than this is not ours.
@@ -34,7 +35,10 @@ impl Exporters {
     pub fn of_spans(config: &config::Telemetry, patience: Duration) -> Self {
         let exporter = config.traces.as_deref().and_then(|endpoint| spans_to(endpoint, patience).ok());
         let provider = exporter.map(|exporter| {
-            SdkTracerProvider::builder().with_resource(resource(config)).with_batch_exporter(exporter).build()
+            SdkTracerProvider::builder()
+                .with_resource(resource(config))
+                .with_batch_exporter(Once(exporter))
+                .build()
         });
         Self { spans: provider, metrics: None }
     }

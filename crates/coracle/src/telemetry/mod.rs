@@ -9,6 +9,7 @@ mod export;
 mod instruments;
 mod layer;
 mod metrics;
+mod once;
 mod parent;
 mod text;
 
