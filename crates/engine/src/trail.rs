@@ -9,15 +9,27 @@ use crate::Engine;
 use crate::progress::Progress;
 
 impl Engine {
-    /// Tells that an exec was started, not before `at`.
-    pub(crate) fn tell_started(&self, record: &Record, exec: &ExecId, at: Timestamp) {
+    /// Tells that an exec was started, not before `at`, and soon: whoever runs a command to its end does not wait.
+    pub(crate) fn tell_started_soon(&self, record: &Record, exec: &ExecId, at: Timestamp) {
         self.scribe.tell(event::exec_started(record, exec, at));
+    }
+
+    /// Tells that an exec has ended, if it has, and soon.
+    pub(crate) fn tell_ended_soon(&self, record: &Record, exec: &ExecId, state: &ExecState) {
+        if let Some(ended) = self.end_of(record, exec, state) {
+            self.scribe.tell(ended);
+        }
+    }
+
+    /// Tells that an exec was started, not before `at`: its process may be gone before anything is told soon.
+    pub(crate) fn tell_started(&self, record: &Record, exec: &ExecId, at: Timestamp) {
+        self.scribe.tell_now(&[event::exec_started(record, exec, at)]);
     }
 
     /// Tells that an exec has ended, if it has.
     pub(crate) fn tell_ended(&self, record: &Record, exec: &ExecId, state: &ExecState) {
         if let Some(ended) = self.end_of(record, exec, state) {
-            self.scribe.tell(ended);
+            self.scribe.tell_now(&[ended]);
         }
     }
 
@@ -30,8 +42,16 @@ impl Engine {
     }
 
     /// Tells of many at once.
-    pub(crate) fn tell_all(&self, events: Vec<Event>) {
-        events.into_iter().for_each(|event| self.scribe.tell(event));
+    pub(crate) fn tell_all(&self, events: &[Event]) {
+        if !events.is_empty() {
+            self.scribe.tell_now(events);
+        }
+    }
+
+    /// Returns when everything that was told is written. For a process that is about to end: threads of its own may keep
+    /// the engine beyond that.
+    pub fn finish_telling(&self) {
+        self.scribe.finish();
     }
 }
 

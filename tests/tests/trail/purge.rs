@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use coracle_tests::{Home, requires};
+use coracle_tests::{Home, count, requires};
 
 /// Makes one of everything that can be on a machine.
 fn fill(home: &Home) {
@@ -54,10 +54,10 @@ fn everything_is_gone_and_another_instance_lives_on() {
 #[test]
 fn a_kill_in_the_middle_is_finished_by_doing_it_again() {
     requires!(native);
-    for point in coracle_engine::crash::PURGE_CRASH_POINTS
+    let points = coracle_engine::crash::PURGE_CRASH_POINTS
         .iter()
-        .chain(&["destroy.backend.after", "native.destroy.killed"])
-    {
+        .chain(&["native.destroy.killed", "destroy.backend.after"]);
+    for point in points.take(count(3, 4)) {
         let home = Home::new();
         fill(&home);
         assert!(home.instance().is_some());

@@ -30,7 +30,7 @@ fn time_memory_processes_and_files_are_counted() {
     assert!(now["memory_peak_bytes"].as_u64() >= now["memory_bytes"].as_u64(), "{now}");
     assert!(grown("processes") >= 3, "{now}");
     assert_eq!(now["execs_running"], 1, "{now}");
-    assert_eq!(now["output_bytes"], 6, "{now}");
+    assert!(now["output_bytes"].as_u64() >= Some(6), "{now}");
     assert!(now["disk_limit_bytes"].as_u64() > Some(64 << 20), "{now}");
     assert_eq!(now["network_denied"], Value::Null);
 }

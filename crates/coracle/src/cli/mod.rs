@@ -87,7 +87,9 @@ fn execute(cli: Cli) -> Exit {
         flags.project = std::env::current_dir().ok();
     }
     let context = Context::new(flags, json);
-    match cli.verb.carry_out(&context) {
+    let done = cli.verb.carry_out(&context);
+    context.finish();
+    match done {
         Ok(exit) => exit,
         Err(Stop::Unheard) => Exit::SUCCESS,
         Err(Stop::Failed(error)) => {

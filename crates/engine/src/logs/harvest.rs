@@ -30,7 +30,7 @@ impl Engine {
         let ended = found
             .iter()
             .filter_map(|(summary, _)| self.end_of(record, &summary.exec.parse().ok()?, &summary.state));
-        self.tell_all(ended.collect());
+        self.tell_all(&ended.collect::<Vec<_>>());
         let Some(logs) = self.parts.logs.as_ref().filter(|logs| logs.is_on() && !found.is_empty()) else {
             return;
         };
