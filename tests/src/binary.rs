@@ -38,7 +38,8 @@ pub fn for_everybody() -> TempDir {
     directory
 }
 
-fn target() -> PathBuf {
+/// Returns the directory everything is built into.
+pub fn target() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own path");
     // <target>/debug/deps/cli-0123456789abcdef
     let profile = test.ancestors().nth(2).expect("a test binary lies in `deps` of a profile");

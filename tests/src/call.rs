@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -81,6 +81,15 @@ impl Call {
 
     /// Makes the call and leaves it running.
     pub fn start(mut self) -> Started {
+        let input = std::mem::take(&mut self.stdin);
+        let (started, mut stdin) = self.start_talking();
+        // A command that does not read its input is no fault of the test.
+        std::thread::spawn(move || drop(stdin.write_all(&input)));
+        started
+    }
+
+    /// Makes the call, leaves it running, and hands out its standard input, which is open until that is dropped.
+    pub fn start_talking(self) -> (Started, ChildStdin) {
         let mut command = Command::new("prlimit");
         command.arg(format!("--msgqueue={}:", self.mark)).args(&self.through).args(&self.words);
         command.process_group(0).env_remove("CORACLE_RUN").env_remove("CORACLE_EPOCH").envs(self.env);
@@ -89,13 +98,10 @@ impl Call {
         let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = Instant::now();
         let mut child = pipes.spawn().expect("the binary under test can be started");
-        let mut stdin = child.stdin.take().expect("stdin is a pipe");
-        let input = std::mem::take(&mut self.stdin);
-        // A command that does not read its input is no fault of the test.
-        std::thread::spawn(move || drop(stdin.write_all(&input)));
+        let stdin = child.stdin.take().expect("stdin is a pipe");
         let stdout = Collected::from(child.stdout.take().expect("stdout is a pipe"));
         let stderr = Collected::from(child.stderr.take().expect("stderr is a pipe"));
-        Started { child, shown, started, patience: self.patience, stdout, stderr, peak: 0 }
+        (Started { child, shown, started, patience: self.patience, stdout, stderr, peak: 0 }, stdin)
     }
 }
 

@@ -237,9 +237,13 @@ impl Read for Opened {
             }
         }
         let room = self.left.unwrap_or(into.len()).min(into.len());
+        if room == 0 {
+            // Reading nothing would wait for something.
+            return Ok(0);
+        }
         let count = self.stream.read(&mut into[..room])?;
         if let Some(left) = &mut self.left {
-            if count == 0 && room > 0 {
+            if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             *left -= count;

@@ -13,6 +13,7 @@ pub mod internet;
 pub mod load;
 pub mod needs;
 pub mod patience;
+pub mod peers;
 
 pub use attack::{Arena, Attack, Breaches, Canary, Route};
 pub use call::{Call, Finished, Started};

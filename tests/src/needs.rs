@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use crate::peers;
+
 /// What engines of our own are made of: the package and a file of it.
 const DOCKER: &[(&str, &str)] = &[
     ("docker.io", "/usr/sbin/dockerd"),
@@ -59,6 +61,8 @@ fn missing(need: &str) -> Option<String> {
         "docker" => native().or_else(|| not_installed(DOCKER)),
         "podman" => native().or_else(|| not_installed(PODMAN)),
         "sshd" => not_root().or_else(|| not_installed(SSH)),
+        "mcp_python" => native().or_else(|| peers::python().err()),
+        "mcp_node" => native().or_else(|| peers::node().err()),
         "buildah" => native().or_else(|| refusal("buildah", &["--version"])),
         "ssh" => native().or_else(|| not_installed(DOCKER)).or_else(|| not_installed(SSH)),
         other => panic!("no probe for the need `{other}`"),

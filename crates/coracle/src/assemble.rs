@@ -1,10 +1,10 @@
 //! The composition root: the only place that knows which store, backends and clock an engine is made of.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use coracle_core::image::{Progress, Silent};
-use coracle_core::{Clock, Error, Result, Store, Timestamp, Tokens};
+use coracle_core::{Answers, Clock, Error, Result, Store, Timestamp, Tokens};
 use coracle_engine::egress::{Start, Threads};
 use coracle_engine::{Caller, CrashPoints, Engine, Keepers, Logs, Parts, Roster};
 use coracle_stores::sqlite::SqliteStore;
@@ -57,6 +57,11 @@ pub fn tokens(config: &Config) -> Result<Arc<dyn Tokens>> {
     Ok(Arc::new(SqliteStore::open(&config.home)?))
 }
 
+/// Returns where answers that are told again are kept, and makes the home if it is not there.
+pub fn answers(config: &Config) -> Result<Arc<dyn Answers>> {
+    Ok(Arc::new(SqliteStore::open(&config.home)?))
+}
+
 fn registries(config: &Config) -> coracle_backends::Registries {
     let Registries { plain_http, private, docker_config, extra_roots } = config.registries.clone();
     coracle_backends::Registries { plain_http, private, docker_config, extra_roots }
@@ -75,6 +80,34 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// The machine's clock for a process that lives long: setting it back takes no time back, setting it forth and back
+/// again changes nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct SteadyClock {
+    started: Timestamp,
+    at: Instant,
+}
+
+impl SteadyClock {
+    /// Starts with what the machine's clock says now.
+    pub fn new() -> Self {
+        Self { started: SystemClock.now(), at: Instant::now() }
+    }
+}
+
+impl Default for SteadyClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SteadyClock {
+    fn now(&self) -> Timestamp {
+        let passed = u64::try_from(self.at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        SystemClock.now().max(Timestamp::from_millis(self.started.as_millis().saturating_add(passed)))
     }
 }
 

@@ -97,13 +97,13 @@ impl Coracle {
 
     /// Takes a sandbox that is this run's already, or nobody's.
     pub fn claim(&self, id: &SandboxId) -> Result<Sandbox> {
-        let claimed = claim::call(&self.engine, &self.caller, claim::Input { sandbox_id: id.clone() })?;
+        let claimed = self.engine.perform(&self.caller, claim::Input { sandbox_id: id.clone() })?;
         Sandbox::enter(self, claimed.sandbox_id, claimed.epoch)
     }
 
     /// Runs one command in a sandbox of its own, which is gone afterwards.
     pub fn run(&self, input: run::Input) -> Result<run::Output> {
-        run::call(&self.engine, &self.caller, input)
+        self.engine.perform(&self.caller, input)
     }
 
     /// Returns how many sandboxes made ahead wait to be taken.
@@ -113,24 +113,24 @@ impl Coracle {
 
     /// Lists the sandboxes that have not ended, whoever owns them.
     pub fn list(&self) -> Result<Vec<Summary>> {
-        Ok(list::call(&self.engine, &self.caller, list::Input::default())?.sandboxes)
+        Ok(self.engine.perform(&self.caller, list::Input::default())?.sandboxes)
     }
 
     /// Brings an image, so that the first sandbox made from it does not have to wait. What is here is not brought again.
     pub fn pull(&self, reference: &str) -> Result<Stored> {
         let input = image::pull::Input { reference: reference.to_owned(), backend: None };
-        image::pull::call(&self.engine, &self.caller, input)
+        self.engine.perform(&self.caller, input)
     }
 
     /// Builds an image from a Dockerfile, for the preferred backend.
     pub fn build_image(&self, recipe: RecipeInput) -> Result<Stored> {
         let input = image::build::Input { recipe, backend: None };
-        Ok(image::build::call(&self.engine, &self.caller, input)?.image)
+        Ok(self.engine.perform(&self.caller, input)?.image)
     }
 
     /// Lists the images that are here, by name.
     pub fn images(&self) -> Result<Vec<Stored>> {
-        Ok(image::list::call(&self.engine, &self.caller, image::list::Input::default())?.images)
+        Ok(self.engine.perform(&self.caller, image::list::Input::default())?.images)
     }
 
     /// Carries out any operation by its name, as `coracle call` does.
@@ -144,7 +144,7 @@ impl Coracle {
     }
 
     fn open_input(&self, input: open::Input) -> Result<Sandbox> {
-        let opened = open::call(&self.engine, &self.caller, input)?;
+        let opened = self.engine.perform(&self.caller, input)?;
         Sandbox::enter(self, opened.sandbox_id, opened.epoch)
     }
 

@@ -84,7 +84,7 @@ impl Sandbox {
             timeout_seconds: None,
             timeout_ms: None,
         };
-        Ok(exec_wait::call(self.coracle.engine(), &self.caller, input)?.progress)
+        Ok(self.coracle.engine().perform(&self.caller, input)?.progress)
     }
 
     /// Writes a file whole, replacing what is there; until all of it is there the old one stands.
@@ -119,7 +119,7 @@ impl Sandbox {
 
     /// Shows everything known of it.
     pub fn show(&self) -> Result<get::Output> {
-        get::call(self.coracle.engine(), &self.caller, get::Input { sandbox_id: self.id.clone() })
+        self.coracle.engine().perform(&self.caller, get::Input { sandbox_id: self.id.clone() })
     }
 
     /// Lends it to another run, which owns it until it gives it back. Refused while commands run.
@@ -127,7 +127,7 @@ impl Sandbox {
     /// On an error nothing has changed hands; [`Coracle::claim`] returns the value again.
     pub fn lend(self, to: RunId) -> Result<Lent> {
         let input = transfer::Input { sandbox_id: self.id.clone(), to: to.clone(), running: None };
-        let lent = transfer::call(self.coracle.engine(), &self.caller, input)?;
+        let lent = self.coracle.engine().perform(&self.caller, input)?;
         Ok(Lent { coracle: self.coracle, id: self.id, to, epoch: lent.epoch })
     }
 
@@ -136,7 +136,7 @@ impl Sandbox {
     /// On an error nothing has changed hands; [`Coracle::claim`] returns the value again.
     pub fn release(self) -> Result<()> {
         let input = release::Input { sandbox_id: self.id, running: None };
-        release::call(self.coracle.engine(), &self.caller, input).map(drop)
+        self.coracle.engine().perform(&self.caller, input).map(drop)
     }
 
     /// Destroys it. Closing one that has ended is fine.
@@ -144,7 +144,7 @@ impl Sandbox {
     /// On an error the removal can be repeated, also by the janitor.
     pub fn close(self) -> Result<()> {
         let input = close::Input { sandbox_id: self.id, delete_workspace: false };
-        close::call(self.coracle.engine(), &self.caller, input).map(drop)
+        self.coracle.engine().perform(&self.caller, input).map(drop)
     }
 
     /// Acts on a connection that nobody else uses meanwhile.
@@ -228,7 +228,7 @@ mod tests {
     use std::sync::Arc;
 
     use coracle_core::testing::{FakeBackend, FakeStore};
-    use coracle_core::{Claim, Kind, Policy, Store};
+    use coracle_core::{Kind, Policy, Store};
     use coracle_engine::{CrashPoints, Engine, Parts};
 
     use super::*;
@@ -251,6 +251,7 @@ mod tests {
             crash: CrashPoints::default(),
             progress: Arc::new(coracle_core::image::Silent),
             keepers: None,
+            logs: None,
         });
         Coracle { engine, caller: Caller::acting_as(run("run_a")), stocker: None }
     }

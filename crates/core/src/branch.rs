@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::{Created, Order, Placement};
 use crate::error::Result;
-use crate::ids::SandboxId;
+use crate::ids::{SandboxId, TenantId};
 use crate::image;
 use crate::spec::Spec;
 
@@ -17,6 +17,8 @@ pub struct Held<'a> {
     pub sandbox: &'a SandboxId,
     pub placement: &'a Placement,
     pub spec: &'a Spec,
+    /// Whose it is; what is kept of it is theirs.
+    pub tenant: Option<&'a TenantId>,
     /// What its image says of itself.
     pub image: &'a image::Config,
     /// The connection that holds it. While any copy of it is open, nothing in the sandbox changes.

@@ -33,6 +33,32 @@ pub enum Kind {
     Internal,
 }
 
+impl Kind {
+    /// Returns the name every door and every span calls it by.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::NotFound => "not_found",
+            Self::NotOwner => "not_owner",
+            Self::StaleEpoch => "stale_epoch",
+            Self::LentOut => "lent_out",
+            Self::Conflict => "conflict",
+            Self::LimitExceeded => "limit_exceeded",
+            Self::ImageNotFound => "image_not_found",
+            Self::ImageNotAllowed => "image_not_allowed",
+            Self::NotAvailable => "not_available",
+            Self::Unsupported => "unsupported",
+            Self::StartFailed => "start_failed",
+            Self::ExecutionFailed => "execution_failed",
+            Self::Timeout => "timeout",
+            Self::Aborted => "aborted",
+            Self::EgressDenied => "egress_denied",
+            Self::Denied => "denied",
+            Self::Internal => "internal",
+        }
+    }
+}
+
 /// A failed operation.
 ///
 /// A command that fails, times out or is killed is not one of these; it is an outcome.

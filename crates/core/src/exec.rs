@@ -28,6 +28,18 @@ impl Outcome {
             Self::Signalled { .. } | Self::OomKilled | Self::TimedOut | Self::Stopped | Self::Lost => None,
         }
     }
+
+    /// Returns the name of this kind of end.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exited { .. } => "exited",
+            Self::Signalled { .. } => "signalled",
+            Self::OomKilled => "oom_killed",
+            Self::TimedOut => "timed_out",
+            Self::Stopped => "stopped",
+            Self::Lost => "lost",
+        }
+    }
 }
 
 /// A limit that was enforced while an exec ran.
@@ -38,6 +50,18 @@ pub enum LimitHit {
     Pids,
     WallTime,
     Output,
+}
+
+impl LimitHit {
+    /// Returns the name of the limit.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::WallTime => "wall_time",
+            Self::Output => "output",
+        }
+    }
 }
 
 /// The part of the output that was not kept: from chunk `from` on, `bytes` in all.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::error::Result;
+use crate::ids::TenantId;
 
 pub use allow::Allowed;
 pub use build::{Builder, Recipe};
@@ -32,6 +33,9 @@ pub struct Stored {
     pub size_bytes: u64,
     pub layers: u64,
     pub pulled_at: Timestamp,
+    /// Whose it is, where it was made from a tenant's sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
 }
 
 /// What an image says of itself. Data for whoever runs commands, never a reason to allow anything.

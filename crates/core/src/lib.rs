@@ -3,6 +3,7 @@
 //! Nothing here touches a clock, a file, a socket or the environment: ownership, lifecycle and reconciliation are
 //! functions from what is known to what shall be done, so the shipping code is what the property tests run.
 
+pub mod answer;
 pub mod backend;
 pub mod branch;
 pub mod bytes;
@@ -34,6 +35,7 @@ pub mod token;
 pub mod usage;
 pub mod volume;
 
+pub use answer::Answers;
 pub use backend::Backend;
 pub use clock::{Clock, Timestamp};
 pub use error::{Error, Kind, Result};

@@ -1,14 +1,15 @@
 //! Tenants: who shares a machine with others without seeing them, and what the operator allows each.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Kind, Result};
 use crate::ids::{TenantId, VolumeName};
 use crate::image::Allowed;
 use crate::limits::Ranges;
-use crate::mount::MountInput;
+use crate::mount::{MountInput, Source};
 use crate::policy::Policy;
-use crate::spec::{LimitsChoice, SpecInput};
+use crate::spec::{LimitsChoice, Spec, SpecInput};
 
 /// Sandboxes a tenant may have at once where nobody said how many: more than an agent needs, fewer than a machine has
 /// room for.
@@ -101,6 +102,18 @@ pub fn too_many(most: usize) -> Error {
         .hint("close some, or ask the operator for more")
         .detail("limit", "sandboxes")
         .detail("max", most)
+}
+
+/// Returns a spec as backends are told it: with the names volumes have among everybody's.
+pub fn spec_of<'a>(tenant: Option<&TenantId>, spec: &'a Spec) -> Result<Cow<'a, Spec>> {
+    let Some(tenant) = tenant else { return Ok(Cow::Borrowed(spec)) };
+    let mut whole = spec.clone();
+    for mount in &mut whole.mounts {
+        if let Source::Volume(name) = &mount.source {
+            mount.source = Source::Volume(qualify(tenant, name)?);
+        }
+    }
+    Ok(Cow::Owned(whole))
 }
 
 /// Returns what a tenant's volume is called among everybody's: no two tenants' names meet, whatever they choose.

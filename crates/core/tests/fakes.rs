@@ -3,12 +3,13 @@
 use std::sync::OnceLock;
 
 use coracle_core::image::Config;
+use coracle_core::testing::conformance::answers::Memory;
 use coracle_core::testing::conformance::backend::Subject;
 use coracle_core::testing::conformance::images;
 use coracle_core::testing::conformance::store::Home;
 use coracle_core::testing::conformance::tokens::Keyring;
-use coracle_core::testing::{FakeBackend, FakeImages, FakeStore, sample};
-use coracle_core::{Store, Tokens};
+use coracle_core::testing::{FakeAnswers, FakeBackend, FakeImages, FakeStore, sample};
+use coracle_core::{Answers, Store, Tokens};
 
 mod store {
     use super::*;
@@ -27,7 +28,22 @@ mod store {
     }
 
     impl Keyring for SharedStore {
-        fn open(&self) -> Box<dyn Tokens> {
+        fn tokens(&self) -> Box<dyn Tokens> {
+            Box::new(self.0.clone())
+        }
+    }
+}
+
+mod answers {
+    use super::*;
+
+    coracle_core::answer_conformance!(SharedMemory::default);
+
+    #[derive(Default)]
+    struct SharedMemory(FakeAnswers);
+
+    impl Memory for SharedMemory {
+        fn answers(&self) -> Box<dyn Answers> {
             Box::new(self.0.clone())
         }
     }

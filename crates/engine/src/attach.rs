@@ -6,7 +6,8 @@ use coracle_core::{Result, SandboxId};
 
 use crate::exec::{Captured, ExecRequest, Started};
 use crate::gate::Inside;
-use crate::{Caller, Engine, files};
+use crate::ops::sandbox::{exec, fs_delete, fs_list, fs_read, fs_stat, fs_write};
+use crate::{Caller, Engine, Operation, files, spans};
 
 /// A caller's standing connection to one sandbox.
 #[derive(Debug)]
@@ -33,44 +34,47 @@ impl Attached {
 
     /// Runs a command to its end.
     pub fn exec(&mut self, request: &ExecRequest) -> Result<Captured> {
-        self.renew()?;
-        self.engine.exec_in(&mut self.inside, request)
+        self.told::<exec::Input, _>(|this| this.engine.exec_in(&mut this.inside, request))
     }
 
     /// Starts a command and returns at once.
     pub fn exec_start(&mut self, request: &ExecRequest) -> Result<Started> {
-        self.renew()?;
-        self.engine.start_in(&mut self.inside, request)
+        self.told::<exec::Input, _>(|this| this.engine.start_in(&mut this.inside, request))
     }
 
     /// Writes a file whole from a source of bytes; returns its absolute path.
     pub fn write_file(&mut self, file: &files::NewFile, source: &mut dyn std::io::Read) -> Result<Vec<u8>> {
-        self.renew()?;
-        files::write(&mut self.inside, file, source)
+        self.told::<fs_write::Input, _>(|this| files::write(&mut this.inside, file, source))
     }
 
     /// Copies a file's bytes into a sink; returns how many.
     pub fn read_file(&mut self, path: &[u8], sink: &mut dyn std::io::Write) -> Result<u64> {
-        self.renew()?;
-        files::copy_out(&mut self.inside, path, sink)
+        self.told::<fs_read::Input, _>(|this| files::copy_out(&mut this.inside, path, sink))
     }
 
     /// Lists a directory.
     pub fn list(&mut self, path: &[u8], depth: files::Depth) -> Result<files::Entries> {
-        self.renew()?;
-        files::list(&mut self.inside, path, depth)
+        self.told::<fs_list::Input, _>(|this| files::list(&mut this.inside, path, depth))
     }
 
     /// Returns one entry; a symlink is not followed.
     pub fn stat(&mut self, path: &[u8]) -> Result<files::FileEntry> {
-        self.renew()?;
-        Ok(self.inside.guest.stat(path)?.into())
+        self.told::<fs_stat::Input, _>(|this| Ok(this.inside.guest.stat(path)?.into()))
     }
 
     /// Removes a file, or with `Depth::Tree` a directory and what is in it.
     pub fn delete(&mut self, path: &[u8], depth: files::Depth) -> Result<()> {
-        self.renew()?;
-        Ok(self.inside.guest.delete(path, depth == files::Depth::Tree)?)
+        self.told::<fs_delete::Input, _>(|this| {
+            Ok(this.inside.guest.delete(path, depth == files::Depth::Tree)?)
+        })
+    }
+
+    /// Does what the operation `O` does, over this connection.
+    fn told<O: Operation, T>(&mut self, deed: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        spans::within(spans::operation(O::NAME, &self.caller), || {
+            self.renew()?;
+            deed(self)
+        })
     }
 
     /// Asks the store again, and connects again where the connection is spent.

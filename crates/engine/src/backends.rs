@@ -7,7 +7,7 @@ use coracle_core::selection::{self, Refusal, Selection};
 use coracle_core::volume::Volumes;
 use coracle_core::{Backend, Error, Kind, Record, Result, Spec, fit};
 
-use crate::Engine;
+use crate::{Caller, Engine, spans};
 
 /// A backend that was chosen, and those that were to come before it.
 pub(crate) struct Choice<'a> {
@@ -26,7 +26,7 @@ impl Engine {
         mut deed: impl FnMut(Choice<'_>) -> Result<T>,
     ) -> Result<T> {
         let mut selection = self.selection(spec.backend.as_deref(), &spec.fallback)?;
-        while let Some(name) = selection.next(|name| self.backend(name)?.fit(spec)) {
+        while let Some(name) = spans::select(|| selection.next(|name| self.backend(name)?.fit(spec))) {
             let backend = self.backend(&name)?;
             match deed(Choice { backend, refused: selection.refused() }) {
                 Ok(done) => return Ok(done),
@@ -58,6 +58,12 @@ impl Engine {
     pub(crate) fn images(&self, named: Option<&str>) -> Result<&dyn Images> {
         let backend = self.choose_backend(named)?;
         backend.images().ok_or_else(|| keeps_no(backend.name(), "images"))
+    }
+
+    /// Returns the same for a caller who may not choose every backend.
+    pub(crate) fn images_for(&self, caller: &Caller, named: Option<&str>) -> Result<&dyn Images> {
+        named.map_or(Ok(()), |name| self.check_named(caller, name))?;
+        self.images(named)
     }
 
     /// Returns where the chosen backend keeps volumes.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::gate::Inside;
 use crate::guest::Writing;
-use crate::text;
+use crate::{spans, text};
 
 /// Carried by one message.
 const PIECE_LEN: usize = 1 << 20;
@@ -102,11 +102,25 @@ pub(crate) struct Head {
 /// Writes a file whole; returns its absolute path. Until all of it is there the old one stands.
 pub(crate) fn write(inside: &mut Inside, file: &NewFile, source: &mut dyn Read) -> Result<Vec<u8>> {
     let writing = Writing { path: &file.path, mode: file.mode, overwrite: file.overwrite };
-    Ok(inside.guest.write_file(writing, &mut || piece_of(source))?)
+    let span = spans::write(&inside.record);
+    let mut bytes = 0;
+    let written = spans::within(span.clone(), || {
+        let mut next = || piece_of(source).inspect(|piece| bytes += piece.len() as u64);
+        Ok(inside.guest.write_file(writing, &mut next)?)
+    });
+    spans::carried(&span, bytes);
+    written
 }
 
 /// Returns the first `max_bytes` of a file.
 pub(crate) fn read_head(inside: &mut Inside, path: &[u8], max_bytes: usize) -> Result<Head> {
+    let span = spans::read(&inside.record);
+    let head = spans::within(span.clone(), || head(inside, path, max_bytes));
+    spans::carried(&span, head.as_ref().map_or(0, |head| head.data.len() as u64));
+    head
+}
+
+fn head(inside: &mut Inside, path: &[u8], max_bytes: usize) -> Result<Head> {
     let (mut data, mut size) = (Vec::new(), 0);
     // One byte more than wanted tells whether there are more; sizes of files below /proc do not.
     let wanted = max_bytes.saturating_add(1);
@@ -127,6 +141,13 @@ pub(crate) fn read_head(inside: &mut Inside, path: &[u8], max_bytes: usize) -> R
 
 /// Copies a whole file into a sink; returns how many bytes it had. One that grows meanwhile is not run after.
 pub(crate) fn copy_out(inside: &mut Inside, path: &[u8], sink: &mut dyn Write) -> Result<u64> {
+    let span = spans::read(&inside.record);
+    let copied = spans::within(span.clone(), || copy(inside, path, sink));
+    spans::carried(&span, *copied.as_ref().unwrap_or(&0));
+    copied
+}
+
+fn copy(inside: &mut Inside, path: &[u8], sink: &mut dyn Write) -> Result<u64> {
     let mut offset = 0;
     let mut end = None;
     loop {

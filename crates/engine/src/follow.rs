@@ -2,11 +2,12 @@
 
 use coracle_core::{ExecId, Result, SandboxId};
 use coracle_wire as wire;
+use tracing::Span;
 
 use crate::gate::Inside;
 use crate::guest::{ALL_CHUNKS, Failure, WAIT_SLICE};
 use crate::progress::Progress;
-use crate::{Caller, Engine, rejoin};
+use crate::{Caller, Engine, rejoin, spans};
 
 /// A numbered piece of output.
 pub use coracle_wire::{Chunk, Stream};
@@ -49,6 +50,10 @@ struct Live {
     until: Option<u64>,
     last: Option<wire::ExecState>,
     done: bool,
+    /// From the first look to the end, or to when nobody wants to know any more.
+    span: Span,
+    /// Bytes of output handed out.
+    carried: u64,
 }
 
 impl Engine {
@@ -75,7 +80,10 @@ impl Engine {
         since_seq: u64,
     ) -> Result<Live> {
         let inside = self.enter_to_look(caller, sandbox)?;
+        let span = spans::follow(&inside.record, exec);
         Ok(Live {
+            span,
+            carried: 0,
             engine: self.clone(),
             inside,
             attended: false,
@@ -134,11 +142,21 @@ impl Live {
         if self.done {
             return Ok(None);
         }
+        let span = self.span.clone();
+        let next = span.in_scope(|| self.read_on());
+        match &next {
+            Ok(batch) => self.carried = spans::followed(&span, batch, self.carried),
+            Err(error) => spans::failed(&span, error),
+        }
+        next.map(Some)
+    }
+
+    fn read_on(&mut self) -> Result<Batch> {
         let (chunks, state) = loop {
             match self.inside.guest.read(self.exec.as_str(), self.since, ALL_CHUNKS, WAIT_SLICE) {
                 Ok(output) => break output,
                 Err(Failure::Gone) if self.rejoin()? => {}
-                Err(Failure::Gone) => return Ok(Some(self.lose())),
+                Err(Failure::Gone) => return Ok(self.lose()),
                 Err(failure) => return Err(failure.into()),
             }
         };
@@ -154,7 +172,7 @@ impl Live {
         }
         let shown = wire::ExecState { ending: state.ending.filter(|_| self.done), ..state.clone() };
         self.last = Some(state);
-        Ok(Some(Batch { chunks, progress: Progress::of(&shown) }))
+        Ok(Batch { chunks, progress: Progress::of(&shown) })
     }
 
     /// Goes on over another connection, behind the last chunk handed out; `false` if there is nobody to go on with.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use coracle_core::branch::{Branch, Held, Method};
 use coracle_core::mount::Access;
 use coracle_core::store::{Opened, Work};
-use coracle_core::{Error, ImageId, Kind, Lease, Record, Result, SandboxId, SessionKey, image};
+use coracle_core::{Error, ImageId, Kind, Lease, Record, Result, SandboxId, SessionKey, image, tenant};
 
 use crate::backends::Choice;
 use crate::random::random;
@@ -52,7 +52,10 @@ impl Engine {
         let _work = self.store().work_on(plan.parent)?;
         let parent = self.standing(caller, plan.parent, "fork")?;
         check_mounts(&parent, plan.share_mounts)?;
-        let children = self.announce(caller, plan, &parent)?;
+        let children = {
+            let _room = self.room_for(parent.tenant.as_ref(), plan.keys.len())?;
+            self.announce(caller, plan, &parent)?
+        };
         self.crash_at(crash::FORK_ROWS_AFTER);
         let Files { branch, held } = match self.take_files(&parent) {
             Ok(files) => files,
@@ -119,10 +122,12 @@ impl Engine {
         let idle = guest.hold()?;
         self.crash_at(crash::FORK_HOLD_AFTER);
         let none = image::Config::default();
+        let spec = tenant::spec_of(parent.tenant.as_ref(), &parent.spec)?;
         let held = Held {
             sandbox: &parent.id,
             placement,
-            spec: &parent.spec,
+            spec: &spec,
+            tenant: parent.tenant.as_ref(),
             image: parent.image.as_ref().unwrap_or(&none),
             stream: guest.stream(),
             idle,

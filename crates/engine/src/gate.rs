@@ -6,7 +6,7 @@
 use coracle_core::{Epoch, Error, Kind, Record, Result, SandboxId, State, lifecycle};
 
 use crate::guest::{Failure, Guest};
-use crate::{Caller, Engine, unknown};
+use crate::{Caller, Engine, spans, unknown};
 
 /// An admitted caller, connected.
 #[derive(Debug)]
@@ -41,6 +41,14 @@ impl Engine {
         id: &SandboxId,
         accepts: fn(State) -> bool,
     ) -> Result<(Record, Epoch)> {
+        let admitted = spans::within(spans::admit(id), || self.check(caller, id, accepts));
+        if let Ok((record, _)) = &admitted {
+            spans::name(record);
+        }
+        admitted
+    }
+
+    fn check(&self, caller: &Caller, id: &SandboxId, accepts: fn(State) -> bool) -> Result<(Record, Epoch)> {
         let record = self.find_for(caller, id)?;
         // Who owned a sandbox that has ended matters to nobody, and a spare is nobody's to ask for.
         if record.state.is_ended() || record.state == State::Spare {
@@ -56,6 +64,10 @@ impl Engine {
 
     /// Connects to the guest under `epoch`. A guest that is gone makes the sandbox `lost`.
     pub(crate) fn reach(&self, record: &Record, epoch: Epoch) -> Result<Guest> {
+        spans::within(spans::connect(record), || self.greet(record, epoch))
+    }
+
+    fn greet(&self, record: &Record, epoch: Epoch) -> Result<Guest> {
         if record.boot != self.parts.boot && self.backend_of(record)?.ends_with_this_machine() {
             return Err(self.lose(record, "the machine was restarted"));
         }

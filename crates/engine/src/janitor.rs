@@ -16,7 +16,7 @@ use coracle_core::{Backend, Lease, Policy, Record, Result, SandboxId, Spec, Stat
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Engine;
+use crate::{Engine, spans};
 
 /// How long the records of ended sandboxes can be looked at.
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -81,6 +81,10 @@ struct Survey<'a> {
 impl Engine {
     /// Carries out everything there is to do. One sandbox that resists does not stop the others.
     pub fn sweep(&self) -> Result<Report> {
+        spans::within(spans::sweep(), || self.sweep_all())
+    }
+
+    fn sweep_all(&self) -> Result<Report> {
         let mut report = Report::default();
         for backend in self.inhabited(&mut report.trouble)? {
             match self.survey(backend) {
@@ -237,7 +241,8 @@ impl Engine {
 
     fn carry_out(&self, survey: &Survey<'_>, report: &mut Report) {
         for action in &survey.actions {
-            match self.act(survey, action) {
+            let span = spans::reconcile(name_of(action), action.sandbox(), survey.backend.name());
+            match spans::within(span, || self.act(survey, action)) {
                 Ok(true) => *report.count(action) += 1,
                 Ok(false) => {}
                 Err(error) => report.trouble.push(format!("{}: {}", action.sandbox(), error.chain())),
@@ -313,6 +318,18 @@ impl Engine {
     }
 }
 
+fn name_of(action: &Action) -> &'static str {
+    match action {
+        Action::Fail { .. } => "fail",
+        Action::Lose { .. } => "lose",
+        Action::Revive { .. } => "revive",
+        Action::Finish { .. } => "finish",
+        Action::Sweep { .. } => "sweep",
+        Action::Quarantine { .. } => "quarantine",
+        Action::Expire { .. } => "expire",
+    }
+}
+
 /// Describes a keeper without a sandbox.
 fn stray(sandbox_id: SandboxId) -> Orphan {
     Orphan { sandbox_id, backend: String::new(), action: "sweep", objects: vec!["keeper".to_owned()] }
@@ -328,15 +345,7 @@ impl Survey<'_> {
         Orphan {
             sandbox_id: action.sandbox().clone(),
             backend: self.backend.name().to_owned(),
-            action: match action {
-                Action::Fail { .. } => "fail",
-                Action::Lose { .. } => "lose",
-                Action::Revive { .. } => "revive",
-                Action::Finish { .. } => "finish",
-                Action::Sweep { .. } => "sweep",
-                Action::Quarantine { .. } => "quarantine",
-                Action::Expire { .. } => "expire",
-            },
+            action: name_of(action),
             objects: objects.flat_map(|found| found.objects.clone()).collect(),
         }
     }

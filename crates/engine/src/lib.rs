@@ -16,6 +16,7 @@ mod forward;
 mod gate;
 pub mod guest;
 mod handover;
+pub mod inventory;
 pub mod janitor;
 pub mod logs;
 pub mod ops;
@@ -28,11 +29,14 @@ mod rejoin;
 pub mod roster;
 mod scribe;
 mod sessions;
+mod spans;
 mod spares;
 mod standstill;
 mod teardown;
+mod tenancy;
 pub mod text;
 mod trail;
+mod volumes;
 pub mod watch;
 
 use std::fmt;
@@ -53,6 +57,7 @@ pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin};
 pub use self::files::{Depth, Entries, FileEntry, NewFile};
 pub use self::follow::{Batch, Follow};
 pub use self::logs::Logs;
+pub use self::ops::Operation;
 pub use self::roster::Roster;
 pub use self::spares::Stocker;
 pub use self::watch::Watch;
@@ -112,6 +117,7 @@ impl Caller {
 #[derive(Debug, Clone)]
 pub struct Engine {
     parts: Arc<Parts>,
+    tenancy: Arc<tenancy::Tenancy>,
     spares: Arc<spares::Spares>,
     lookout: Arc<watch::Lookout>,
     scribe: Arc<scribe::Scribe>,
@@ -119,9 +125,10 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
+        let tenancy = Arc::new(tenancy::Tenancy::of(&parts.policy));
         let lookout = Arc::<watch::Lookout>::default();
         let scribe = Arc::new(scribe::Scribe::new(parts.store.clone(), lookout.clone()));
-        Self { parts: Arc::new(parts), spares: Arc::default(), lookout, scribe }
+        Self { parts: Arc::new(parts), tenancy, spares: Arc::default(), lookout, scribe }
     }
 
     /// Returns the operator's rules.
@@ -158,7 +165,12 @@ impl Engine {
 
     /// Returns a record the caller may know of; of others it is told what it is told of ids that never were.
     fn find_for(&self, caller: &Caller, id: &SandboxId) -> Result<Record> {
-        self.find(id).and_then(|record| if caller.sees(&record) { Ok(record) } else { Err(unknown(id)) })
+        let record = self.find(id)?;
+        if !caller.sees(&record) {
+            return Err(unknown(id));
+        }
+        spans::name(&record);
+        Ok(record)
     }
 
     /// Changes a record and stamps it with the time.

@@ -4,15 +4,17 @@
 use coracle_core::backend::{Created, Order};
 use coracle_core::branch::Branch;
 use coracle_core::store::Durability;
-use coracle_core::{Error, Kind, Record, Result, Spec, lifecycle};
+use coracle_core::{Error, Kind, Record, Result, Spec, lifecycle, tenant};
 
-use crate::{Engine, crash};
+use crate::{Engine, crash, spans};
 
 impl Engine {
     /// Brings what a sandbox like this needs, such as its image, before there is one: what takes long can be given up
     /// without leaving a sandbox half made.
     pub fn prepare(&self, spec: &Spec) -> Result<()> {
-        self.on_backend(spec, |choice| choice.backend.prepare(spec, self.progress()))
+        spans::within(spans::bring(spec), || {
+            self.on_backend(spec, |choice| choice.backend.prepare(spec, self.progress()))
+        })
     }
 
     /// Takes a sandbox from `creating` to what `made` leads to, or to `failed`. The caller holds the right to work on it.
@@ -31,6 +33,10 @@ impl Engine {
         made: lifecycle::Event,
         branch: Option<&dyn Branch>,
     ) -> Result<Record> {
+        spans::within(spans::create(record), || self.make(record, made, branch))
+    }
+
+    fn make(&self, record: &Record, made: lifecycle::Event, branch: Option<&dyn Branch>) -> Result<Record> {
         self.crash_at(crash::CREATE_ROW_AFTER);
         match self.start(record, made, branch) {
             Ok(ready) => {
@@ -43,25 +49,26 @@ impl Engine {
 
     fn start(&self, record: &Record, made: lifecycle::Event, branch: Option<&dyn Branch>) -> Result<Record> {
         let backend = self.backend_of(record)?;
+        let spec = tenant::spec_of(record.tenant.as_ref(), &record.spec)?;
         if branch.is_none() {
-            backend.prepare(&record.spec, self.progress())?;
+            spans::within(spans::prepare(record), || backend.prepare(&spec, self.progress()))?;
         }
         self.crash_at(crash::CREATE_PREPARE_AFTER);
 
         let order = Order {
             sandbox: &record.id,
             instance: &self.store().instance()?,
-            spec: &record.spec,
+            spec: &spec,
             secret: &record.secret,
             epoch: record.lease.epoch(),
         };
-        let created = match branch {
-            None => backend.create(&order)?,
-            Some(branch) => branch.create(&order)?,
-        };
+        let created = spans::within(spans::create_on_backend(record), || match branch {
+            None => backend.create(&order),
+            Some(branch) => branch.create(&order),
+        })?;
         self.crash_at(crash::CREATE_BACKEND_AFTER);
         if !record.spec.network.is_none() {
-            self.give_network(record, &created)?;
+            spans::within(spans::give_network(record), || self.give_network(record, &created))?;
         }
         self.mark_made(record, made, &created)
     }

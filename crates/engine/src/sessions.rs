@@ -16,7 +16,7 @@ use crate::gate::Inside;
 use crate::guest::Guest;
 use crate::random::random;
 use crate::spares::Taken;
-use crate::{Caller, Engine, crash};
+use crate::{Caller, Engine, crash, spans};
 
 /// How often a key is looked up again after what it named went away. Each round means that somebody else made and
 /// lost a sandbox in the meantime.
@@ -55,6 +55,16 @@ impl Engine {
         key: Option<&SessionKey>,
         spec: &Spec,
     ) -> Result<Session> {
+        let span = spans::session();
+        let opened = spans::within(span.clone(), || self.open_by_key(caller, key, spec));
+        if let Ok(session) = &opened {
+            spans::opened(&span, session.created);
+            spans::name(&session.record);
+        }
+        opened
+    }
+
+    fn open_by_key(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Session> {
         let Some(key) = key else { return self.open_another(caller, spec) };
         for _ in 0..ROUNDS {
             let settled = match self.store().find_key(caller.tenant.as_ref(), key)? {
@@ -81,6 +91,7 @@ impl Engine {
     /// Makes a sandbox; `None` if somebody else took the key first.
     fn open_new(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Option<Session>> {
         self.on_backend(spec, |choice| {
+            self.check_image(caller, &**choice.backend, spec)?;
             let draft = self.draft(Lease::new(caller.claim.run.clone()), key, spec, &choice)?;
             self.open_on(Record { tenant: caller.tenant.clone(), ..draft })
         })
@@ -91,7 +102,11 @@ impl Engine {
         // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.
         let work = self.store().work_on(&draft.id)?;
         self.crash_at(crash::CREATE_ROW_BEFORE);
-        match self.store().open(draft)? {
+        let opened = {
+            let _room = self.room_for(draft.tenant.as_ref(), 1)?;
+            self.store().open(draft)?
+        };
+        match opened {
             Opened::Created(record) => {
                 let made = self.provision(&record, lifecycle::Event::Started);
                 drop(work);

@@ -17,7 +17,8 @@ use coracle_core::{Claim, ExecId, Lease, Record, Result, SandboxId, Spec, State,
 use crate::gate::Inside;
 use crate::guest::Guest;
 use crate::teardown::{Afterwards, may_close};
-use crate::{Caller, Engine, crash};
+use crate::tenancy::Room;
+use crate::{Caller, Engine, crash, spans};
 
 /// How long a spare outlives whoever tends it.
 const IDLE_SECONDS: u64 = 60;
@@ -122,7 +123,13 @@ impl Engine {
 
     /// Gives out a spare of this shape, if there is one.
     pub(crate) fn take_spare(&self, caller: &Caller, spec: &Spec) -> Result<Option<Taken>> {
+        let room = self.room_for(caller.tenant.as_ref(), 1)?;
         let Some(spare) = self.spares.pop(spec) else { return Ok(None) };
+        spans::within(spans::take_spare(&spare.record), || self.hand_over(caller, spec, spare, room))
+    }
+
+    /// Makes a spare the caller's; `room` is held until it counts as that.
+    fn hand_over(&self, caller: &Caller, spec: &Spec, spare: Spare, room: Room<'_>) -> Result<Option<Taken>> {
         let Spare { record, mut guest, work, warm, .. } = spare;
         let now = self.parts.clock.now();
         // A new sandbox has an epoch of its own; the one the caller believes in is about others.
@@ -139,7 +146,7 @@ impl Engine {
         });
         // Somebody has removed it, a janitor after a long sleep perhaps. One is made the ordinary way.
         let Ok(record) = taken else { return Ok(None) };
-        drop(work);
+        drop((work, room));
         guest.act_under(record.lease.epoch());
         match guest.adopt(&record) {
             Ok(()) => Ok(Some(Taken { inside: Inside { record, guest }, warm })),

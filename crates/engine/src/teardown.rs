@@ -3,7 +3,7 @@
 use coracle_core::store::Durability;
 use coracle_core::{Error, Kind, Record, Result, SandboxId, lifecycle};
 
-use crate::{Caller, Engine, crash, unknown};
+use crate::{Caller, Engine, crash, spans, unknown};
 
 /// What can be read of a sandbox when it is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,7 @@ impl Engine {
     ) -> Result<()> {
         let record = self.find(id)?;
         allow(&record)?;
+        spans::name(&record);
         if record.state.is_ended() {
             return Ok(());
         }
@@ -49,6 +50,13 @@ impl Engine {
 
     /// Removes a sandbox that is `destroying` and records how that went. The caller holds the right to work on it.
     pub(crate) fn remove(&self, record: &Record) -> Result<()> {
+        let span = spans::destroy(record);
+        // Its log goes with it.
+        spans::denied(&span, || self.last_denial(record));
+        spans::within(span, || self.take_away(record))
+    }
+
+    fn take_away(&self, record: &Record) -> Result<()> {
         let removed = self.backend_of(record).and_then(|backend| backend.destroy(&record.id));
         self.crash_at(crash::DESTROY_BACKEND_AFTER);
         let removed = removed.and_then(|()| self.unkeep(&record.id));

@@ -4,15 +4,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
 
+use coracle_core::testing::conformance::answers::Memory;
 use coracle_core::testing::conformance::store::Home;
 use coracle_core::testing::conformance::tokens::{self, Keyring};
 use coracle_core::testing::sample;
-use coracle_core::{Error, Kind, Store, Tokens};
+use coracle_core::{Answers, Error, Kind, Store, Tokens};
 use coracle_stores::SqliteStore;
 
 coracle_core::store_conformance!(TemporaryHome::new);
 coracle_core::event_conformance!(TemporaryHome::new);
 coracle_core::token_conformance!(TemporaryHome::new);
+coracle_core::answer_conformance!(TemporaryHome::new);
 
 struct TemporaryHome(tempfile::TempDir);
 
@@ -32,8 +34,14 @@ impl Home for TemporaryHome {
     }
 }
 
+impl Memory for TemporaryHome {
+    fn answers(&self) -> Box<dyn Answers> {
+        Box::new(SqliteStore::open(self.path()).expect("the store opens"))
+    }
+}
+
 impl Keyring for TemporaryHome {
-    fn open(&self) -> Box<dyn Tokens> {
+    fn tokens(&self) -> Box<dyn Tokens> {
         Box::new(SqliteStore::open(self.path()).expect("the store opens"))
     }
 }

@@ -107,6 +107,7 @@ fn describe(reference: &Reference, image: &ImageInspect) -> Stored {
         size_bytes: image.size.and_then(|size| u64::try_from(size).ok()).unwrap_or(0),
         layers: layers.map_or(0, |layers| layers.len() as u64),
         pulled_at: Timestamp::from_millis(0),
+        tenant: None,
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use coracle_core::branch::Held;
 use coracle_core::image::{Config, Removed, Stored};
-use coracle_core::{Error, ImageId, Kind, Result, Timestamp};
+use coracle_core::{Error, ImageId, Kind, Result, TenantId, Timestamp};
 use coracle_sys::rustix::fs::{AtFlags, CWD, FlockOperation, flock, linkat};
 use coracle_sys::tree;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,9 @@ pub struct About {
     /// Of each disk, the topmost first, the last generation that is meant.
     pub generations: Vec<u32>,
     pub created_at: Timestamp,
+    /// Whose sandbox it was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
 }
 
 /// One that is here.
@@ -76,6 +79,7 @@ impl Kept {
                 .sum(),
             layers: self.about.generations.len() as u64,
             pulled_at: self.about.created_at,
+            tenant: self.about.tenant.clone(),
         }
     }
 }
@@ -114,6 +118,7 @@ fn write(
         config: held.image.clone(),
         generations,
         created_at: (native.setting.clock)(),
+        tenant: held.tenant.cloned(),
     };
     let finished = native.home.snapshots.join(image.as_str());
     publish(&draft, &directory, &finished, &about).map_err(at("keep the image"))?;

@@ -73,6 +73,11 @@ impl Exit {
         }
     }
 
+    /// Returns the number.
+    pub fn code(self) -> i32 {
+        i32::from(self.0)
+    }
+
     /// Ends the process at once, whatever its other threads do.
     pub fn leave(self) -> ! {
         std::process::exit(i32::from(self.0))

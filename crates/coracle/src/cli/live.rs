@@ -29,7 +29,7 @@ pub fn collect(target: &Target) -> Result<Captured, Stop> {
         timeout_seconds: None,
         timeout_ms: None,
     };
-    exec_wait::call(&target.engine, &target.caller, input)?;
+    target.engine.perform(&target.caller, input)?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let follow = target.engine.follow(&target.caller, &target.sandbox, &target.exec, 0)?;
     let progress = each_chunk(follow, |chunk| {

@@ -21,7 +21,7 @@ mod refusals;
 mod said;
 mod session;
 mod signals;
-mod stderr;
+pub mod stderr;
 mod stdout;
 mod stock;
 mod stop;
@@ -42,6 +42,7 @@ use self::commands::Verb;
 use self::context::Context;
 use self::exit::Exit;
 use self::stop::Stop;
+use crate::telemetry::{Life, Telemetry, doors};
 
 /// Run code in sandboxes that belong to exactly one run at a time
 #[derive(Debug, Parser)]
@@ -87,12 +88,34 @@ fn execute(cli: Cli) -> Exit {
         flags.project = std::env::current_dir().ok();
     }
     let context = Context::new(flags, json);
-    let done = cli.verb.carry_out(&context);
+    let (verb, life) = (cli.verb.name(), cli.verb.life());
+    if life == Life::Silent {
+        return carry_out(cli.verb, &context);
+    }
+    // Settings that are wrong are the verb's to complain about.
+    let settings = context.config().map(|config| config.telemetry.clone()).unwrap_or_default();
+    let telemetry = Telemetry::start(&settings, life);
+    let exit = match life {
+        Life::Service | Life::Silent => carry_out(cli.verb, &context),
+        Life::Call => telemetry.call(verb, || {
+            let exit = carry_out(cli.verb, &context);
+            doors::exits(exit.code());
+            exit
+        }),
+    };
+    telemetry.end();
+    exit
+}
+
+fn carry_out(verb: Verb, context: &Context) -> Exit {
+    let json = context.json;
+    let done = verb.carry_out(context);
     context.finish();
     match done {
         Ok(exit) => exit,
         Err(Stop::Unheard) => Exit::SUCCESS,
         Err(Stop::Failed(error)) => {
+            doors::failed(error.kind);
             context.clear_bars();
             match json {
                 true => stdout::error(&error),

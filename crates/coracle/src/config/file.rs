@@ -35,7 +35,30 @@ pub struct File {
     pub registries: Registries,
     pub network: Network,
     pub engines: Engines,
+    pub telemetry: Telemetry,
     pub logs: Logs,
+    pub serve: Serve,
+    /// What each tenant may, by name.
+    pub tenants: BTreeMap<String, Tenant>,
+}
+
+/// The table `[serve]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Serve {
+    pub hosts: Option<Vec<String>>,
+    pub origins: Option<Vec<String>>,
+}
+
+/// A table `[tenants.NAME]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tenant {
+    pub images: AllowList,
+    pub limits: Limits,
+    pub sandboxes: Option<usize>,
+    pub rate: Option<u32>,
+    pub burst: Option<u32>,
 }
 
 /// The table `[images]`.
@@ -55,7 +78,7 @@ pub struct Projects {
     pub backends: Option<Vec<String>>,
 }
 
-/// The table `[mounts]`.
+/// The tables `[mounts]` and `[tenants.NAME.images]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AllowList {
@@ -94,6 +117,14 @@ pub struct Engines {
     pub container_host: Option<String>,
     pub ssh: Option<Vec<String>>,
     pub image: Option<String>,
+}
+
+/// The table `[telemetry]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Telemetry {
+    pub otlp_endpoint: Option<String>,
+    pub service_name: Option<String>,
 }
 
 /// The table `[logs]`.

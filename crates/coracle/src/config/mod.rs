@@ -12,7 +12,10 @@ mod layers;
 mod network;
 mod project;
 mod resolve;
+mod serve;
 pub mod systemd;
+mod telemetry;
+mod tenants;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -25,6 +28,8 @@ use serde::Serialize;
 
 pub use self::images::Registries;
 use self::resolve::Resolved;
+pub use self::serve::Doors;
+pub use self::telemetry::Telemetry;
 
 /// Settings given on the command line; they win over everything else.
 #[derive(Debug, Clone, Default)]
@@ -47,12 +52,16 @@ pub struct Config {
     pub registries: Registries,
     /// Where engines are, as far as anyone has said.
     pub engines: Engines,
+    /// Who may speak to the daemon over the network.
+    pub doors: Doors,
     /// The run that owns what is opened.
     pub run: RunId,
     /// The epoch the caller believes in; without it the run's current lease counts.
     pub epoch: Option<Epoch>,
     /// How many sandboxes to keep made ahead, if anyone said so.
     pub spares: Option<usize>,
+    /// Who is told of what is done here.
+    pub telemetry: Telemetry,
     /// How long the output of closed sandboxes can be read; zero keeps none.
     pub logs_retention: Duration,
     /// What people should know of where settings come from.
@@ -95,9 +104,11 @@ impl Config {
             policy: Policy::default(),
             registries: Registries::default(),
             engines: Engines::default(),
+            doors: Doors::default(),
             run: home::person(user()),
             epoch: None,
             spares: None,
+            telemetry: Telemetry::default(),
             logs_retention: resolve::LOGS_RETENTION,
             notes: Vec::new(),
             crash_at: None,
@@ -117,10 +128,12 @@ impl From<Resolved> for Config {
             policy: resolved.policy(),
             registries: resolved.images.registries(),
             engines: resolved.engines(),
+            doors: resolved.serve.doors(),
             home: resolved.home.value,
             run: resolved.run.value,
             epoch: resolved.epoch.value,
             spares: resolved.spares.value,
+            telemetry: resolved.telemetry.telemetry,
             logs_retention: resolved.logs_retention.value,
             notes: resolved.notes,
             crash_at: resolved.crash_at,

@@ -14,6 +14,9 @@ use super::images::{ImageSettings, check_image};
 use super::layers::{Environment, Found, Layers};
 use super::network::NetworkSettings;
 use super::project::{self, ProjectSettings};
+use super::serve::ServeSettings;
+use super::telemetry::TelemetrySettings;
+use super::tenants::TenantSettings;
 use super::{Flags, Setting, Source, home, setting};
 
 /// Every setting, decided.
@@ -34,6 +37,9 @@ pub struct Resolved {
     pub network: NetworkSettings,
     pub engines: EngineSettings,
     pub projects: ProjectSettings,
+    pub telemetry: TelemetrySettings,
+    pub serve: ServeSettings,
+    pub tenants: TenantSettings,
     pub notes: Vec<String>,
     pub crash_at: Option<String>,
 }
@@ -85,6 +91,9 @@ impl Resolved {
             network: NetworkSettings::from(&layers)?,
             engines: EngineSettings::from(&layers)?,
             projects: ProjectSettings::from(&layers)?,
+            telemetry: TelemetrySettings::from(&layers)?,
+            serve: ServeSettings::from(&layers)?,
+            tenants: TenantSettings::from(&layers)?,
             notes: Vec::new(),
             crash_at: environment("CORACLE_CRASH_AT").and_then(|name| name.into_string().ok()),
         };
@@ -93,6 +102,7 @@ impl Resolved {
         {
             resolved.notes = resolved.adopt(&found);
         }
+        resolved.notes.extend(resolved.telemetry.notes.iter().cloned());
         resolved.check()?;
         Ok(resolved)
     }
@@ -120,6 +130,7 @@ impl Resolved {
         self.images.apply(&mut policy);
         policy.network = self.network.policy();
         policy.backends = self.backends.preference();
+        policy.tenants = self.tenants.tenants(&policy.limits);
         policy
     }
 
@@ -165,10 +176,14 @@ impl Resolved {
         all.extend(self.images.settings());
         all.extend(self.network.settings());
         all.extend(self.engines.settings());
+        all.extend(self.telemetry.settings());
+        all.extend(self.serve.settings());
+        all.extend(self.tenants.settings());
         all
     }
 
     fn check(&self) -> Result<()> {
+        self.tenants.check(&self.policy().limits)?;
         if self.exec_timeout.value > self.exec_timeout_max.value || self.exec_timeout.value.is_zero() {
             let (value, max) = (self.exec_timeout.value, self.exec_timeout_max.value);
             return Err(Error::invalid("exec_timeout", format!("is {value:?}, outside 1ms to {max:?}")));
@@ -332,6 +347,51 @@ mod tests {
             "[images]\nallowed = []",
             "[runtimes]\ncobol = 'host'",
             "[registries]\nplain_http = 'localhost:5000'",
+        ] {
+            let home = home_with(settings);
+
+            let refused = resolve(Flags::default(), &[("CORACLE_HOME", text_of(home.path()))]);
+
+            assert_eq!(refused.expect_err(settings).kind, Kind::Invalid);
+        }
+    }
+
+    #[test]
+    fn what_is_written_about_tenants_reaches_the_policy() {
+        let home = home_with(
+            "[limits]\nmemory_mb = { max = 2048 }\n\
+             [tenants.acme]\nsandboxes = 5\nrate = 20\n\
+             [tenants.acme.images]\nallow = ['python']\n\
+             [tenants.acme.limits]\nmemory_mb = { max = 256 }\n\
+             [tenants.'*']\nsandboxes = 2\nrate = 1\nburst = 9\n",
+        );
+        let policy =
+            resolve(Flags::default(), &[("CORACLE_HOME", text_of(home.path()))]).expect("valid").policy();
+
+        let (acme, other) = ("acme".parse().expect("an id"), "other".parse().expect("an id"));
+        let (acme, other) = (policy.tenants.of(&acme), policy.tenants.of(&other));
+        let rate = |per_second, burst| Some(coracle_core::tenant::Rate { per_second, burst });
+        assert_eq!((acme.sandboxes, acme.rate), (5, rate(20, 20)));
+        assert_eq!((other.sandboxes, other.rate), (2, rate(1, 9)));
+        assert!(acme.images.is_some() && other.images.is_none() && other.limits.is_none());
+        let limits = policy.of_tenant(acme).limits;
+        assert_eq!((limits.memory_mb, limits.pids), (Range { default: 256, max: 256 }, policy.limits.pids));
+    }
+
+    #[test]
+    fn contradictions_about_tenants_and_doors_are_refused() {
+        for settings in [
+            "[tenants.'a/b']",
+            "[tenants.acme]\nsandbox = 1",
+            "[tenants.acme]\nrate = 0",
+            "[tenants.acme]\nburst = 5",
+            "[tenants.acme.limits]\npids = { default = 9, max = 8 }",
+            "[tenants.acme.images]\nallow = ['docker.io/lib*']",
+            "[serve]\nhosts = ['example.com:80']",
+            "[serve]\nhosts = ['*']",
+            "[serve]\norigins = ['*']",
+            "[serve]\norigins = ['https://example.com/']",
+            "[serve]\norigins = ['null']",
         ] {
             let home = home_with(settings);
 

@@ -1,8 +1,10 @@
-//! Who a request comes from.
+//! Who a request comes from: the kernel says it on the unix socket, a token everywhere else.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use coracle::{Epoch, Error, Kind, RunId};
+use coracle_core::TenantId;
+use coracle_core::token::{Scope, Shown, Token};
 use coracle_engine::Caller;
 
 use super::reply::Refusal;
@@ -12,46 +14,118 @@ use super::{Door, Peer};
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub caller: Caller,
-    /// For the audit log: `uid:1000`.
+    /// For the audit log: `uid:1000` or `token:tok_…`.
     pub who: String,
+    pub scope: Scope,
 }
 
 impl Identity {
     /// Refuses an operation that was not granted.
-    pub fn may(&self, _operation: &str) -> Result<(), Refusal> {
-        Ok(())
+    pub fn may(&self, operation: &str) -> Result<(), Refusal> {
+        match self.scope.covers(operation) {
+            true => Ok(()),
+            false => Err(out_of_scope(operation)),
+        }
+    }
+}
+
+/// Who stands before the door, before it is known as which run they act.
+struct Known {
+    who: String,
+    tenant: Option<TenantId>,
+    scope: Scope,
+    /// The run they act as where they name none.
+    run: RunId,
+}
+
+/// What a request shows of who sent it.
+pub struct Shows {
+    peer: Option<Peer>,
+    token: Option<Shown>,
+    run: Option<RunId>,
+    epoch: Option<Epoch>,
+}
+
+impl Shows {
+    /// Reads it, or refuses what cannot be read in one way only.
+    pub fn read(request: &Request) -> Result<Self, Refusal> {
+        let headers = request.headers();
+        let epoch = text(headers, "coracle-epoch")?.map(|epoch| {
+            epoch.parse().map(Epoch).map_err(|_| Error::invalid("Coracle-Epoch", "is not a number"))
+        });
+        Ok(Self {
+            peer: request.extensions().get::<Peer>().cloned(),
+            token: bearer(headers)?,
+            run: text(headers, "coracle-run")?.map(str::parse).transpose()?,
+            epoch: epoch.transpose()?,
+        })
     }
 }
 
 /// Returns who sent a request, or refuses it.
-pub fn identify(door: &Door, request: &Request) -> Result<Identity, Refusal> {
-    let peer = request.extensions().get::<Peer>();
-    let caller = caller(door, request.headers())?;
-    match peer {
+///
+/// A token counts on the unix socket, too: whoever may do everything there can have a program do less.
+pub async fn identify(door: &Door, shows: Shows) -> Result<Identity, Refusal> {
+    let known = match (shows.peer, shows.token) {
         // Root may do anything to us anyway.
-        Some(Peer::Unix { uid }) if *uid == 0 || *uid == rustix::process::geteuid().as_raw() => {
-            Ok(Identity { caller, who: format!("uid:{uid}") })
-        }
-        _ => Err(nobody()),
+        (Some(Peer::Unix { uid }), token) if is_own(uid) => match token {
+            Some(shown) => of_token(door, shown).await?,
+            None => Known {
+                who: format!("uid:{uid}"),
+                tenant: None,
+                scope: Scope::all(),
+                run: door.0.run.clone(),
+            },
+        },
+        (Some(Peer::Tcp(_)), Some(shown)) => of_token(door, shown).await?,
+        _ => return Err(nobody()),
+    };
+    let caller = Caller::acting_as(shows.run.unwrap_or(known.run)).under(shows.epoch);
+    let caller = Caller { tenant: known.tenant, ..caller };
+    Ok(Identity { caller, who: known.who, scope: known.scope })
+}
+
+fn is_own(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
+/// Returns whose token was shown. Why one opens nothing is for the operator to know, who can list them.
+async fn of_token(door: &Door, shown: Shown) -> Result<Known, Refusal> {
+    let (tokens, clock) = (door.0.tokens.clone(), door.0.clock.clone());
+    let found = tokio::task::spawn_blocking(move || -> Result<Option<Token>, Error> {
+        let found = tokens.find(&shown.id)?;
+        Ok(found.filter(|token| token.admit(&shown, clock.now()).is_ok()))
+    });
+    match found.await.map_err(|error| Error::internal("the token could not be looked up", error))?? {
+        Some(token) => Ok(known_by(token)?),
+        None => Err(nobody()),
     }
 }
 
-fn caller(door: &Door, headers: &HeaderMap) -> Result<Caller, Refusal> {
-    let run = match text(headers, "coracle-run")? {
-        Some(run) => run.parse::<RunId>()?,
-        None => door.0.run.clone(),
-    };
-    let epoch = match text(headers, "coracle-epoch")? {
-        Some(epoch) => {
-            Some(Epoch(epoch.parse().map_err(|_| Error::invalid("Coracle-Epoch", "is not a number"))?))
-        }
-        None => None,
-    };
-    Ok(Caller::acting_as(run).under(epoch))
+/// A tenant acts as a run of its own name, so that all its tokens reach what one of them opened.
+fn known_by(token: Token) -> Result<Known, Error> {
+    Ok(Known {
+        who: format!("token:{}", token.id),
+        run: token.tenant.as_str().parse()?,
+        tenant: Some(token.tenant),
+        scope: token.scope,
+    })
+}
+
+/// Returns the token that was shown. Whoever shows something shows a token: what else is there is refused, not ignored.
+fn bearer(headers: &HeaderMap) -> Result<Option<Shown>, Refusal> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let value = value.to_str().ok().filter(|_| values.next().is_none()).ok_or_else(nobody)?;
+    let (scheme, token) = value.split_once(' ').ok_or_else(nobody)?;
+    match scheme.eq_ignore_ascii_case("bearer") {
+        true => token.trim_start_matches(' ').parse().map(Some).map_err(|_| nobody()),
+        false => Err(nobody()),
+    }
 }
 
 /// Returns the one value of a header. Two would leave it to chance which counts.
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
+pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     match (value.to_str(), values.next()) {
@@ -60,9 +134,17 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refus
     }
 }
 
+/// One answer for no token, a wrong one, one that is over and one that never was.
 fn nobody() -> Refusal {
     let error = Error::new(Kind::Denied, "the request shows nothing that would allow it")
         .hint("send `Authorization: Bearer TOKEN`; `coracle token create` makes one");
     Refusal::new(StatusCode::UNAUTHORIZED, error)
-        .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+        .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"coracle\""))
+}
+
+fn out_of_scope(operation: &str) -> Refusal {
+    let error = Error::new(Kind::Denied, format!("this token is not good for `{operation}`"))
+        .hint("have the operator make one with `coracle token create --allow`")
+        .detail("operation", operation);
+    Refusal::new(StatusCode::FORBIDDEN, error)
 }

@@ -6,16 +6,21 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
 use axum::{Extension, RequestExt};
-use coracle::Error;
+use coracle::{Error, SandboxId};
+use coracle_core::answer::RequestKey;
 use serde_json::{Map, Value};
 
-use super::auth::Identity;
+use super::auth::{self, Identity};
+use super::idempotency;
 use super::reply::{self, Refusal};
 use super::routes::{Method, Route};
 use super::{Door, body, query};
 
+/// The way to an operation, and the schemas of its input's fields.
+pub type Way = (&'static Route, Arc<Value>);
+
 pub async fn serve(
-    (route, fields): (&'static Route, Arc<Value>),
+    (route, fields): Way,
     State(door): State<Door>,
     Extension(identity): Extension<Identity>,
     names: Result<query::Names, PathRejection>,
@@ -23,9 +28,39 @@ pub async fn serve(
 ) -> Result<Response, Refusal> {
     identity.may(route.operation)?;
     let Path(names) = names.map_err(Refusal::unreadable)?;
+    let key = key(route, &request)?;
     let input = input(route, &fields, names, request).await?;
-    let done = door.ask(move |engine| engine.call(&identity.caller, route.operation, input)).await?;
-    Ok(reply::json(&done))
+    let Some(key) = key else {
+        let done = door.ask(move |engine| engine.call(&identity.caller, route.operation, input)).await?;
+        let sandbox = about(&done);
+        return Ok(with(sandbox, reply::json(&done)));
+    };
+    let keys = door.0.keys.clone();
+    let asked = idempotency::Request::new(&identity, key, route.operation, input);
+    door.ask(move |engine| Ok(keys.once(engine, &identity, asked))).await?
+}
+
+/// Returns the key of a request that changes something. One that only asks may be sent again anyway.
+fn key(route: &Route, request: &Request) -> Result<Option<RequestKey>, Refusal> {
+    match route.method {
+        Method::Get => Ok(None),
+        Method::Post | Method::Delete => {
+            let text = auth::text(request.headers(), "idempotency-key")?;
+            Ok(text.map(str::parse).transpose()?)
+        }
+    }
+}
+
+/// Returns the sandbox an answer is about, for the audit log.
+fn about(done: &Value) -> Option<SandboxId> {
+    done["sandbox_id"].as_str()?.parse().ok()
+}
+
+fn with(sandbox: Option<SandboxId>, mut response: Response) -> Response {
+    if let Some(sandbox) = sandbox {
+        response.extensions_mut().insert(sandbox);
+    }
+    response
 }
 
 /// Puts together what an operation is told.

@@ -16,6 +16,7 @@ use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use super::Door;
 use super::auth::Identity;
@@ -56,10 +57,10 @@ pub async fn download(
     let Path(sandbox) = sandbox.map_err(Refusal::unreadable)?;
     let Query(Named { path }) = named.map_err(Refusal::unreadable)?;
     check_path("path", &path)?;
-    let seat = door.0.streams.take(&sandbox)?;
+    let seat = door.0.streams.take(sandbox.as_str())?;
     let (sender, mut pieces) = mpsc::channel(PIECES_MAX);
     let reading = door.clone();
-    tokio::spawn(async move {
+    let sending = async move {
         let last = sender.clone();
         let read = reading
             .ask(move |engine| {
@@ -70,7 +71,8 @@ pub async fn download(
         if let Err(error) = read {
             let _ = last.send(Err(error)).await;
         }
-    });
+    };
+    tokio::spawn(sending.in_current_span());
     // What is wrong with the file is said with a status, as long as none of it was sent.
     let first = match pieces.recv().await {
         Some(Err(error)) => return Err(error.into()),

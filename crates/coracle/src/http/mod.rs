@@ -5,43 +5,79 @@
 //!
 //! The engine blocks, so each call has a thread of the runtime's; how many there may be is the runtime's to bound.
 
+mod admit;
 mod auth;
 mod body;
 mod call;
+mod conceal;
+mod events;
 mod files;
+mod guard;
 mod health;
+mod idempotency;
+mod limits;
 pub mod listen;
 mod openapi;
 mod query;
 mod reply;
 mod routes;
 mod stream;
+pub mod trace;
 
+use std::fmt;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::middleware::{self, Next};
+use axum::extract::{DefaultBodyLimit, State};
+use axum::middleware;
 use axum::response::Response;
-use axum::routing::{get, on};
+use axum::routing::{MethodRouter, get, on};
 use coracle::RunId;
+use coracle::config::Doors;
+use coracle_core::{Answers, Clock, Tokens};
 use coracle_engine::{Engine, ops};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::telemetry;
+
 pub use self::auth::Identity;
 pub use self::listen::Peer;
 pub use self::reply::Refusal;
+use crate::audit::Audit;
 
 /// What all requests share. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Door(Arc<Shared>);
 
-#[derive(Debug)]
+impl fmt::Debug for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Door").field("run", &self.0.run).finish_non_exhaustive()
+    }
+}
+
+/// What a door is made of.
+pub struct Parts {
+    pub engine: Engine,
+    /// Who acts where a caller of the home's own people names no run.
+    pub run: RunId,
+    pub tokens: Arc<dyn Tokens>,
+    pub answers: Arc<dyn Answers>,
+    pub clock: Arc<dyn Clock>,
+    pub audit: Audit,
+    pub doors: Doors,
+}
+
 struct Shared {
     engine: Engine,
     /// Who calls where a caller does not say so.
     run: RunId,
+    tokens: Arc<dyn Tokens>,
+    clock: Arc<dyn Clock>,
+    audit: Audit,
+    doors: Doors,
+    keys: idempotency::Keys,
+    allowances: limits::Allowances,
     streams: stream::Room,
     /// Cancelled when the daemon is about to end: streams end, and whoever follows comes again.
     closing: CancellationToken,
@@ -49,15 +85,30 @@ struct Shared {
 }
 
 impl Door {
-    /// Makes the door of an engine. `run` is who acts where a caller names no run.
-    pub fn new(engine: Engine, run: RunId) -> Self {
+    pub fn new(parts: Parts) -> Self {
         Self(Arc::new(Shared {
-            engine,
-            run,
+            engine: parts.engine,
+            run: parts.run,
+            tokens: parts.tokens,
+            keys: idempotency::Keys::new(parts.answers, parts.clock.clone()),
+            clock: parts.clock,
+            audit: parts.audit,
+            doors: parts.doors,
+            allowances: limits::Allowances::default(),
             streams: stream::Room::default(),
             closing: CancellationToken::new(),
             described: openapi::document(),
         }))
+    }
+
+    /// Returns where requests are noted.
+    pub fn audit(&self) -> &Audit {
+        &self.0.audit
+    }
+
+    /// Forgets answers that were kept long enough.
+    pub fn forget_answers(&self) -> coracle::Result<usize> {
+        self.0.keys.forget()
     }
 
     pub fn engine(&self) -> &Engine {
@@ -76,10 +127,20 @@ impl Door {
         F: FnOnce(&Engine) -> coracle::Result<T> + Send + 'static,
     {
         let engine = self.0.engine.clone();
-        match tokio::task::spawn_blocking(move || work(&engine)).await {
+        match tokio::task::spawn_blocking(telemetry::carried(move || work(&engine))).await {
             Ok(done) => done,
             Err(error) => Err(coracle::Error::internal("the operation ended without an answer", error)),
         }
+    }
+}
+
+/// Returns what serves one operation.
+fn serving(way: call::Way) -> MethodRouter<Door> {
+    let method = way.0.filter();
+    match way.0.operation {
+        // For whoever wants it, this comes as it happens.
+        "event_list" => on(method, move |door, who, request| events::serve(way.clone(), door, who, request)),
+        _ => on(method, move |door, who, names, request| call::serve(way.clone(), door, who, names, request)),
     }
 }
 
@@ -93,27 +154,22 @@ pub fn router(door: Door) -> Router {
     for route in routes::ROUTES {
         let described = ops::schema(route.operation).unwrap_or_default();
         let way = (route, Arc::new(described["input"]["properties"].clone()));
-        let serve =
-            move |door, identity, names, request| call::serve(way.clone(), door, identity, names, request);
-        router = router.route(route.path, on(route.filter(), serve));
+        router = router.route(route.path, serving(way));
     }
     router
         .merge(crate::mcp::http::routes(door.engine().clone()))
-        .layer(middleware::from_fn_with_state(door.clone(), admit))
+        .layer(middleware::from_fn_with_state(door.clone(), admit::admit))
+        .layer(middleware::from_fn(trace::follow))
+        // Whoever scrapes every few seconds would be most of what is told.
+        .merge(trace::routes().layer(middleware::from_fn_with_state(door.clone(), admit::admit)))
         // Before anybody is asked who they are: whoever looks after the daemon has no token.
         .merge(health::routes())
         .fallback(|| async { Refusal::unknown_route() })
         .method_not_allowed_fallback(|| async { Refusal::wrong_method() })
         // Bodies are bounded where they are read: some are streams.
         .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn_with_state(door.clone(), admit::watch))
         .with_state(door)
-}
-
-/// Lets a request in with who it comes from, or turns it away.
-async fn admit(State(door): State<Door>, mut request: Request, next: Next) -> Result<Response, Refusal> {
-    let identity = auth::identify(&door, &request)?;
-    request.extensions_mut().insert(identity);
-    Ok(next.run(request).await)
 }
 
 async fn describe(State(door): State<Door>) -> Response {

@@ -1,5 +1,7 @@
 //! What is answered: a document, or an error in the words every door uses.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -51,9 +53,15 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = document(self.status, &self.error.to_json());
         response.headers_mut().extend(self.headers);
+        // For whoever notes what came of it, and decides how much of it a stranger is told.
+        response.extensions_mut().insert(Failure(Arc::new(self.error)));
         response
     }
 }
+
+/// Why a response is none that was hoped for.
+#[derive(Debug, Clone)]
+pub struct Failure(pub Arc<Error>);
 
 /// Answers with a document.
 pub fn json(value: &impl Serialize) -> Response {

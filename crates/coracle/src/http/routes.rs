@@ -32,6 +32,15 @@ impl Route {
         }
     }
 
+    /// Tells whether it is for requests of this method.
+    pub fn is(&self, method: &axum::http::Method) -> bool {
+        match self.method {
+            Method::Get => method == axum::http::Method::GET,
+            Method::Post => method == axum::http::Method::POST,
+            Method::Delete => method == axum::http::Method::DELETE,
+        }
+    }
+
     /// Returns the fields of the input that are in the path.
     pub fn fields(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
@@ -70,6 +79,8 @@ pub const ROUTES: &[Route] = table! {
     "sandbox_transfer" => Post "/v1/sandboxes/{sandbox_id}/transfer";
     "sandbox_release" => Post "/v1/sandboxes/{sandbox_id}/release";
     "sandbox_network" => Post "/v1/sandboxes/{sandbox_id}/network";
+    "sandbox_stats" => Get "/v1/stats";
+    "event_list" => Get "/v1/events";
     "image_list" => Get "/v1/images";
     "image_pull" => Post "/v1/images/pull";
     "image_prepull" => Post "/v1/images/prepull";

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::calls::Interest;
 use super::cancel::Target;
 use super::progress::Beats;
+use crate::telemetry;
 
 /// How long a wait goes without looking whether anybody still waits.
 const SLICE: Duration = Duration::from_millis(500);
@@ -34,7 +35,7 @@ impl Call {
         let target = Arc::new(Target::of(&self));
         let mut work = {
             let (call, target) = (self.clone(), Arc::clone(&target));
-            tokio::task::spawn_blocking(move || call.work(&target))
+            tokio::task::spawn_blocking(telemetry::carried(move || call.work(&target)))
         };
         let ended = tokio::select! {
             ended = &mut work => Some(ended),
@@ -62,9 +63,10 @@ impl Call {
     }
 
     fn work(self, target: &Target) -> Result<Value> {
-        match self.operation {
-            "sandbox_run" => self.run(target),
-            "sandbox_exec_wait" => self.wait(),
+        let (engine, caller, operation) = (self.engine.clone(), self.caller.clone(), self.operation);
+        match operation {
+            "sandbox_run" => engine.performing(&caller, operation, || self.run(target)),
+            "sandbox_exec_wait" => engine.performing(&caller, operation, || self.wait()),
             _ => self.engine.call(&self.caller, self.operation, self.input),
         }
     }

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use axum::http::request::Parts;
 use coracle_core::{Error, Result};
 use coracle_engine::Engine;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, ErrorCode, Implementation,
-    ListResourceTemplatesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams,
+    CompleteResult, ConstString, Implementation, ListPromptsRequestMethod, ListPromptsResult,
+    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestMethod,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
+use tracing::{Instrument, Span};
 
 use super::call::Call;
 use super::calls::{Calls, Name, Registered};
@@ -20,6 +24,7 @@ use super::opened::Opened;
 use super::progress::Beats;
 use super::toolbox::Toolbox;
 use super::{answer, resources};
+use crate::telemetry::{Came, doors};
 
 /// How long a client may keep the list of tools. It changes when the server is started with other flags, and then the
 /// client of `stdio` is started anew, too.
@@ -69,6 +74,13 @@ impl Server {
     /// Files can be read as resources where the tool for it is there.
     fn has_resources(&self) -> bool {
         self.toolbox.find("sandbox_fs_read").is_some()
+    }
+
+    fn expect_resources<Method: ConstString>(&self) -> Result<(), ErrorData> {
+        match self.has_resources() {
+            true => Ok(()),
+            false => Err(ErrorData::method_not_found::<Method>()),
+        }
     }
 
     async fn call(
@@ -143,8 +155,19 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let operation = operation(&self.toolbox, &request.name)?;
         let input = Value::Object(request.arguments.unwrap_or_default());
-        let outcome = self.call(operation, input, &context).await;
+        let outcome = self.call(operation, input, &context).instrument(span(operation, &context)).await;
         Ok(answer::of(outcome).into())
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        self.expect_resources::<ListResourcesRequestMethod>()?;
+        first_page(request)?;
+        // There may be millions; whoever knows a path has the template.
+        Ok(ListResourcesResult::with_all_items(Vec::new()))
     }
 
     async fn list_resource_templates(
@@ -152,9 +175,26 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        self.expect_resources::<ListResourceTemplatesRequestMethod>()?;
         first_page(request)?;
-        let templates = if self.has_resources() { vec![resources::template()] } else { Vec::new() };
-        Ok(ListResourceTemplatesResult::with_all_items(templates))
+        Ok(ListResourceTemplatesResult::with_all_items(vec![resources::template()]))
+    }
+
+    // What is not offered is not answered either: clients take an empty list for an offer.
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
 
     async fn read_resource(
@@ -162,9 +202,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        if !self.has_resources() {
-            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there are no resources here", None));
-        }
+        self.expect_resources::<ReadResourceRequestMethod>()?;
         let place = self.calls.enter().map_err(|error| protocol_error(&error))?;
         self.identity.may("sandbox_fs_read").map_err(|error| protocol_error(&error))?;
         let caller = self.identity.caller().clone();
@@ -177,6 +215,13 @@ impl ServerHandler for Server {
             read.await.map_err(|_| ErrorData::internal_error("the file was not read to its end", None))?;
         read.map(Into::into)
     }
+}
+
+/// Returns the span of a call: the child of what the client names, or of what it came with.
+fn span(operation: &'static str, context: &RequestContext<RoleServer>) -> Span {
+    let traceparent = context.meta.get("traceparent").and_then(Value::as_str);
+    let came = context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Came>());
+    doors::tool(operation, traceparent, came)
 }
 
 /// Returns the operation a tool is. Those of no toolbox are not told apart from those that do not exist.

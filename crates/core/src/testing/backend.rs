@@ -299,11 +299,14 @@ impl Backend for FakeBackend {
         Ok(Box::new(FakeBranch { backend: self, files: guest.files(), method }))
     }
 
-    fn snapshot(&self, held: &Held<'_>, _image: &ImageId) -> Result<Stored> {
-        Err(Error::new(
-            Kind::Unsupported,
-            format!("could not keep the files of `{}`: they are not real", held.sandbox),
-        ))
+    fn snapshot(&self, held: &Held<'_>, image: &ImageId) -> Result<Stored> {
+        match self.bare {
+            false => self.images.keep(image, held.tenant),
+            true => Err(Error::new(
+                Kind::Unsupported,
+                format!("could not keep the files of `{}`: there is no place for images", held.sandbox),
+            )),
+        }
     }
 
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream> {

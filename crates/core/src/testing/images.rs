@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::Timestamp;
 use crate::error::{Error, Kind, Result};
-use crate::ids::SandboxId;
-use crate::image::{Config, Images, Phase, Progress, Reference, Removed, Step, Stored};
+use crate::ids::{ImageId, SandboxId, TenantId};
+use crate::image::{Config, Images, Phase, Progress, Reference, Removed, Silent, Step, Stored};
 
 /// What one letter of a layer's name weighs.
 const BYTES_PER_LETTER: u64 = 1000;
@@ -75,6 +75,16 @@ impl FakeImages {
         self.shelf().used.remove(sandbox);
     }
 
+    /// Keeps the files of a sandbox, which are not real, as an image.
+    pub(super) fn keep(&self, image: &ImageId, tenant: Option<&TenantId>) -> Result<Stored> {
+        let mut shelf = self.shelf();
+        let manifest = Manifest { layers: vec![image.to_string()], config: Config::default() };
+        let stored = shelf.bring(image.to_string(), manifest, &Silent)?;
+        let stored = Stored { tenant: tenant.cloned(), ..stored };
+        shelf.names.insert(image.to_string(), stored.clone());
+        Ok(stored)
+    }
+
     pub(super) fn is_here(&self, name: &str) -> bool {
         self.shelf().names.contains_key(name)
     }
@@ -111,7 +121,8 @@ impl Images for FakeImages {
     }
 
     fn remove(&self, name: &str) -> Result<Removed> {
-        let whole = name.starts_with("sha256:") || written_out(name) == name;
+        let snapshot = ImageId::among_names(name).is_some();
+        let whole = snapshot || name.starts_with("sha256:") || written_out(name) == name;
         assert!(whole, "`{name}` is neither a digest nor a name written out");
         let mut shelf = self.shelf();
         let named = |stored: &&Stored| stored.reference == name || stored.digest == name;
@@ -162,6 +173,7 @@ impl Shelf {
             size_bytes,
             layers: layers as u64,
             pulled_at: Timestamp::from_millis(1_700_000_000_000),
+            tenant: None,
         };
         self.names.insert(reference.clone(), stored.clone());
         progress.report(&Step::Finished { reference, digest });

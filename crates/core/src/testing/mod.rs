@@ -2,6 +2,7 @@
 //!
 //! A fake panics where a real implementation would only suffer: what a caller may not do shows at once.
 
+mod answers;
 pub mod backend;
 mod builder;
 mod channel;
@@ -15,6 +16,7 @@ pub mod sample;
 pub mod store;
 mod volumes;
 
+pub use answers::FakeAnswers;
 pub use backend::{FakeBackend, Fault, Step};
 pub use client::Client;
 pub use clock::ManualClock;

@@ -8,24 +8,33 @@ use coracle_wire::{Chunk, Stream};
 use super::{Captured, ExecRequest, Started, Stdin, image};
 use crate::gate::Inside;
 use crate::guest::{Capture, Launch, WAIT_SLICE};
+use crate::ops::sandbox::exec;
 use crate::progress::Progress;
 use crate::random::random;
-use crate::{Caller, Engine, crash, rejoin};
+use crate::{Caller, Engine, Operation, crash, rejoin, spans};
 
 impl Engine {
     /// Starts a command and returns at once. With `Stdin::Bytes` the input is written before it returns.
     pub fn exec_start(&self, caller: &Caller, sandbox: &SandboxId, request: &ExecRequest) -> Result<Started> {
-        self.start_in(&mut self.enter(caller, sandbox)?, request)
+        spans::within(spans::operation(exec::Input::NAME, caller), || {
+            self.start_in(&mut self.enter(caller, sandbox)?, request)
+        })
     }
 
     /// Runs a command to its end.
     pub fn exec(&self, caller: &Caller, sandbox: &SandboxId, request: &ExecRequest) -> Result<Captured> {
-        self.exec_in(&mut self.enter(caller, sandbox)?, request)
+        spans::within(spans::operation(exec::Input::NAME, caller), || {
+            self.exec_in(&mut self.enter(caller, sandbox)?, request)
+        })
     }
 
     pub(crate) fn start_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Started> {
-        let command = request.checked(&inside.record, self.policy())?;
-        let (exec_id, began) = (self.exec_id(request)?, self.parts.clock.now());
+        let exec_id = self.exec_id(request)?;
+        spans::within(spans::start(&inside.record, &exec_id), || self.start_as(inside, request, exec_id))
+    }
+
+    fn start_as(&self, inside: &mut Inside, request: &ExecRequest, exec_id: ExecId) -> Result<Started> {
+        let (command, began) = (request.checked(&inside.record, self.policy())?, self.parts.clock.now());
         self.keep(&inside.record)?;
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let patience = patience(command.deadline_ms, command.grace_ms);
@@ -43,8 +52,13 @@ impl Engine {
     }
 
     pub(crate) fn exec_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Captured> {
-        let command = request.checked(&inside.record, self.policy())?;
-        let (exec_id, began) = (self.exec_id(request)?, self.parts.clock.now());
+        let exec_id = self.exec_id(request)?;
+        let span = spans::exec(&inside.record, &exec_id);
+        spans::captured(span, || self.exec_as(inside, request, exec_id))
+    }
+
+    fn exec_as(&self, inside: &mut Inside, request: &ExecRequest, exec_id: ExecId) -> Result<Captured> {
+        let (command, began) = (request.checked(&inside.record, self.policy())?, self.parts.clock.now());
         self.keep(&inside.record)?;
         let denied = self.last_denial(&inside.record);
         self.crash_at(crash::EXEC_ADMIT_AFTER);
@@ -57,6 +71,7 @@ impl Engine {
             patience: patience(command.deadline_ms, command.grace_ms),
             repeatable: request.exec_id.is_some(),
             started: &|| {
+                spans::started();
                 self.crash_at(crash::EXEC_START_AFTER);
                 // The command runs meanwhile.
                 self.tell_started_soon(&inside.record, &exec_id, began);

@@ -16,7 +16,7 @@ use super::{Captured, ExecRequest, Stdin, image};
 use crate::gate::Inside;
 use crate::guest::Guest;
 use crate::random::random;
-use crate::{Engine, crash};
+use crate::{Engine, crash, spans};
 
 const BOOTSTRAP: &str = include_str!("warm.py");
 /// It has to fit into a pipe nobody may be reading yet, together with what the program is given.
@@ -69,6 +69,17 @@ impl Engine {
             inside.guest.stop(exec_id.as_str(), Some(Duration::ZERO))?;
             return Ok(None);
         };
+        let span = spans::exec(&inside.record, &exec_id);
+        spans::captured(span, || self.exec_begun(inside, exec_id, request, &input)).map(Some)
+    }
+
+    fn exec_begun(
+        &self,
+        inside: &mut Inside,
+        exec_id: ExecId,
+        request: &ExecRequest,
+        input: &[u8],
+    ) -> Result<Captured> {
         let command = request.checked(&inside.record, self.policy())?;
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let renewed = Body::Renew {
@@ -80,10 +91,10 @@ impl Engine {
         self.tell_started_soon(&inside.record, &exec_id, self.parts.clock.now());
         let wait = patience(command.deadline_ms, command.grace_ms);
         let capture =
-            inside.guest.capture_begun(exec_id.as_str(), renewed, &input, wait, command.output_bytes)?;
+            inside.guest.capture_begun(exec_id.as_str(), renewed, input, wait, command.output_bytes)?;
         self.crash_at(crash::EXEC_END_AFTER);
         self.tell_ended_soon(&inside.record, &exec_id, &capture.state);
-        Ok(Some(captured(exec_id, capture)))
+        Ok(captured(exec_id, capture))
     }
 }
 

@@ -14,10 +14,38 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use self::parse::{INPUT_MAX, parse};
-use crate::{Caller, Engine};
+use crate::{Caller, Engine, spans};
 
 /// The most that is repeated of what was wrong.
 const COMPLAINT_MAX: usize = 500;
+
+/// What an input asks for.
+pub trait Operation {
+    /// The name every door has for it.
+    const NAME: &'static str;
+    type Output;
+
+    /// Does it, and tells nobody: that is left to [`Engine::perform`].
+    fn carry_out(self, engine: &Engine, caller: &Caller) -> Result<Self::Output>;
+}
+
+impl Engine {
+    /// Carries out what an input asks for. Doors that know which operation they want come this way, the others by
+    /// [`Engine::call`]; both open the same span.
+    pub fn perform<O: Operation>(&self, caller: &Caller, input: O) -> Result<O::Output> {
+        self.performing(caller, O::NAME, || input.carry_out(self, caller))
+    }
+
+    /// Has what a door does by itself count as an operation, where it has to look in between.
+    pub fn performing<T>(
+        &self,
+        caller: &Caller,
+        operation: &'static str,
+        deed: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        spans::within(spans::operation(operation, caller), deed)
+    }
+}
 
 /// The roll-call: a name, the module with its `Input`, `Output` and `call`, and what it does.
 macro_rules! operations {
@@ -52,12 +80,27 @@ macro_rules! operations {
                 match name {
                     $($name => {
                         use $module as operation;
-                        written($name, &operation::call(self, caller, read($name, input)?)?)
+                        spans::within(spans::operation($name, caller), || {
+                            written($name, &operation::call(self, caller, read($name, input)?)?)
+                        })
                     })+
                     _ => Err(unknown(name)),
                 }
             }
         }
+
+        $(const _: () = {
+            use $module as operation;
+
+            impl Operation for operation::Input {
+                const NAME: &'static str = $name;
+                type Output = operation::Output;
+
+                fn carry_out(self, engine: &Engine, caller: &Caller) -> Result<Self::Output> {
+                    operation::call(engine, caller, self)
+                }
+            }
+        };)+
     };
 }
 

@@ -1,9 +1,9 @@
 //! Ownership: lent, given back, refused to everyone else, fenced in the guest.
 
 use coracle_core::testing::{Fault, Step};
-use coracle_core::{Backend, Claim, Epoch, Kind, State};
+use coracle_core::{Backend, Epoch, Kind, State};
+use coracle_engine::ExecRequest;
 use coracle_engine::guest::{Failure, Guest};
-use coracle_engine::{Caller, ExecRequest};
 use coracle_wire::FaultCode;
 use serde_json::{Value, json};
 

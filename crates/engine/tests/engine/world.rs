@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use coracle_core::store::Store;
 use coracle_core::testing::{FakeBackend, FakeStore, ManualClock, sample};
-use coracle_core::{Backend, Claim, Epoch, Error, ExecId, InstanceId, Policy, Record, SandboxId};
+use coracle_core::{Backend, Epoch, Error, ExecId, InstanceId, Policy, Record, SandboxId};
 use coracle_engine::egress::Threads;
 use coracle_engine::{Caller, CrashPoints, Engine, ExecRequest, Keepers, Parts, Roster};
 use serde_json::{Value, json};

@@ -63,6 +63,7 @@ impl Record {
             size_bytes: self.size_bytes,
             layers: self.layers.len() as u64,
             pulled_at: named.pulled_at,
+            tenant: None,
         }
     }
 }

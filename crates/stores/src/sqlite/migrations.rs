@@ -12,7 +12,7 @@ use super::connection::{Answer, Connection};
 use super::home;
 
 /// Each step brings the schema from its index to the next number. Never change one that was released.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     // What is looked for has a column; the whole record is the document. `records` keeps the two in step.
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE sandboxes (
@@ -38,6 +38,20 @@ const STEPS: [&str; 6] = [
     "CREATE TABLE tokens (id TEXT PRIMARY KEY, document TEXT NOT NULL) WITHOUT ROWID;
      CREATE INDEX tenants_sandboxes ON sandboxes (json_extract(document, '$.tenant'))
          WHERE state NOT IN ('destroyed', 'failed', 'lost');",
+    // Answers that are told again. The second index bounds what is kept without reading it.
+    "CREATE TABLE answers (
+         tenant TEXT NOT NULL,
+         run TEXT NOT NULL,
+         key TEXT NOT NULL,
+         question BLOB NOT NULL,
+         asked_at INTEGER NOT NULL,
+         size INTEGER NOT NULL,
+         status INTEGER,
+         body BLOB,
+         PRIMARY KEY (tenant, run, key)
+     );
+     CREATE INDEX sizes_of_answers ON answers (tenant, asked_at, size);
+     CREATE INDEX times_of_answers ON answers (asked_at);",
     // Events. The newest is never forgotten, so that no number is used twice. Older builds would change sandboxes without
     // telling of it.
     "CREATE TABLE events (

@@ -3,6 +3,7 @@
 //! Opening is on the path of every CLI call, so it does nothing but open the file and read its version; whatever only
 //! a new home or a writer needs waits until then.
 
+mod answers;
 mod connection;
 mod error;
 mod events;
@@ -15,6 +16,7 @@ mod work;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use coracle_core::answer::{Answer, Answers, Asked, Bounds, Fingerprint, Recalled};
 use coracle_core::clock::Timestamp;
 use coracle_core::error::Result;
 use coracle_core::event::{self, Event, Filter, Log, Page};
@@ -165,5 +167,29 @@ impl Tokens for SqliteStore {
     fn revoke(&self, id: &TokenId, now: Timestamp) -> Result<Token> {
         self.connection()
             .write(Durability::Power, "revoke a token", |transaction| tokens::revoke(transaction, id, now))
+    }
+}
+
+impl Answers for SqliteStore {
+    fn ask(&self, asked: &Asked, question: &Fingerprint, now: Timestamp) -> Result<Recalled> {
+        self.connection().write(Durability::Process, "look for an answer", |transaction| {
+            answers::ask(transaction, asked, question, now)
+        })
+    }
+
+    fn answer(&self, asked: &Asked, answer: &Answer, bounds: Bounds) -> Result<()> {
+        self.connection().write(Durability::Process, "keep an answer", |transaction| {
+            answers::answer(transaction, asked, answer, bounds)
+        })
+    }
+
+    fn withdraw(&self, asked: &Asked) -> Result<()> {
+        self.connection()
+            .write(Durability::Process, "forget a key", |transaction| answers::withdraw(transaction, asked))
+    }
+
+    fn forget_asked(&self, before: Timestamp) -> Result<usize> {
+        self.connection()
+            .write(Durability::Process, "forget answers", |transaction| answers::forget(transaction, before))
     }
 }

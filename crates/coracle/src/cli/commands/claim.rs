@@ -16,7 +16,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = claim::Input { sandbox_id: args.sandbox };
-    tell(context, &claim::call(&context.engine()?, &context.caller()?, input)?)
+    tell(context, &context.engine()?.perform(&context.caller()?, input)?)
 }
 
 /// Prints the epoch a change of owner led to; the verbs that change it all end here.

@@ -19,7 +19,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = close::Input { sandbox_id: args.sandbox, delete_workspace: args.delete_workspace };
-    let closed = close::call(&context.engine()?, &context.caller()?, input)?;
+    let closed = context.engine()?.perform(&context.caller()?, input)?;
     match context.json {
         true => stdout::json(&closed)?,
         false => closed.note.iter().for_each(|note| stderr::warning(note)),

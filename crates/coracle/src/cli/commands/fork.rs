@@ -31,7 +31,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         session_keys: Some(args.keys).filter(|keys| !keys.is_empty()),
         share_mounts: args.share_mounts,
     };
-    let forked = fork::call(&context.engine()?, &context.caller()?, input)?;
+    let forked = context.engine()?.perform(&context.caller()?, input)?;
     match context.json {
         true => stdout::json(&forked)?,
         false => forked.sandbox_ids.iter().try_for_each(|id| stdout::line(id.as_str()))?,

@@ -67,7 +67,7 @@ fn so_far(
             since_seq,
             max_chunks: None,
         };
-        let read = exec_read::call(&target.engine, &target.caller, input)?;
+        let read = target.engine.perform(&target.caller, input)?;
         let Some(last) = read.chunks.last().map(|chunk| chunk.seq) else { return Ok(read.progress.into()) };
         since_seq = last;
         for chunk in read.chunks {

@@ -5,6 +5,7 @@ use clap::Subcommand;
 use super::context::Context;
 use super::exit::Exit;
 use super::stop::Stop;
+use crate::telemetry::Life;
 
 /// The roll-call: a verb, the module with its `Args` and `carry_out`.
 macro_rules! verbs {
@@ -18,6 +19,13 @@ macro_rules! verbs {
         }
 
         impl Verb {
+            /// Returns its name.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => stringify!($module),)+
+                }
+            }
+
             /// Does it and returns the exit code.
             pub fn carry_out(self, context: &Context) -> Result<Exit, Stop> {
                 match self {
@@ -112,5 +120,15 @@ impl Verb {
     /// of a repository must not keep anyone from closing one.
     pub fn heeds_projects(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Open(_) | Self::Mcp(_) | Self::Config(_))
+    }
+
+    /// Returns how long it lives, for those who are told of what it does. A keeper gives up everything it could tell
+    /// anyone with, and the settings must be readable where they are wrong.
+    pub fn life(&self) -> Life {
+        match self.name() {
+            "keeper" | "completions" | "config" => Life::Silent,
+            "stock" | "serve" | "mcp" => Life::Service,
+            _ => Life::Call,
+        }
     }
 }

@@ -19,7 +19,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = network::Input { sandbox_id: args.sandbox, network: args.network };
-    let narrowed = network::call(&context.engine()?, &context.caller()?, input)?;
+    let narrowed = context.engine()?.perform(&context.caller()?, input)?;
     match context.json {
         true => stdout::json(&narrowed)?,
         false => stdout::line(&narrowed.network.to_string())?,

@@ -20,7 +20,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = open::Input { session_key: args.key, spec: args.spec.input()? };
-    let opened = open::call(&context.engine()?, &context.caller()?, input)?;
+    let opened = context.engine()?.perform(&context.caller()?, input)?;
     if opened.created {
         refusals::say(&opened.backend, &opened.refused);
         missing::say_once(&opened.missing, &context.config()?.home);

@@ -16,7 +16,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = pause::Input { sandbox_id: args.sandbox };
-    let done = pause::call(&context.engine()?, &context.caller()?, input)?;
+    let done = context.engine()?.perform(&context.caller()?, input)?;
     if context.json {
         stdout::json(&done)?;
     }

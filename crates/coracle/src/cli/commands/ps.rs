@@ -21,7 +21,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let engine = context.untouched_engine()?;
     // What is listed as ready shall be so.
     sweep::now(&engine);
-    let listed = list::call(&engine, &context.caller()?, list::Input { all: args.all })?.sandboxes;
+    let listed = engine.perform(&context.caller()?, list::Input { all: args.all })?.sandboxes;
     if context.json {
         stdout::json(&listed)?;
         return Ok(Exit::SUCCESS);

@@ -20,5 +20,5 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = release::Input { sandbox_id: args.sandbox, running: args.running.map(Into::into) };
-    claim::tell(context, &release::call(&context.engine()?, &context.caller()?, input)?)
+    claim::tell(context, &context.engine()?.perform(&context.caller()?, input)?)
 }

@@ -75,7 +75,7 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
     let mut stock = Stock::of(context, resolved)?;
     let opened = match stock.take(&caller) {
         Some(record) => open::Output::of_new(record),
-        None => open::call(&engine, &caller, open::Input { session_key: None, spec })?,
+        None => engine.perform(&caller, open::Input { session_key: None, spec })?,
     };
     let open::Output { sandbox_id: id, backend, refused, missing, .. } = opened;
     refusals::say(&backend, &refused);

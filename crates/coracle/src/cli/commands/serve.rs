@@ -6,21 +6,25 @@ mod timers;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use coracle::config::{Config, systemd};
+use coracle::assemble::{self, SteadyClock};
 use coracle::{Error, Kind, Result};
 use coracle_engine::ops::image::prepull;
 use coracle_engine::{Caller, Engine};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tokio::runtime::Runtime;
 
+use crate::audit::Audit;
 use crate::cli::args::{Span, span};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
 use crate::cli::{stderr, sweep};
 use crate::http::listen::{self, Address, Bound};
-use crate::http::{Door, router};
+use crate::http::{Door, Parts, router};
+use crate::telemetry;
 
 /// Each waits for one call or one stream; streams have 512 of them at most.
 const THREADS_MAX: usize = 1536;
@@ -57,8 +61,11 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     sweep::now(&engine);
     let spares = config.spares.unwrap_or(SPARES);
     let stocker = (spares > 0).then(|| engine.stock(spares));
-    let timers = timers::start(&engine);
-    let door = Door::new(engine, config.run.clone());
+    if let Some(metrics) = telemetry::metrics() {
+        metrics.watch(&engine);
+    }
+    let door = door(engine, &config)?;
+    let timers = timers::start(&door);
     end_at_signal(&door)?;
     notify::say("READY=1");
     runtime.block_on(listen::serve(bound, router(door.clone()), door.closing().clone(), args.drain.duration));
@@ -67,6 +74,18 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     // Calls that did not end in time are cut off: their commands go on, and whoever asked comes again.
     runtime.shutdown_background();
     Ok(Exit::SUCCESS)
+}
+
+fn door(engine: Engine, config: &Config) -> Result<Door> {
+    Ok(Door::new(Parts {
+        engine,
+        run: config.run.clone(),
+        tokens: assemble::tokens(config)?,
+        answers: assemble::answers(config)?,
+        clock: Arc::new(SteadyClock::new()),
+        audit: Audit::open(&config.home)?,
+        doors: config.doors.clone(),
+    }))
 }
 
 /// Whoever can read what passes by has the tokens.
@@ -122,7 +141,7 @@ fn bring_images(engine: &Engine, caller: &Caller) {
     if engine.policy().prepull.is_empty() {
         return;
     }
-    match prepull::call(engine, caller, prepull::Input::default()) {
+    match engine.perform(caller, prepull::Input::default()) {
         Ok(brought) => brought.failed.iter().for_each(|failed| {
             stderr::warning(&format!("could not bring image `{}`: {}", failed.image, failed.message));
         }),

@@ -22,7 +22,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = get::Input { sandbox_id: args.sandbox };
-    let shown = get::call(&context.engine()?, &context.caller()?, input)?;
+    let shown = context.engine()?.perform(&context.caller()?, input)?;
     match context.json {
         true => stdout::json(&shown)?,
         false => print(context, &shown)?,

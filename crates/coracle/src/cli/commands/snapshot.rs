@@ -16,7 +16,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = snapshot::Input { sandbox_id: args.sandbox };
-    let kept = snapshot::call(&context.engine()?, &context.caller()?, input)?;
+    let kept = context.engine()?.perform(&context.caller()?, input)?;
     match context.json {
         true => stdout::json(&kept)?,
         false => stdout::line(&kept.image)?,

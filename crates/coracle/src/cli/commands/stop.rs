@@ -24,7 +24,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let millis = |span: Span| u64::try_from(span.duration.as_millis()).unwrap_or(u64::MAX);
     let input =
         exec_stop::Input { sandbox_id: args.sandbox, exec_id: args.exec, grace_ms: args.grace.map(millis) };
-    let stopped = exec_stop::call(&context.engine()?, &context.caller()?, input)?;
+    let stopped = context.engine()?.perform(&context.caller()?, input)?;
     if context.json {
         stdout::json(&stopped)?;
     }

@@ -40,5 +40,5 @@ impl From<Running> for transfer::Running {
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input =
         transfer::Input { sandbox_id: args.sandbox, to: args.to, running: args.running.map(Into::into) };
-    claim::tell(context, &transfer::call(&context.engine()?, &context.caller()?, input)?)
+    claim::tell(context, &context.engine()?.perform(&context.caller()?, input)?)
 }

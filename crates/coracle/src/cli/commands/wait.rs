@@ -28,7 +28,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         timeout_seconds: None,
         timeout_ms: args.timeout.as_ref().map(millis),
     };
-    let waited = exec_wait::call(&context.engine()?, &context.caller()?, input)?;
+    let waited = context.engine()?.perform(&context.caller()?, input)?;
     match (context.json, waited.done) {
         (true, _) => stdout::json(&waited)?,
         (false, true) => {}

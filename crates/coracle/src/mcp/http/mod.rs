@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Query, Request};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
@@ -85,7 +86,7 @@ async fn serve(
     let service = StreamableHttpService::new(
         move || Ok(server.clone()),
         Arc::new(NeverSessionManager::default()),
-        config(),
+        config(&parts.headers),
     );
     let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
     if let Some(session) = begun.filter(|_| response.status().is_success()) {
@@ -96,12 +97,23 @@ async fn serve(
     Ok(response.into_response())
 }
 
-fn config() -> StreamableHttpServerConfig {
+fn config(headers: &HeaderMap) -> StreamableHttpServerConfig {
     StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_max_request_body_bytes(ops::INPUT_MAX)
+        .with_allowed_origins(same_origin(headers))
         .enforce_origin_validation()
+}
+
+/// Pages may only come from where they ask; whether that is us is seen by the host.
+fn same_origin(headers: &HeaderMap) -> Vec<String> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    match host.parse::<Authority>() {
+        Ok(host) if host.port().is_some() => vec![format!("http://{host}"), format!("https://{host}")],
+        Ok(host) => vec![format!("http://{host}:80"), format!("https://{host}:443")],
+        Err(_) => Vec::new(),
+    }
 }
 
 impl Wanted {

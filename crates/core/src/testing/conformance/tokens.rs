@@ -10,7 +10,7 @@ use crate::token::{Grant, Rejection, Scope, Seed, Shown, Token, Tokens};
 
 /// A place where tokens are kept. Each opening is another process as far as it can tell.
 pub trait Keyring: Sync {
-    fn open(&self) -> Box<dyn Tokens>;
+    fn tokens(&self) -> Box<dyn Tokens>;
 }
 
 /// Runs the suite against the [`Keyring`] that `$make()` returns, a fresh one for each test.
@@ -55,41 +55,42 @@ fn issued_at(tenant: &str, now: Timestamp) -> (Token, Shown) {
 pub fn a_token_is_found_again_with_every_field(ring: &impl Keyring) {
     let (token, shown) = issued("acme");
 
-    ring.open().add(&token).expect("keeps it");
+    ring.tokens().add(&token).expect("keeps it");
 
-    let found = ring.open().find(&token.id).expect("looks").expect("it is there");
+    let found = ring.tokens().find(&token.id).expect("looks").expect("it is there");
     assert_eq!(found, token);
     assert_eq!(found.admit(&shown, NOW), Ok(()));
 }
 
 pub fn a_token_nobody_added_is_not_found(ring: &impl Keyring) {
-    assert_eq!(ring.open().find(&issued("acme").0.id).expect("looks"), None);
+    assert_eq!(ring.tokens().find(&issued("acme").0.id).expect("looks"), None);
 }
 
 pub fn an_id_of_a_token_is_used_once(ring: &impl Keyring) {
     let (token, _) = issued("acme");
-    ring.open().add(&token).expect("keeps it");
+    ring.tokens().add(&token).expect("keeps it");
 
-    let again = ring.open().add(&Token { tenant: sample::tenant("mallory"), ..token.clone() });
+    let again = ring.tokens().add(&Token { tenant: sample::tenant("mallory"), ..token.clone() });
 
     assert_eq!(again.expect_err("it is refused").kind, Kind::Conflict);
-    assert_eq!(ring.open().find(&token.id).expect("looks"), Some(token));
+    assert_eq!(ring.tokens().find(&token.id).expect("looks"), Some(token));
 }
 
 pub fn tokens_are_listed_oldest_first(ring: &impl Keyring) {
     let at = |millis| issued_at("acme", Timestamp::from_millis(NOW.as_millis() + millis)).0;
     let (second, first, third) = (at(20), at(10), at(30));
     for token in [&second, &first, &third] {
-        ring.open().add(token).expect("keeps it");
+        ring.tokens().add(token).expect("keeps it");
     }
 
-    let listed: Vec<TokenId> = ring.open().list().expect("lists").into_iter().map(|token| token.id).collect();
+    let listed: Vec<TokenId> =
+        ring.tokens().list().expect("lists").into_iter().map(|token| token.id).collect();
 
     assert_eq!(listed, [first.id, second.id, third.id]);
 }
 
 pub fn a_revoked_token_is_revoked_for_everybody_and_for_good(ring: &impl Keyring) {
-    let (mine, theirs) = (ring.open(), ring.open());
+    let (mine, theirs) = (ring.tokens(), ring.tokens());
     let (token, shown) = issued("acme");
     mine.add(&token).expect("keeps it");
     let (first, later) =
@@ -104,7 +105,7 @@ pub fn a_revoked_token_is_revoked_for_everybody_and_for_good(ring: &impl Keyring
 }
 
 pub fn a_token_nobody_added_cannot_be_revoked(ring: &impl Keyring) {
-    let refused = ring.open().revoke(&issued("acme").0.id, NOW);
+    let refused = ring.tokens().revoke(&issued("acme").0.id, NOW);
 
     assert_eq!(refused.expect_err("it is refused").kind, Kind::NotFound);
 }

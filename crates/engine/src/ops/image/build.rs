@@ -29,7 +29,8 @@ pub struct Output {
     pub built_by: String,
 }
 
-pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    engine.check_own(caller, "building images")?;
     let recipe = Recipe::resolve(input.recipe, &engine.policy().limits)?;
     engine.policy().images.check_built(&recipe.tag)?;
     let backend = engine.choose_backend(input.backend.as_deref())?;

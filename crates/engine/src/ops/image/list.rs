@@ -1,7 +1,7 @@
 //! `image_list`: lists the images that are here, by name.
 
-use coracle_core::Result;
 use coracle_core::image::Stored;
+use coracle_core::{ImageId, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,21 @@ pub struct Output {
     pub images: Vec<Stored>,
 }
 
-pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
-    Ok(Output { images: engine.images(input.backend.as_deref())?.list()? })
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    let mut images = engine.images_for(caller, input.backend.as_deref())?.list()?;
+    if caller.tenant.is_some() {
+        images.retain(|stored| may_know(engine, caller, stored));
+    }
+    Ok(Output { images })
+}
+
+/// A tenant sees what it made and what it may use of what everybody shares.
+fn may_know(engine: &Engine, caller: &Caller, stored: &Stored) -> bool {
+    match ImageId::among_names(&stored.reference) {
+        Some(_) => stored.tenant == caller.tenant,
+        None => stored
+            .reference
+            .parse()
+            .is_ok_and(|reference| engine.policy_for(caller).images.check_reference(&reference).is_ok()),
+    }
 }

@@ -26,7 +26,8 @@ pub struct Output {
     pub images: Vec<Stored>,
 }
 
-pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    engine.check_own(caller, "an archive on the machine")?;
     check_absolute("path", &input.path)?;
     from_file(engine, input.backend.as_deref(), open(&input.path)?)
 }

@@ -34,7 +34,8 @@ pub struct Failed {
     pub hint: Option<String>,
 }
 
-pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    engine.check_own(caller, "bringing images for everybody")?;
     let wanted = &engine.policy().prepull;
     let mut output = Output { images: Vec::new(), failed: Vec::new() };
     if wanted.is_empty() {

@@ -19,8 +19,8 @@ pub struct Input {
     pub backend: Option<String>,
 }
 
-pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let reference = reference("reference", &input.reference)?;
-    engine.policy().images.check_reference(&reference)?;
-    engine.images(input.backend.as_deref())?.pull(&reference, engine.progress())
+    engine.policy_for(caller).images.check_reference(&reference)?;
+    engine.images_for(caller, input.backend.as_deref())?.pull(&reference, engine.progress())
 }

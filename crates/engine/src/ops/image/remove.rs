@@ -23,11 +23,16 @@ pub struct Input {
     pub backend: Option<String>,
 }
 
-pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
-    let images = engine.images(input.backend.as_deref())?;
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    let images = engine.images_for(caller, input.backend.as_deref())?;
     if let Some(image) = ImageId::among_names(&input.name) {
+        if caller.tenant.is_some() {
+            engine.find_snapshot(caller, Some(images), &image)?;
+        }
         return images.remove(image.as_str());
     }
+    // Others use it, too.
+    engine.check_own(caller, "removing an image everybody shares")?;
     match digest(images, &input.name)? {
         Some(digest) => images.remove(&digest),
         None => images.remove(&reference("name", &input.name)?.to_string()),

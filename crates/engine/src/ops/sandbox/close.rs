@@ -32,7 +32,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     engine.close(caller, &input.sandbox_id)?;
     let closed = Output { ok: true, deleted_volume: None, note: None };
     match input.delete_workspace {
-        true => delete_workspace(engine, &engine.find(&input.sandbox_id)?, closed),
+        true => delete_workspace(engine, &engine.find_for(caller, &input.sandbox_id)?, closed),
         false => Ok(closed),
     }
 }
@@ -48,7 +48,7 @@ fn delete_workspace(engine: &Engine, record: &Record, closed: Output) -> Result<
         }
         Some(Source::Volume(name)) => name,
     };
-    match engine.volumes(Some(&record.backend))?.remove(name) {
+    match engine.shelf_of(record)?.remove(name) {
         Ok(()) => Ok(Output { deleted_volume: Some(name.clone()), ..closed }),
         Err(error) if error.kind == Kind::NotFound => Ok(closed),
         Err(error) if error.kind == Kind::Conflict => {

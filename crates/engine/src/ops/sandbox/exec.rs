@@ -105,7 +105,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let (sandbox, stream) = (input.sandbox_id.clone(), input.stream);
     let request = request(engine, input)?;
     match stream {
-        false => Ok(engine.exec(caller, &sandbox, &request)?.into()),
+        false => Ok(engine.exec_in(&mut engine.enter(caller, &sandbox)?, &request)?.into()),
         true => start(engine, caller, &sandbox, &request),
     }
 }

@@ -113,7 +113,7 @@ pub fn call_where(
     if input.code.is_some() {
         input.spec.runtime.get_or_insert(Runtime::Python);
     }
-    let spec = Spec::resolve(std::mem::take(&mut input.spec).for_one_command(), engine.policy())?;
+    let spec = engine.resolve_for(caller, std::mem::take(&mut input.spec).for_one_command())?;
     let mut plan = plan(engine, &spec, input)?;
     // Where no program text is run, the language has chosen the image and is of no more use.
     let spec = Spec { runtime: plan.runtime, ..spec };

@@ -20,6 +20,6 @@ pub struct Output {
     pub volumes: Vec<Kept>,
 }
 
-pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
-    Ok(Output { volumes: engine.volumes(input.backend.as_deref())?.list()? })
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    Ok(Output { volumes: engine.shelf(caller, input.backend.as_deref())?.list()? })
 }

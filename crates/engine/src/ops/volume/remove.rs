@@ -20,7 +20,7 @@ pub struct Output {
     pub ok: bool,
 }
 
-pub fn call(engine: &Engine, _caller: &Caller, input: Input) -> Result<Output> {
-    engine.volumes(input.backend.as_deref())?.remove(&input.name)?;
+pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+    engine.shelf(caller, input.backend.as_deref())?.remove(&input.name)?;
     Ok(Output { ok: true })
 }

@@ -41,6 +41,6 @@ fn document(context: &Context, args: Args) -> Result<Exit, Stop> {
     let path =
         args.path.into_string().map_err(|_| Error::invalid("path", "is not UTF-8, which JSON needs"))?;
     let input = fs_read::Input { sandbox_id: args.sandbox, path, max_bytes: Some(JSON_MAX) };
-    stdout::json(&fs_read::call(&context.engine()?, &context.caller()?, input)?)?;
+    stdout::json(&context.engine()?.perform(&context.caller()?, input)?)?;
     Ok(Exit::SUCCESS)
 }

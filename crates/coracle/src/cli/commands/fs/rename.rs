@@ -22,7 +22,7 @@ pub struct Args {
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input =
         fs_move::Input { sandbox_id: args.sandbox, from: args.from, to: args.to, overwrite: args.overwrite };
-    let moved = fs_move::call(&context.engine()?, &context.caller()?, input)?;
+    let moved = context.engine()?.perform(&context.caller()?, input)?;
     if context.json {
         stdout::json(&moved)?;
     }

@@ -45,7 +45,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = input(args)?;
-    let built = build::call(&context.engine()?, &context.caller()?, input)?;
+    let built = context.engine()?.perform(&context.caller()?, input)?;
     match context.json {
         true => stdout::json(&built)?,
         false => stdout::line(&built.image.reference)?,

@@ -20,7 +20,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = list::Input { backend: args.backend };
-    let listed = list::call(&context.engine()?, &context.caller()?, input)?;
+    let listed = context.engine()?.perform(&context.caller()?, input)?;
     if context.json {
         stdout::json(&listed)?;
         return Ok(Exit::SUCCESS);

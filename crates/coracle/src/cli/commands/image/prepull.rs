@@ -17,7 +17,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = prepull::Input { backend: args.backend };
-    let brought = prepull::call(&context.engine()?, &context.caller()?, input)?;
+    let brought = context.engine()?.perform(&context.caller()?, input)?;
     let exit = match brought.failed.is_empty() {
         true => Exit::SUCCESS,
         false => Exit::FAILED,

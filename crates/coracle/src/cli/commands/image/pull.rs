@@ -20,7 +20,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = pull::Input { reference: args.reference, backend: args.backend };
-    let pulled = pull::call(&context.engine()?, &context.caller()?, input)?;
+    let pulled = context.engine()?.perform(&context.caller()?, input)?;
     match context.json {
         true => stdout::json(&pulled)?,
         false => {

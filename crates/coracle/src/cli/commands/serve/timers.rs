@@ -1,12 +1,11 @@
-//! What the daemon does by the clock: the janitor's visits.
+//! What the daemon does by the clock: the janitor's visits, and forgetting answers that were kept long enough.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use coracle_engine::Engine;
-
 use crate::cli::sweep;
+use crate::http::Door;
 
 /// What dead processes leave behind is neither dangerous nor in the way; a minute is soon enough.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
@@ -21,16 +20,18 @@ pub struct Timers {
 }
 
 /// Starts it.
-pub fn start(engine: &Engine) -> Timers {
+pub fn start(door: &Door) -> Timers {
     let (end, ended) = mpsc::channel();
-    let engine = engine.clone();
+    let door = door.clone();
     let thread = std::thread::spawn(move || {
         let mut collected = Instant::now();
         while ended.recv_timeout(SWEEP_EVERY) == Err(RecvTimeoutError::Timeout) {
-            sweep::now(&engine);
+            sweep::now(door.engine());
+            // What could not be forgotten now is so a minute later.
+            let _ = door.forget_answers();
             if collected.elapsed() >= COLLECT_EVERY {
                 collected = Instant::now();
-                sweep::layers(&engine);
+                sweep::layers(door.engine());
             }
         }
     });

@@ -20,7 +20,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = remove::Input { name: args.name, backend: args.backend };
-    let removed = remove::call(&context.engine()?, &context.caller()?, input)?;
+    let removed = context.engine()?.perform(&context.caller()?, input)?;
     if context.json {
         stdout::json(&removed)?;
     }

@@ -28,6 +28,7 @@ fn branch<'a>(sandbox: &Sandbox<'a>) -> Option<Box<dyn Branch + 'a>> {
         sandbox: &sandbox.id,
         placement: &sandbox.placement,
         spec: &sandbox.subject.spec,
+        tenant: None,
         image: &config,
         stream: held_by.as_fd(),
         idle,

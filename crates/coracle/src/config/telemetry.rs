@@ -1,0 +1,291 @@
+//! Settings about telemetry: whether anyone is told of what is done here, and who.
+//!
+//! The standard variables are meant for many programs at once. One of them that asks for something we do not do must not
+//! keep anybody from working: it is noted, and nothing is sent. What is wrong in our own file is refused like the rest.
+//! The values of headers are not read here: they are secrets, and only the exporter needs them.
+
+use std::ffi::OsString;
+
+use coracle_core::{Error, Result};
+
+use super::layers::{Environment, Found, Layers};
+use super::{Setting, Source, setting};
+
+const NAME: &str = "telemetry.otlp_endpoint";
+/// Where the standard says a collector is, unless somebody says otherwise.
+const COLLECTOR: &str = "http://localhost:4318";
+const PROTOCOL: &str = "http/protobuf";
+/// Longer than any address of a collector.
+const ENDPOINT_MAX: usize = 2048;
+
+/// Who is told of what is done here. By default nobody.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Telemetry {
+    /// Where spans are sent.
+    pub traces: Option<String>,
+    /// Where metrics are sent, by processes that live long enough to have any.
+    pub metrics: Option<String>,
+    /// What we are called there; absent where the resource attributes say so.
+    pub service_name: Option<String>,
+    /// The span of the caller, as in `traceparent`.
+    pub parent: Option<String>,
+}
+
+/// Every setting of this kind, decided.
+#[derive(Debug)]
+pub struct TelemetrySettings {
+    endpoint: Found<Option<String>>,
+    service_name: Found<String>,
+    pub telemetry: Telemetry,
+    pub notes: Vec<String>,
+}
+
+/// One of the things that can be told.
+struct Signal {
+    path: &'static str,
+    exporter: &'static str,
+    endpoint: &'static str,
+    protocol: &'static str,
+}
+
+const TRACES: Signal = Signal {
+    path: "v1/traces",
+    exporter: "OTEL_TRACES_EXPORTER",
+    endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+};
+const METRICS: Signal = Signal {
+    path: "v1/metrics",
+    exporter: "OTEL_METRICS_EXPORTER",
+    endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    protocol: "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+};
+
+impl TelemetrySettings {
+    /// Decides every setting and refuses what is wrong in the file.
+    pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
+        let environment = layers.environment;
+        let mut notes = Vec::new();
+        let written = layers
+            .of_file(|file| file.telemetry.otlp_endpoint.clone().map(Some), None)
+            .checked(|endpoint| endpoint.as_deref().map_or(Ok(()), |text| check_endpoint(NAME, text)))?;
+        let endpoint = match word(environment, "OTEL_EXPORTER_OTLP_ENDPOINT") {
+            Some(text) => {
+                Found { value: usable("OTEL_EXPORTER_OTLP_ENDPOINT", text, &mut notes), source: VARIABLE }
+            }
+            None => written,
+        };
+        let service_name = match word(environment, "OTEL_SERVICE_NAME") {
+            Some(value) => Found { value, source: Source::Environment("OTEL_SERVICE_NAME") },
+            None => layers.of_file(|file| file.telemetry.service_name.clone(), "coracle".to_owned()),
+        };
+        let mut telemetry = Telemetry {
+            traces: TRACES.decide(environment, endpoint.value.as_deref(), &mut notes),
+            metrics: METRICS.decide(environment, endpoint.value.as_deref(), &mut notes),
+            service_name: Some(service_name.value.clone()),
+            parent: word(environment, "TRACEPARENT"),
+        };
+        let named =
+            word(environment, "OTEL_RESOURCE_ATTRIBUTES").is_some_and(|text| text.contains("service.name="));
+        if named && service_name.source == Source::Default {
+            telemetry.service_name = None;
+        }
+        if is_disabled(environment) {
+            telemetry = Telemetry::default();
+            notes.clear();
+        }
+        Ok(Self { endpoint, service_name, telemetry, notes })
+    }
+
+    /// Returns every setting for people.
+    pub fn settings(&self) -> Vec<Setting> {
+        let endpoint = self.endpoint.value.clone().unwrap_or_else(|| "none".to_owned());
+        vec![
+            setting(NAME, endpoint, &self.endpoint.source),
+            setting("telemetry.service_name", self.service_name.value.clone(), &self.service_name.source),
+        ]
+    }
+}
+
+const VARIABLE: Source = Source::Environment("OTEL_EXPORTER_OTLP_ENDPOINT");
+
+impl Signal {
+    /// Returns where this is sent, if anywhere.
+    fn decide(
+        &self,
+        environment: Environment<'_>,
+        base: Option<&str>,
+        notes: &mut Vec<String>,
+    ) -> Option<String> {
+        let exporters = word(environment, self.exporter);
+        let asked = exporters.as_deref().map(|list| list.split(',').any(|word| word.trim() == "otlp"));
+        if asked == Some(false) {
+            return None;
+        }
+        let own = word(environment, self.endpoint).and_then(|text| usable(self.endpoint, text, notes));
+        let below = |base: &str| format!("{}/{}", base.trim_end_matches('/'), self.path);
+        let by_default = asked.map(|_| COLLECTOR);
+        let endpoint = own.or_else(|| base.or(by_default).map(below))?;
+        let protocol = [self.protocol, "OTEL_EXPORTER_OTLP_PROTOCOL"].into_iter();
+        match protocol.filter_map(|name| word(environment, name)).next() {
+            Some(protocol) if protocol != PROTOCOL => {
+                note(
+                    notes,
+                    format!(
+                        "nothing is sent by OTLP: `{}` is not spoken here, only `{PROTOCOL}`",
+                        shown(&protocol)
+                    ),
+                );
+                None
+            }
+            _ => Some(endpoint),
+        }
+    }
+}
+
+fn is_disabled(environment: Environment<'_>) -> bool {
+    word(environment, "OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+/// Returns what a variable holds; what is not text was not meant for us.
+fn word(environment: Environment<'_>, name: &str) -> Option<String> {
+    environment(name).map(OsString::into_string).and_then(Result::ok).map(|text| text.trim().to_owned())
+}
+
+/// Returns an address that somebody else's variable names, if it is one.
+fn usable(variable: &str, text: String, notes: &mut Vec<String>) -> Option<String> {
+    match check_endpoint(variable, &text) {
+        Ok(()) => Some(text),
+        Err(error) => {
+            note(notes, format!("nothing is sent by OTLP: {error}"));
+            None
+        }
+    }
+}
+
+fn note(notes: &mut Vec<String>, text: String) {
+    if !notes.contains(&text) {
+        notes.push(text);
+    }
+}
+
+/// What is not repeated: a name and a password before the host, or a key behind a question mark.
+fn check_endpoint(name: &str, text: &str) -> Result<()> {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let printable = text.bytes().all(|byte| byte.is_ascii_graphic()) && text.len() <= ENDPOINT_MAX;
+    match rest {
+        Some(rest)
+            if printable && !rest.is_empty() && !rest.starts_with('/') && !rest.contains(['@', '?', '#']) =>
+        {
+            Ok(())
+        }
+        _ => Err(Error::invalid(name, "is not an address like `http://localhost:4318`")
+            .hint("headers go into `OTEL_EXPORTER_OTLP_HEADERS`, not into the address")),
+    }
+}
+
+fn shown(text: &str) -> String {
+    text.escape_debug().take(32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::File;
+    use super::*;
+
+    fn decide(variables: &[(&str, &str)], file: &str) -> Result<TelemetrySettings> {
+        let environment = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+        };
+        let file: File = toml::from_str(file).expect("valid");
+        TelemetrySettings::from(&Layers {
+            environment: &environment,
+            file: Some(("config.toml".into(), file)),
+        })
+    }
+
+    fn telemetry(variables: &[(&str, &str)]) -> Telemetry {
+        decide(variables, "").expect("never refused").telemetry
+    }
+
+    #[test]
+    fn nobody_is_told_unless_somebody_asked() {
+        let off = telemetry(&[]);
+
+        assert_eq!((off.traces, off.metrics), (None, None));
+    }
+
+    #[test]
+    fn one_address_is_the_base_of_both_and_an_own_one_is_taken_as_it_is() {
+        let both = telemetry(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/")]);
+        let own = telemetry(&[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318"),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://other/spans"),
+        ]);
+
+        assert_eq!(both.traces.as_deref(), Some("http://collector:4318/v1/traces"));
+        assert_eq!(both.metrics.as_deref(), Some("http://collector:4318/v1/metrics"));
+        assert_eq!(own.traces.as_deref(), Some("https://other/spans"));
+        assert_eq!(own.metrics.as_deref(), Some("http://collector:4318/v1/metrics"));
+    }
+
+    #[test]
+    fn the_file_says_it_too_and_the_environment_wins() {
+        let file = "[telemetry]\notlp_endpoint = \"http://file:4318\"\nservice_name = \"agents\"";
+
+        let by_file = decide(&[], file).expect("valid").telemetry;
+        let by_both =
+            decide(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://env:1")], file).expect("valid").telemetry;
+
+        assert_eq!(by_file.traces.as_deref(), Some("http://file:4318/v1/traces"));
+        assert_eq!(by_file.service_name.as_deref(), Some("agents"));
+        assert_eq!(by_both.traces.as_deref(), Some("http://env:1/v1/traces"));
+    }
+
+    #[test]
+    fn it_can_be_switched_off_altogether_or_one_by_one() {
+        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
+
+        assert_eq!(telemetry(&[endpoint, ("OTEL_SDK_DISABLED", "TRUE")]), Telemetry::default());
+        let spans = telemetry(&[endpoint, ("OTEL_METRICS_EXPORTER", "none")]);
+        assert!(spans.traces.is_some() && spans.metrics.is_none());
+        let asked = telemetry(&[("OTEL_TRACES_EXPORTER", "otlp")]);
+        assert_eq!(asked.traces.as_deref(), Some("http://localhost:4318/v1/traces"));
+    }
+
+    #[test]
+    fn what_other_programs_are_told_is_noted_and_never_an_error() {
+        for (name, value) in [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:hunter2@collector"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ] {
+            let set = [(name, value), ("OTEL_TRACES_EXPORTER", "otlp"), ("OTEL_METRICS_EXPORTER", "none")];
+            let decided = decide(&set, "").expect("never refused");
+
+            assert_eq!(decided.notes.len(), 1, "{name}={value}: {:?}", decided.notes);
+            assert!(!decided.notes[0].contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_in_the_file_is_refused_without_repeating_it() {
+        for address in
+            ["localhost:4318", "ftp://x", "http://", "http://user:hunter2@x", "http://x/?key=hunter2"]
+        {
+            let file = format!("[telemetry]\notlp_endpoint = \"{address}\"");
+
+            let refused = decide(&[], &file).expect_err(address);
+
+            assert!(!refused.chain().contains("hunter2"), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_name_among_the_resource_attributes_is_not_overruled_by_the_default() {
+        let named = ("OTEL_RESOURCE_ATTRIBUTES", "a=b,service.name=mine");
+
+        assert_eq!(telemetry(&[named]).service_name, None);
+        assert_eq!(telemetry(&[named, ("OTEL_SERVICE_NAME", "x")]).service_name.as_deref(), Some("x"));
+    }
+}

@@ -1,0 +1,129 @@
+//! Settings about tenants: what each may use, how many sandboxes it may have, and how often it may ask.
+
+use std::collections::BTreeMap;
+
+use coracle_core::image::Allowed;
+use coracle_core::limits::{Range, Ranges};
+use coracle_core::tenant::{Rate, TenantPolicy, Tenants};
+use coracle_core::{Error, Result, TenantId};
+
+use super::file::{self, PartialRange};
+use super::layers::{Found, Layers};
+use super::{Setting, setting};
+
+/// Stands for the tenants that are not named. No tenant can be called that.
+const OTHERS: &str = "*";
+
+/// Every setting of this kind, decided.
+#[derive(Debug)]
+pub struct TenantSettings {
+    named: Found<BTreeMap<TenantId, Rules>>,
+    others: Rules,
+}
+
+/// What was written about one.
+#[derive(Debug, Clone, Default)]
+struct Rules {
+    images: Option<Allowed>,
+    limits: file::Limits,
+    sandboxes: Option<usize>,
+    rate: Option<Rate>,
+}
+
+impl TenantSettings {
+    /// Decides every setting and refuses what no tenant could be called and no number to work with.
+    pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
+        let mut others = Rules::default();
+        let named = layers.of_file(|file| Some(file.tenants.clone()), BTreeMap::new()).read(|written| {
+            let mut named = BTreeMap::new();
+            for (name, tenant) in written {
+                let rules = rules(&name, tenant)?;
+                match name.as_str() {
+                    OTHERS => others = rules,
+                    _ => drop(named.insert(name.parse::<TenantId>()?, rules)),
+                }
+            }
+            Ok(named)
+        })?;
+        Ok(Self { named, others })
+    }
+
+    /// Returns the operator's rules. What is not written about a tenant is as it is for everybody.
+    pub fn tenants(&self, everybody: &Ranges) -> Tenants {
+        let named = self.named.value.iter().map(|(id, rules)| (id.clone(), rules.policy(everybody)));
+        Tenants { named: named.collect(), others: self.others.policy(everybody) }
+    }
+
+    /// Refuses ranges that contradict themselves, once it is known what everybody gets.
+    pub fn check(&self, everybody: &Ranges) -> Result<()> {
+        let all = self.named.value.values().chain([&self.others]);
+        for Range { default, max } in all.flat_map(|rules| ranges(&rules.limits, everybody)) {
+            if default > max {
+                let what = format!("have a default of {default}, more than the maximum {max}");
+                return Err(
+                    Error::invalid("tenants.limits", what).hint(format!("correct the {}", self.named.source))
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns every setting for people.
+    pub fn settings(&self) -> Vec<Setting> {
+        let names: Vec<_> = self.named.value.keys().map(TenantId::as_str).collect();
+        let shown =
+            if names.is_empty() { "none with rules of their own".to_owned() } else { names.join(", ") };
+        vec![setting("tenants", shown, &self.named.source)]
+    }
+}
+
+impl Rules {
+    fn policy(&self, everybody: &Ranges) -> TenantPolicy {
+        let [cpu_millicores, memory_mb, pids, timeout_seconds, workspace_mb, inodes, output_bytes] =
+            ranges(&self.limits, everybody);
+        let limits =
+            Ranges { cpu_millicores, memory_mb, pids, timeout_seconds, workspace_mb, inodes, output_bytes };
+        let default = TenantPolicy::default();
+        TenantPolicy {
+            images: self.images.clone(),
+            limits: (limits != *everybody).then_some(limits),
+            sandboxes: self.sandboxes.unwrap_or(default.sandboxes),
+            rate: self.rate,
+        }
+    }
+}
+
+fn ranges(written: &file::Limits, everybody: &Ranges) -> [Range; 7] {
+    let over = |written: PartialRange, range| written.over(range);
+    [
+        over(written.cpu_millicores, everybody.cpu_millicores),
+        over(written.memory_mb, everybody.memory_mb),
+        over(written.pids, everybody.pids),
+        over(written.timeout_seconds, everybody.timeout_seconds),
+        over(written.workspace_mb, everybody.workspace_mb),
+        over(written.inodes, everybody.inodes),
+        over(written.output_bytes, everybody.output_bytes),
+    ]
+}
+
+fn rules(name: &str, tenant: file::Tenant) -> Result<Rules> {
+    let rate = match (tenant.rate, tenant.burst) {
+        (Some(0), _) | (_, Some(0)) => return Err(none_at_all(name)),
+        // Whoever may ask so often in a second may do so at its beginning.
+        (Some(per_second), burst) => Some(Rate { per_second, burst: burst.unwrap_or(per_second) }),
+        (None, Some(_)) => {
+            return Err(Error::invalid("tenants.burst", format!("of `{name}` needs a `rate`")));
+        }
+        (None, None) => None,
+    };
+    Ok(Rules {
+        images: tenant.images.allow.map(Allowed::only).transpose()?,
+        limits: tenant.limits,
+        sandboxes: tenant.sandboxes,
+        rate,
+    })
+}
+
+fn none_at_all(name: &str) -> Error {
+    Error::invalid("tenants.rate", format!("of `{}` must be at least 1", name.escape_debug()))
+}

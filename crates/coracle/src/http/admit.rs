@@ -1,0 +1,175 @@
+//! What every request passes: the guard, the question who it is, how often it comes, and the audit log behind it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use coracle_core::{SandboxId, TenantId};
+
+use super::auth::{self, Identity};
+use super::conceal::conceal;
+use super::reply::{Failure, Refusal};
+use super::routes::ROUTES;
+use super::{Door, Peer, guard};
+use crate::audit::Entry;
+use crate::cli::stderr;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("coracle-request");
+
+/// What a request is called in the answer and in the audit log.
+#[derive(Debug, Clone)]
+pub struct RequestId(pub String);
+
+/// Who was recognised, and what for: on its way back to whoever notes it.
+#[derive(Debug, Clone)]
+struct Recognised {
+    identity: Identity,
+    operation: Option<&'static str>,
+}
+
+/// Stands around everything: turns away what is not for us, names each request and notes what came of it.
+pub async fn watch(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+    let (began, id) = (Instant::now(), request_id());
+    let sandbox = sandbox_in(request.uri().path());
+    let from = address(request.extensions().get::<Peer>());
+    let noted = is_noted(request.uri().path());
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let mut response = match guard::check(&door.0.doors, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    if noted {
+        let about = About { sandbox, from, request: &id, took: began.elapsed() };
+        note(&door, &response, about);
+    }
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// Lets a request in with who it comes from, or turns it away.
+pub async fn admit(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+    let identity = match recognise(&door, auth::Shows::read(&request)).await {
+        Ok(identity) => identity,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let operation = operation_of(&request);
+    let recognised = Recognised { identity: identity.clone(), operation };
+    let mut response = match within_rate(&door, &identity) {
+        Err(refusal) => refusal.into_response(),
+        Ok(()) => {
+            let id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
+            request.extensions_mut().insert(identity.clone());
+            told(identity.caller.tenant.as_ref(), &id, next.run(request).await)
+        }
+    };
+    response.extensions_mut().insert(recognised);
+    response
+}
+
+async fn recognise(door: &Door, shows: Result<auth::Shows, Refusal>) -> Result<Identity, Refusal> {
+    auth::identify(door, shows?).await
+}
+
+fn within_rate(door: &Door, identity: &Identity) -> Result<(), Refusal> {
+    let caller = &identity.caller;
+    match (&caller.tenant, door.engine().rate_for(caller)) {
+        (Some(tenant), Some(rate)) => door.0.allowances.take(tenant, rate, Instant::now()),
+        _ => Ok(()),
+    }
+}
+
+/// Returns a response as a tenant may see it; what is left out of it is said on standard error, for the operator.
+fn told(tenant: Option<&TenantId>, id: &str, mut response: Response) -> Response {
+    let Some(tenant) = tenant else { return response };
+    let Some(error) =
+        response.extensions_mut().remove::<Failure>().and_then(|failure| Arc::into_inner(failure.0))
+    else {
+        return response;
+    };
+    let chain = error.chain();
+    let concealed = conceal(error);
+    if concealed.message != chain {
+        stderr::warning(&format!("request `{id}` of tenant `{tenant}` failed: {chain}"));
+    }
+    let mut shown = Refusal::new(response.status(), concealed).into_response();
+    for (name, value) in response.headers() {
+        shown.headers_mut().entry(name).or_insert(value.clone());
+    }
+    shown
+}
+
+/// What is known of a request before anything came of it, and how long that took.
+struct About<'a> {
+    sandbox: Option<SandboxId>,
+    from: Option<IpAddr>,
+    request: &'a str,
+    took: Duration,
+}
+
+fn address(peer: Option<&Peer>) -> Option<IpAddr> {
+    match peer {
+        Some(Peer::Tcp(address)) => Some(address.ip()),
+        Some(Peer::Unix { .. }) | None => None,
+    }
+}
+
+fn note(door: &Door, response: &Response, about: About<'_>) {
+    let recognised = response.extensions().get::<Recognised>();
+    let failure = response.extensions().get::<Failure>().map(|failure| failure.0.kind);
+    let sandbox = about.sandbox.or_else(|| response.extensions().get::<SandboxId>().cloned());
+    door.audit().note(
+        &*door.0.clock,
+        &Entry {
+            door: "http",
+            who: recognised.map(|known| known.identity.who.as_str()),
+            tenant: recognised.and_then(|known| known.identity.caller.tenant.as_ref()),
+            operation: recognised.and_then(|known| known.operation),
+            sandbox: sandbox.as_ref(),
+            failure,
+            status: Some(response.status().as_u16()),
+            took: about.took,
+            request: about.request,
+            from: about.from,
+        },
+    );
+}
+
+/// Whoever looks after the daemon asks every few seconds, and changes nothing. What is asked of MCP is noted there.
+fn is_noted(path: &str) -> bool {
+    !matches!(path, "/healthz" | "/readyz" | "/metrics" | "/mcp")
+}
+
+/// Returns the operation a route stands for.
+fn operation_of(request: &Request) -> Option<&'static str> {
+    let path = request.extensions().get::<MatchedPath>()?.as_str();
+    if let Some(last) = path.strip_prefix("/v1/sandboxes/{sandbox_id}/") {
+        match (request.method(), last) {
+            (&Method::GET, "execs/{exec_id}/stream") => return Some("sandbox_exec_read"),
+            (&Method::GET, "execs/{exec_id}/attach") => return Some("sandbox_exec_write"),
+            (&Method::GET, "files") => return Some("sandbox_fs_read"),
+            (&Method::PUT, "files") => return Some("sandbox_fs_write"),
+            _ => {}
+        }
+    }
+    let route = ROUTES.iter().find(|route| route.path == path && route.is(request.method()));
+    route.map(|route| route.operation)
+}
+
+/// Returns the sandbox a path names.
+fn sandbox_in(path: &str) -> Option<SandboxId> {
+    path.strip_prefix("/v1/sandboxes/")?.split('/').next()?.parse().ok()
+}
+
+/// Draws a name for a request. Without randomness it has none, which harms nobody.
+fn request_id() -> String {
+    let mut random = [0; 10];
+    let drawn = getrandom::fill(&mut random);
+    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    if drawn.is_ok() { format!("req_{digits}") } else { "req_unnamed".to_owned() }
+}

@@ -1,0 +1,68 @@
+//! What tenants are told of faults of the machine: that there was one, and not where things are on it.
+
+use coracle::{Error, Kind};
+
+/// Facts about the tenant's own things.
+const OWN: [&str; 4] = ["sandbox_id", "state", "image", "backend"];
+
+/// Returns an error without its causes, paths and other facts about the machine, where it is about the machine.
+pub fn conceal(error: Error) -> Error {
+    match error.kind {
+        Kind::Internal | Kind::NotAvailable | Kind::StartFailed => {
+            let mut told = Error::new(error.kind, without_paths(&error.message))
+                .hint("try again; if it stays, tell the operator the request's id");
+            told.details.extend(error.details.into_iter().filter(|(name, _)| OWN.contains(&name.as_str())));
+            told
+        }
+        Kind::Invalid
+        | Kind::NotFound
+        | Kind::NotOwner
+        | Kind::StaleEpoch
+        | Kind::LentOut
+        | Kind::Conflict
+        | Kind::LimitExceeded
+        | Kind::ImageNotFound
+        | Kind::ImageNotAllowed
+        | Kind::Unsupported
+        | Kind::ExecutionFailed
+        | Kind::Timeout
+        | Kind::Aborted
+        | Kind::EgressDenied
+        | Kind::Denied => error,
+    }
+}
+
+/// Puts `…` where a path of the machine stands. Messages have names in backticks.
+fn without_paths(message: &str) -> String {
+    let parts = message.split('`').enumerate();
+    let shown = parts.map(|(index, part)| if index % 2 == 1 && part.contains('/') { "…" } else { part });
+    shown.collect::<Vec<_>>().join("`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_causes_and_facts_of_the_machine_are_left_out() {
+        let cause = std::io::Error::other("/root/.local/state/coracle/coracle.db: disk on fire");
+        let error = Error::new(Kind::Internal, "could not read sandbox `sbx_1` in `/root/coracle.db`")
+            .detail("sandbox_id", "sbx_1")
+            .detail("not_removed", "/root/x")
+            .caused_by(cause);
+
+        let told = conceal(error).to_json();
+
+        assert_eq!(told["error"]["message"], "could not read sandbox `sbx_1` in `…`");
+        assert_eq!(told["error"]["details"], serde_json::json!({"sandbox_id": "sbx_1"}));
+        assert!(!told.to_string().contains("root"), "{told}");
+    }
+
+    #[test]
+    fn what_is_about_the_tenants_own_things_is_told_as_it_is() {
+        let error =
+            Error::new(Kind::NotFound, "there is no file `/workspace/x`").detail("path", "/workspace/x");
+
+        assert_eq!(conceal(error).message, "there is no file `/workspace/x`");
+    }
+}

@@ -1,0 +1,235 @@
+//! Keys that make it safe to send a request again: it is carried out once, and answered the same each time.
+//!
+//! A call that was cut off by the end of the daemon has no answer. Where carrying it out again changes nothing more, an
+//! exec above all, whose id is made from the key, that is done; of everything else it is said that nobody knows.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use coracle::{Engine, Error, Kind, Result};
+use coracle_core::answer::{Answer, Answers, Asked, Bounds, Fingerprint, Recalled, RequestKey};
+use coracle_core::{Clock, Timestamp};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::auth::Identity;
+use super::conceal::conceal;
+use super::reply::{self, Refusal};
+
+/// How long answers are kept.
+pub const KEPT: Duration = Duration::from_secs(24 * 3600);
+/// What is kept for each tenant: a request every ten seconds for a day, and no more than a small disk notices.
+const BOUNDS: Bounds = Bounds { keys: 10_000, bytes: 64 << 20 };
+/// Longer answers are not kept.
+const ANSWER_MAX: usize = 1 << 20;
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// What is known of requests with a key.
+#[derive(Clone)]
+pub struct Keys {
+    answers: Arc<dyn Answers>,
+    clock: Arc<dyn Clock>,
+    /// Those that are being carried out. One without an answer that is not here was cut off.
+    underway: Arc<Mutex<HashSet<Asked>>>,
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keys").finish_non_exhaustive()
+    }
+}
+
+/// One request with a key.
+#[derive(Debug)]
+pub struct Request {
+    asked: Asked,
+    question: Fingerprint,
+    operation: &'static str,
+    input: Value,
+}
+
+impl Request {
+    pub fn new(identity: &Identity, key: RequestKey, operation: &'static str, mut input: Value) -> Self {
+        let caller = &identity.caller;
+        let asked = Asked { tenant: caller.tenant.clone(), run: caller.claim.run.clone(), key };
+        let question = fingerprint(&[operation.as_bytes(), input.to_string().as_bytes()]);
+        if operation == "sandbox_exec" && input["exec_id"].is_null() {
+            input["exec_id"] = exec_id(&asked).into();
+        }
+        Self { asked, question, operation, input }
+    }
+
+    /// Tells whether it may be carried out once more without doing more than the first time.
+    fn is_repeatable(&self) -> bool {
+        match self.operation {
+            "sandbox_open" => !self.input["session_key"].is_null(),
+            "sandbox_exec" | "sandbox_exec_stop" | "sandbox_close" | "sandbox_pause" | "sandbox_resume"
+            | "sandbox_claim" | "sandbox_network" | "sandbox_fs_write" | "image_pull" | "image_prepull" => {
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Makes the id of an exec from the key, so that the guest knows it for the one it has.
+fn exec_id(asked: &Asked) -> String {
+    let run = asked.run.as_str().as_bytes();
+    let digest = fingerprint(&[run, asked.key.as_str().as_bytes()]);
+    let digits: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("exec_key_{digits}")
+}
+
+/// Each part with its length, so that no two lists of parts are the same text.
+fn fingerprint(parts: &[&[u8]]) -> Fingerprint {
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    digest.finalize().into()
+}
+
+impl Keys {
+    pub fn new(answers: Arc<dyn Answers>, clock: Arc<dyn Clock>) -> Self {
+        Self { answers, clock, underway: Arc::default() }
+    }
+
+    /// Forgets answers that were kept long enough.
+    pub fn forget(&self) -> Result<usize> {
+        let kept = u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX);
+        let before = self.clock.now().as_millis().saturating_sub(kept);
+        self.answers.forget_asked(Timestamp::from_millis(before))
+    }
+
+    /// Carries out a request, or tells what came of it before. Blocks.
+    pub fn once(&self, engine: &Engine, identity: &Identity, request: Request) -> Result<Response, Refusal> {
+        let Some(_turn) = Turn::take(&self.underway, &request.asked) else { return Err(under_way()) };
+        match self.answers.ask(&request.asked, &request.question, self.clock.now())? {
+            Recalled::New => self.carry_out(engine, identity, request),
+            Recalled::Unanswered if request.is_repeatable() => self.carry_out(engine, identity, request),
+            Recalled::Unanswered => Err(cut_off()),
+            Recalled::Other => Err(other_question()),
+            Recalled::Answered(answer) => Ok(told_again(answer)),
+        }
+    }
+
+    fn carry_out(&self, engine: &Engine, identity: &Identity, request: Request) -> Result<Response, Refusal> {
+        let repeatable = request.is_repeatable();
+        let Request { asked, operation, input, .. } = request;
+        let done = engine.call(&identity.caller, operation, input);
+        let (status, document) = match &done {
+            Ok(reply) => (StatusCode::OK, reply.clone()),
+            Err(error) if was_not_done(error.kind) => {
+                self.answers.withdraw(&asked)?;
+                return done.map(|reply| reply::json(&reply)).map_err(Refusal::from);
+            }
+            Err(error) => (reply::status(error.kind), shown(identity, error)),
+        };
+        self.keep(&asked, status, &document, repeatable)?;
+        done.map(|reply| reply::json(&reply)).map_err(Refusal::from)
+    }
+
+    /// Keeps an answer that is not too long. A longer one of what can be repeated is found by repeating it.
+    fn keep(&self, asked: &Asked, status: StatusCode, document: &Value, repeatable: bool) -> Result<()> {
+        let body = document.to_string().into_bytes();
+        let answer = match body.len() <= ANSWER_MAX {
+            true => Answer { status: status.as_u16(), body },
+            false if repeatable => return Ok(()),
+            false => {
+                let refusal = too_long();
+                Answer {
+                    status: refusal.status.as_u16(),
+                    body: refusal.error.to_json().to_string().into_bytes(),
+                }
+            }
+        };
+        self.answers.answer(asked, &answer, BOUNDS)
+    }
+}
+
+/// Returns an error as its caller is shown it: what is kept is what was told.
+fn shown(identity: &Identity, error: &Error) -> Value {
+    match identity.caller.tenant {
+        None => error.to_json(),
+        Some(_) => conceal(duplicate(error)).to_json(),
+    }
+}
+
+/// Errors cannot be copied; their causes are in the text that is kept.
+fn duplicate(error: &Error) -> Error {
+    let mut same = Error::new(error.kind, error.chain());
+    same.hint.clone_from(&error.hint);
+    same.details.clone_from(&error.details);
+    same
+}
+
+/// Tells whether nothing has happened, so that the key may be used again when there is room, or an engine is back.
+fn was_not_done(kind: Kind) -> bool {
+    matches!(kind, Kind::LimitExceeded | Kind::NotAvailable)
+}
+
+/// The right to carry out what was asked under a key. Dropping it gives it back.
+struct Turn {
+    underway: Arc<Mutex<HashSet<Asked>>>,
+    asked: Asked,
+}
+
+impl Turn {
+    fn take(underway: &Arc<Mutex<HashSet<Asked>>>, asked: &Asked) -> Option<Self> {
+        let first = underway.lock().unwrap_or_else(PoisonError::into_inner).insert(asked.clone());
+        first.then(|| Self { underway: underway.clone(), asked: asked.clone() })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.underway.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.asked);
+    }
+}
+
+fn told_again(answer: Answer) -> Response {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = (status, Body::from(answer.body)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+fn other_question() -> Refusal {
+    let error = Error::new(Kind::Conflict, "another request was sent under this key")
+        .hint("use a new `Idempotency-Key` for each new request");
+    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, error)
+}
+
+fn under_way() -> Refusal {
+    let error = Error::new(Kind::Conflict, "a request under this key is being carried out")
+        .hint("send it again to learn what came of it");
+    Refusal::from(error).header(header::RETRY_AFTER, HeaderValue::from(1))
+}
+
+fn cut_off() -> Refusal {
+    let error = Error::new(
+        Kind::Conflict,
+        "the request under this key was cut off, and nobody knows how far it came",
+    )
+    .hint("look at what is there now, then send it under a new key if it is still to be done")
+    .detail("outcome", json!("unknown"));
+    error.into()
+}
+
+fn too_long() -> Refusal {
+    let error = Error::new(
+        Kind::Conflict,
+        "the request under this key was carried out; its answer was too long to be kept",
+    )
+    .hint(format!("answers of up to {ANSWER_MAX} bytes are kept"))
+    .detail("outcome", json!("done"));
+    error.into()
+}

@@ -1,0 +1,113 @@
+//! The exporters: each with a thread, a bounded queue, and a collector that may be slow, dead or hostile.
+
+use std::time::Duration;
+
+use coracle::config;
+use opentelemetry::metrics::MeterProvider;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{
+    ExporterBuildError, MetricExporter, Protocol, RetryPolicy, SpanExporter, WithExportConfig, WithHttpConfig,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use tracing_opentelemetry::OpenTelemetryLayer;
+use tracing_subscriber::registry::LookupSpan;
+
+use super::client::Client;
+use super::instruments::Instruments;
+use super::metrics::Metrics;
+
+const SCOPE: &str = "coracle";
+/// A batch of spans has a few hundred kilobytes. More than this is not ours.
+const REQUEST_MAX: usize = 8 << 20;
+
+/// What sends, as far as something is to be sent.
+#[derive(Debug, Default)]
+pub struct Exporters {
+    spans: Option<SdkTracerProvider>,
+    metrics: Option<SdkMeterProvider>,
+}
+
+impl Exporters {
+    /// Sends spans, if there is somebody to send them to.
+    pub fn of_spans(config: &config::Telemetry, patience: Duration) -> Self {
+        let exporter = config.traces.as_deref().and_then(|endpoint| spans_to(endpoint, patience).ok());
+        let provider = exporter.map(|exporter| {
+            SdkTracerProvider::builder().with_resource(resource(config)).with_batch_exporter(exporter).build()
+        });
+        Self { spans: provider, metrics: None }
+    }
+
+    /// Sends metrics as well.
+    pub fn and_metrics(mut self, config: &config::Telemetry, patience: Duration) -> Self {
+        let exporter = config.metrics.as_deref().and_then(|endpoint| metrics_to(endpoint, patience).ok());
+        self.metrics = exporter.map(|exporter| {
+            SdkMeterProvider::builder()
+                .with_resource(resource(config))
+                .with_periodic_exporter(exporter)
+                .build()
+        });
+        self
+    }
+
+    /// Has everything that is counted sent, too.
+    pub fn instrument(&self, metrics: &std::sync::Arc<Metrics>) {
+        if let Some(provider) = &self.metrics {
+            metrics.send_by(Instruments::of(&provider.meter(SCOPE), metrics));
+        }
+    }
+
+    /// Returns what turns our spans into theirs. Where the code is, on which thread and how long it was idle is nobody's
+    /// business and would double their size.
+    pub fn layer<S>(&self) -> Option<OpenTelemetryLayer<S, SdkTracer>>
+    where
+        S: tracing::Subscriber + for<'span> LookupSpan<'span>,
+    {
+        let provider = self.spans.as_ref()?;
+        let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer(SCOPE));
+        Some(layer.with_location(false).with_threads(false).with_tracked_inactivity(false).with_target(false))
+    }
+
+    /// Sends what is left. Whoever does not take it in time does not get it.
+    pub fn end(self, patience: Duration) {
+        if let Some(spans) = self.spans {
+            let _ = spans.shutdown_with_timeout(patience);
+        }
+        if let Some(metrics) = self.metrics {
+            let _ = metrics.shutdown_with_timeout(patience);
+        }
+    }
+}
+
+fn spans_to(endpoint: &str, patience: Duration) -> Result<SpanExporter, ExporterBuildError> {
+    SpanExporter::builder()
+        .with_http()
+        .with_endpoint(endpoint)
+        .with_protocol(Protocol::HttpBinary)
+        .with_http_client(Client::new(patience))
+        .with_retry_policy(RetryPolicy::disabled())
+        .with_max_request_body_size(REQUEST_MAX)
+        .build()
+}
+
+fn metrics_to(endpoint: &str, patience: Duration) -> Result<MetricExporter, ExporterBuildError> {
+    MetricExporter::builder()
+        .with_http()
+        .with_endpoint(endpoint)
+        .with_protocol(Protocol::HttpBinary)
+        .with_http_client(Client::new(patience))
+        .with_retry_policy(RetryPolicy::disabled())
+        .with_max_request_body_size(REQUEST_MAX)
+        .build()
+}
+
+/// Who we are: what the standard variables say, and our name where they leave it to us.
+fn resource(config: &config::Telemetry) -> Resource {
+    let version = opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    let resource = Resource::builder().with_attribute(version);
+    match &config.service_name {
+        Some(name) => resource.with_service_name(name.clone()).build(),
+        None => resource.build(),
+    }
+}

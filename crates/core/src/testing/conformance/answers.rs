@@ -1,0 +1,144 @@
+//! What every keeper of answers must do.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crate::answer::{Answer, Answers, Asked, Bounds, Recalled};
+use crate::clock::Timestamp;
+use crate::testing::sample;
+
+/// A place where answers are kept. Each opening is another process as far as it can tell.
+pub trait Memory: Sync {
+    fn answers(&self) -> Box<dyn Answers>;
+}
+
+/// Runs the suite against the [`Memory`] that `$make()` returns, a fresh one for each test.
+#[macro_export]
+macro_rules! answer_conformance {
+    ($make:expr) => {
+        $crate::conformance_clauses!(
+            $make,
+            answers_contract,
+            $crate::testing::conformance::answers,
+            [
+                an_answer_is_told_again_to_the_same_question,
+                another_question_under_the_same_key_is_told_apart,
+                a_question_without_an_answer_is_known_as_one,
+                each_run_of_each_tenant_has_keys_of_its_own,
+                what_was_withdrawn_may_be_asked_anew,
+                of_many_who_ask_at_once_exactly_one_is_first,
+                the_oldest_answers_of_a_tenant_make_room,
+                what_was_asked_before_a_time_is_forgotten,
+            ]
+        );
+    };
+}
+
+const PLENTY: Bounds = Bounds { keys: 1000, bytes: 1 << 20 };
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn asked(tenant: Option<&str>, run: &str, key: &str) -> Asked {
+    Asked { tenant: tenant.map(sample::tenant), run: sample::run(run), key: key.parse().expect("a key") }
+}
+
+fn answer(text: &str) -> Answer {
+    Answer { status: 200, body: text.as_bytes().to_vec() }
+}
+
+pub fn an_answer_is_told_again_to_the_same_question(memory: &impl Memory) {
+    let key = asked(Some("acme"), "run_a", "k");
+    assert_eq!(memory.answers().ask(&key, &[1; 32], at(1)).expect("asks"), Recalled::New);
+    memory.answers().answer(&key, &answer("done \0"), PLENTY).expect("keeps it");
+
+    let again = memory.answers().ask(&key, &[1; 32], at(2)).expect("asks");
+
+    assert_eq!(again, Recalled::Answered(answer("done \0")));
+}
+
+pub fn another_question_under_the_same_key_is_told_apart(memory: &impl Memory) {
+    let (store, key) = (memory.answers(), asked(None, "run_a", "k"));
+    store.ask(&key, &[1; 32], at(1)).expect("asks");
+
+    assert_eq!(store.ask(&key, &[2; 32], at(2)).expect("asks"), Recalled::Other);
+    store.answer(&key, &answer("done"), PLENTY).expect("keeps it");
+    assert_eq!(store.ask(&key, &[2; 32], at(3)).expect("asks"), Recalled::Other);
+}
+
+pub fn a_question_without_an_answer_is_known_as_one(memory: &impl Memory) {
+    let key = asked(None, "run_a", "k");
+    memory.answers().ask(&key, &[1; 32], at(1)).expect("asks");
+
+    assert_eq!(memory.answers().ask(&key, &[1; 32], at(2)).expect("asks"), Recalled::Unanswered);
+}
+
+pub fn each_run_of_each_tenant_has_keys_of_its_own(memory: &impl Memory) {
+    let store = memory.answers();
+    for tenant in [None, Some("acme"), Some("other")] {
+        for run in ["run_a", "run_b"] {
+            let first = store.ask(&asked(tenant, run, "k"), &[1; 32], at(1)).expect("asks");
+            assert_eq!(first, Recalled::New, "{tenant:?} {run}");
+        }
+    }
+}
+
+pub fn what_was_withdrawn_may_be_asked_anew(memory: &impl Memory) {
+    let (store, key) = (memory.answers(), asked(None, "run_a", "k"));
+    store.ask(&key, &[1; 32], at(1)).expect("asks");
+
+    store.withdraw(&key).expect("withdraws");
+
+    assert_eq!(store.ask(&key, &[2; 32], at(2)).expect("asks"), Recalled::New);
+}
+
+pub fn of_many_who_ask_at_once_exactly_one_is_first(memory: &impl Memory) {
+    let (key, first) = (asked(Some("acme"), "run_a", "k"), AtomicUsize::new(0));
+    let ask = || {
+        if memory.answers().ask(&key, &[1; 32], at(1)).expect("asks") == Recalled::New {
+            first.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+
+    thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(ask))));
+
+    assert_eq!(first.into_inner(), 1);
+}
+
+pub fn the_oldest_answers_of_a_tenant_make_room(memory: &impl Memory) {
+    let store = memory.answers();
+    let put = |tenant, number: u64, text: &str, bounds| {
+        let key = asked(tenant, "run_a", &format!("k{number}"));
+        store.ask(&key, &[1; 32], at(number)).expect("asks");
+        store.answer(&key, &answer(text), bounds).expect("keeps it");
+    };
+    put(None, 1, "the oldest, and somebody else's", PLENTY);
+    (2..300).for_each(|number| put(Some("acme"), number, "short", PLENTY));
+
+    put(Some("acme"), 300, &"long".repeat(100), Bounds { keys: 250, bytes: 1 << 20 });
+
+    let known = |tenant, key: &str| {
+        let recalled = store.ask(&asked(tenant, "run_a", key), &[1; 32], at(999)).expect("asks");
+        matches!(recalled, Recalled::Answered(_))
+    };
+    assert!(known(None, "k1") && known(Some("acme"), "k300") && known(Some("acme"), "k299"));
+    assert!(!known(Some("acme"), "k2"));
+    put(Some("acme"), 301, &"long".repeat(100), Bounds { keys: 1000, bytes: 500 });
+    assert!(!known(Some("acme"), "k300"), "bytes are counted as well as keys");
+}
+
+pub fn what_was_asked_before_a_time_is_forgotten(memory: &impl Memory) {
+    let store = memory.answers();
+    for (name, millis) in [("old", 10), ("new", 20)] {
+        store.ask(&asked(None, "run_a", name), &[1; 32], at(millis)).expect("asks");
+    }
+
+    assert_eq!(store.forget_asked(at(20)).expect("forgets"), 1);
+
+    assert_eq!(store.ask(&asked(None, "run_a", "old"), &[1; 32], at(30)).expect("asks"), Recalled::New);
+    assert_eq!(
+        store.ask(&asked(None, "run_a", "new"), &[1; 32], at(30)).expect("asks"),
+        Recalled::Unanswered
+    );
+}

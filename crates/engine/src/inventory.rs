@@ -1,0 +1,35 @@
+//! What there is now, in numbers, for whoever watches over a home.
+
+use std::collections::BTreeMap;
+
+use coracle_core::store::Which;
+use coracle_core::{Record, Result, SandboxId, State};
+
+use crate::Engine;
+
+/// A count of everything that has not ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// How many sandboxes are in each state.
+    pub states: BTreeMap<State, u64>,
+    /// How many were made ahead and wait to be taken, whoever tends them.
+    pub spares: u64,
+    /// How often the network was refused to each sandbox that has any.
+    pub denied: Vec<(SandboxId, u64)>,
+}
+
+impl Engine {
+    /// Counts what there is.
+    pub fn inventory(&self) -> Result<Inventory> {
+        let records = self.store().list(Which::Live)?;
+        let mut inventory = Inventory::default();
+        for record in &records {
+            *inventory.states.entry(record.state).or_default() += 1;
+        }
+        inventory.spares = inventory.states.get(&State::Spare).copied().unwrap_or_default();
+        let networked = |record: &&Record| !record.spec.network.is_none();
+        let denied = |record: &Record| (record.id.clone(), self.last_denial(record));
+        inventory.denied = records.iter().filter(networked).map(denied).collect();
+        Ok(inventory)
+    }
+}

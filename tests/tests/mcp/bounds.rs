@@ -1,0 +1,53 @@
+//! A client cannot make the server hold more than it should.
+
+use std::time::Duration;
+
+use coracle_tests::{Home, count, eventually, requires};
+use serde_json::json;
+
+use crate::client::{Client, messages};
+
+/// What the server has resident without a client that misbehaves, the engine's libraries included, is a third of it.
+const MEMORY_MAX: u64 = 160 << 20;
+
+#[test]
+fn a_line_without_end_is_refused_and_not_kept() {
+    requires!(native);
+    let home = Home::new();
+    let mut input = vec![b'x'; count(40, 100) << 20];
+    input.extend(b"\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
+
+    let finished = home.call(["mcp"]).stdin(input).within(Duration::from_secs(120)).run().expect_code(0);
+
+    let heard = messages(&finished.stdout);
+    assert_eq!(heard[0]["error"]["code"], -32600, "{heard:?}");
+    assert_eq!(heard[1]["id"], 1, "{heard:?}");
+    assert!(finished.peak_memory < MEMORY_MAX, "{} bytes", finished.peak_memory);
+}
+
+#[test]
+fn calls_beyond_what_a_client_may_have_under_way_are_refused_and_the_others_go_on() {
+    requires!(native);
+    let home = Home::new();
+    let client = Client::start(&home, &[]);
+    let sandbox = client.open();
+    let script = "until [ -e go ]; do sleep 0.2; done";
+    let command = json!({"sandbox_id": sandbox, "cmd": ["sh", "-c", script]});
+    let call = json!({"name": "sandbox_exec", "arguments": command});
+
+    let ids: Vec<u64> = (0..66).map(|_| client.send("tools/call", call.clone())).collect();
+    let refused = eventually(Duration::from_secs(20), || {
+        let heard = client.heard();
+        let kind = |message: &serde_json::Value| {
+            message["result"]["structuredContent"]["error"]["kind"] == "limit_exceeded"
+        };
+        heard.iter().filter(|message| kind(message)).count() == 2
+    });
+    assert!(refused.is_some(), "{:?}", client.heard());
+    home.call(["fs", "write", &sandbox, "go"]).succeed();
+
+    for id in ids {
+        client.answer(id);
+    }
+    client.finish().expect_code(0);
+}

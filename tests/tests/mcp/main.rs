@@ -1,0 +1,16 @@
+//! MCP clients at our doors: those of others, and one of our own that misbehaves.
+
+mod bounds;
+mod cancel;
+mod client;
+mod clients;
+mod conformance;
+mod door;
+mod fuzz;
+mod http;
+mod install;
+mod resources;
+mod resume;
+mod revisions;
+mod stray;
+mod tools;

@@ -1,0 +1,220 @@
+//! A collector: takes what is sent by OTLP, keeps every byte of it, and behaves as badly as it is told.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use coracle_tests::eventually;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::trace::v1 as proto;
+use prost::Message;
+
+/// How long what was sent may be under way: exporters send every few hundred milliseconds here.
+const ARRIVAL: Duration = Duration::from_secs(15);
+
+/// How a collector treats whoever sends it something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    Honest,
+    /// Takes everything and never answers.
+    Silent,
+    /// Takes everything and wants it again, later.
+    Busy,
+    /// Answers without an end.
+    Endless,
+    /// Sends whoever comes to another collector.
+    Elsewhere(SocketAddr),
+    /// Answers with what is no HTTP.
+    Babbling,
+}
+
+/// Listens until the test ends.
+#[derive(Debug)]
+pub struct Collector {
+    address: SocketAddr,
+    received: Arc<Mutex<Vec<Received>>>,
+}
+
+/// One request, as it came.
+#[derive(Debug, Clone)]
+pub struct Received {
+    pub path: String,
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+/// A span, as far as tests look at it.
+#[derive(Debug, Clone)]
+pub struct Span {
+    pub trace: String,
+    pub id: String,
+    pub parent: String,
+    pub name: String,
+    pub attributes: BTreeMap<String, String>,
+    pub events: Vec<String>,
+    pub failed: bool,
+    pub service: String,
+}
+
+impl Collector {
+    pub fn start(manner: Manner) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port can be had");
+        let address = listener.local_addr().expect("it listens");
+        let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+        let kept = Arc::clone(&received);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let kept = Arc::clone(&kept);
+                std::thread::spawn(move || serve(&stream, manner, &kept));
+            }
+        });
+        Self { address, received }
+    }
+
+    pub fn honest() -> Self {
+        Self::start(Manner::Honest)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns what `OTEL_EXPORTER_OTLP_ENDPOINT` has to be.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub fn received(&self) -> Vec<Received> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns every span that has come.
+    pub fn spans(&self) -> Vec<Span> {
+        let traces = self.received().into_iter().filter(|request| request.path == "/v1/traces");
+        traces.flat_map(|request| spans_of(&request.body)).collect()
+    }
+
+    /// Returns the spans of a trace, once one of this name is among them and their parents have come, too.
+    #[track_caller]
+    pub fn trace_with(&self, name: &str) -> Vec<Span> {
+        let whole = eventually(ARRIVAL, || self.spans().iter().any(|span| span.name == name));
+        assert!(whole.is_some(), "no span `{name}` came; these did: {:?}", names(&self.spans()));
+        let spans = self.spans();
+        let trace = &spans.iter().find(|span| span.name == name).expect("it has come").trace;
+        spans.iter().filter(|span| span.trace == *trace).cloned().collect()
+    }
+
+    /// Returns the names of all metrics that have come, with their attributes.
+    pub fn metrics(&self) -> BTreeMap<String, Vec<String>> {
+        let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for request in self.received().into_iter().filter(|request| request.path == "/v1/metrics") {
+            let sent = ExportMetricsServiceRequest::decode(&*request.body).expect("protobuf");
+            let scopes = sent.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
+            for metric in scopes.flat_map(|scope| scope.metrics) {
+                named.entry(metric.name.clone()).or_default().push(format!("{:?}", metric.data));
+            }
+        }
+        named
+    }
+}
+
+pub fn names(spans: &[Span]) -> Vec<&str> {
+    spans.iter().map(|span| span.name.as_str()).collect()
+}
+
+fn serve(stream: &TcpStream, manner: Manner, kept: &Mutex<Vec<Received>>) {
+    let mut reader = BufReader::new(stream);
+    while let Some(request) = read(&mut reader) {
+        kept.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        if answer(stream, manner).is_err() {
+            return;
+        }
+    }
+}
+
+fn answer(mut stream: &TcpStream, manner: Manner) -> std::io::Result<()> {
+    match manner {
+        Manner::Honest => stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        // The client hangs up first, or the test ends.
+        Manner::Silent => Ok(()),
+        Manner::Busy => {
+            stream.write_all(b"HTTP/1.1 503 Busy\r\nRetry-After: 30\r\nContent-Length: 0\r\n\r\n")
+        }
+        Manner::Endless => {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
+            loop {
+                stream.write_all(&[b'x'; 1 << 16])?;
+            }
+        }
+        Manner::Elsewhere(other) => write!(
+            stream,
+            "HTTP/1.1 307 Elsewhere\r\nLocation: http://{other}/v1/traces\r\nContent-Length: 0\r\n\r\n"
+        ),
+        Manner::Babbling => stream.write_all(&[0xff; 4096]),
+    }
+}
+
+fn read(reader: &mut BufReader<&TcpStream>) -> Option<Received> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    let path = head.split(' ').nth(1)?.to_owned();
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+    });
+    let mut body = vec![0; length.unwrap_or(0)];
+    reader.read_exact(&mut body).ok()?;
+    Some(Received { path, head, body })
+}
+
+fn spans_of(body: &[u8]) -> Vec<Span> {
+    let sent = ExportTraceServiceRequest::decode(body).expect("protobuf");
+    let mut spans = Vec::new();
+    for resource in sent.resource_spans {
+        let about = attributes(resource.resource.map(|resource| resource.attributes).unwrap_or_default());
+        let service = about.get("service.name").cloned().unwrap_or_default();
+        for span in resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
+            spans.push(shown(span, &service));
+        }
+    }
+    spans
+}
+
+fn shown(span: proto::Span, service: &str) -> Span {
+    Span {
+        trace: hex(&span.trace_id),
+        id: hex(&span.span_id),
+        parent: hex(&span.parent_span_id),
+        name: span.name,
+        attributes: attributes(span.attributes),
+        events: span.events.into_iter().map(|event| event.name).collect(),
+        failed: span.status.is_some_and(|status| status.code == proto::status::StatusCode::Error as i32),
+        service: service.to_owned(),
+    }
+}
+
+fn attributes(pairs: Vec<KeyValue>) -> BTreeMap<String, String> {
+    pairs.into_iter().map(|pair| (pair.key, text(pair.value))).collect()
+}
+
+fn text(value: Option<AnyValue>) -> String {
+    match value.and_then(|value| value.value) {
+        Some(Value::StringValue(text)) => text,
+        Some(Value::IntValue(number)) => number.to_string(),
+        Some(Value::BoolValue(truth)) => truth.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,104 @@
+//! Whoever listens may be gone, slow or hostile: nothing that is done waits for it for more than a moment.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use coracle_tests::{Home, requires};
+
+use super::collector::{Collector, Manner};
+
+/// What a call may be held up by: half a second for the collector, and as much again for a loaded machine.
+const MOMENT: Duration = Duration::from_millis(1500);
+
+fn time_of(home: &Home, endpoint: Option<&str>) -> Duration {
+    let call = home.call(["ps"]);
+    let call = match endpoint {
+        Some(endpoint) => call.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+        None => call,
+    };
+    let began = Instant::now();
+    let finished = call.succeed();
+    assert_eq!(finished.stderr, "");
+    began.elapsed()
+}
+
+#[track_caller]
+fn expect_no_delay(endpoint: &str) {
+    let home = Home::new();
+    time_of(&home, None);
+    let alone = time_of(&home, None);
+
+    let told = time_of(&home, Some(endpoint));
+
+    assert!(told < alone + MOMENT, "{told:?} instead of {alone:?}");
+}
+
+#[test]
+fn a_collector_that_is_not_there_holds_nobody_up() {
+    requires!(native);
+    let gone = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+
+    expect_no_delay(&format!("http://{gone}"));
+}
+
+#[test]
+fn a_collector_nobody_knows_the_address_of_holds_nobody_up() {
+    requires!(native);
+
+    expect_no_delay("http://collector.invalid:4318");
+}
+
+#[test]
+fn a_collector_that_does_not_even_accept_holds_nobody_up() {
+    requires!(native);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+
+    expect_no_delay(&format!("http://{address}"));
+}
+
+#[test]
+fn hostile_collectors_hold_nobody_up() {
+    requires!(native);
+
+    for manner in [Manner::Silent, Manner::Busy, Manner::Endless, Manner::Babbling] {
+        let collector = Collector::start(manner);
+
+        expect_no_delay(&collector.endpoint());
+
+        assert!(!collector.received().is_empty(), "{manner:?} was never sent anything");
+    }
+}
+
+#[test]
+fn nobody_is_led_elsewhere() {
+    requires!(native);
+    let other = Collector::honest();
+    let collector = Collector::start(Manner::Elsewhere(other.address()));
+    let home = Home::new().env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20hunter2");
+
+    home.call(["ps"]).env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()).succeed();
+
+    let came = collector.received();
+    assert!(came[0].head.to_ascii_lowercase().contains("authorization: bearer hunter2"), "{}", came[0].head);
+    assert!(other.received().is_empty(), "the header went to somebody else");
+}
+
+#[test]
+fn variables_meant_for_other_programs_keep_nobody_from_working() {
+    requires!(native);
+    let home = Home::new();
+
+    for (name, value) in [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[::"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+        ("OTEL_TRACES_EXPORTER", "console"),
+        ("OTEL_TRACES_SAMPLER", "nonsense"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "\u{7f}=,,=\n"),
+    ] {
+        let call = home.call(["ps"]).env("OTEL_TRACES_EXPORTER", "otlp").env(name, value);
+        call.succeed();
+    }
+}
