@@ -28,13 +28,19 @@ impl Engine {
 
     /// Tells that an exec has ended, if it has.
     pub(crate) fn tell_ended(&self, record: &Record, exec: &ExecId, state: &ExecState) {
-        if let Some(ended) = self.end_of(record, exec, state) {
-            self.scribe.tell_now(&[ended]);
-        }
+        self.tell_all(&self.life_of(record, exec, state));
+    }
+
+    /// Returns what to tell of an exec that has ended, its start included: whoever started it may have been killed before
+    /// it could tell. What is known is not told again.
+    pub(crate) fn life_of(&self, record: &Record, exec: &ExecId, state: &ExecState) -> Vec<Event> {
+        let Some(ended) = self.end_of(record, exec, state) else { return Vec::new() };
+        let began = Timestamp::from_millis(ended.at.as_millis().saturating_sub(state.duration_ms));
+        vec![event::exec_started(record, exec, began), ended]
     }
 
     /// Returns what to tell of the end of an exec; nothing while it runs.
-    pub(crate) fn end_of(&self, record: &Record, exec: &ExecId, state: &ExecState) -> Option<Event> {
+    fn end_of(&self, record: &Record, exec: &ExecId, state: &ExecState) -> Option<Event> {
         state.ending?;
         let Progress { outcome, duration_ms, limits_hit, .. } = Progress::of(state);
         let end = End { outcome: outcome?, duration_ms: Some(duration_ms), limits_hit };
