@@ -123,7 +123,12 @@ impl Home {
             (None, Some(directory)) => directory.path().join("coracle"),
             (None, None) => binary::path().to_owned(),
         };
-        let mut call = Call::new(&binary, self.mark, arguments).env("CORACLE_HOME", self.path());
+        self.call_by(&binary, arguments)
+    }
+
+    /// Prepares a call of another build in this home.
+    pub fn call_by<S: AsRef<OsStr>>(&self, binary: &Path, arguments: impl IntoIterator<Item = S>) -> Call {
+        let mut call = Call::new(binary, self.mark, arguments).env("CORACLE_HOME", self.path());
         if self.ordinary.is_some() {
             call = call.env("HOME", self.path());
         }

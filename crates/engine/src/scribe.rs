@@ -66,6 +66,12 @@ impl Scribe {
         self.desk.bell.notify_all();
     }
 
+    /// Writes events behind what was told before, and returns when they are there.
+    pub fn tell_now(&self, events: &[Event]) {
+        self.finish();
+        self.desk.write(events);
+    }
+
     /// Returns when everything is written that was told before.
     pub fn finish(&self) {
         let mut pile = self.desk.pile();

@@ -9,20 +9,38 @@ use crate::Engine;
 use crate::progress::Progress;
 
 impl Engine {
-    /// Tells that an exec was started, not before `at`.
-    pub(crate) fn tell_started(&self, record: &Record, exec: &ExecId, at: Timestamp) {
+    /// Tells that an exec was started, not before `at`, and soon: whoever runs a command to its end does not wait.
+    pub(crate) fn tell_started_soon(&self, record: &Record, exec: &ExecId, at: Timestamp) {
         self.scribe.tell(event::exec_started(record, exec, at));
     }
 
-    /// Tells that an exec has ended, if it has.
-    pub(crate) fn tell_ended(&self, record: &Record, exec: &ExecId, state: &ExecState) {
+    /// Tells that an exec has ended, if it has, and soon.
+    pub(crate) fn tell_ended_soon(&self, record: &Record, exec: &ExecId, state: &ExecState) {
         if let Some(ended) = self.end_of(record, exec, state) {
             self.scribe.tell(ended);
         }
     }
 
+    /// Tells that an exec was started, not before `at`: its process may be gone before anything is told soon.
+    pub(crate) fn tell_started(&self, record: &Record, exec: &ExecId, at: Timestamp) {
+        self.scribe.tell_now(&[event::exec_started(record, exec, at)]);
+    }
+
+    /// Tells that an exec has ended, if it has.
+    pub(crate) fn tell_ended(&self, record: &Record, exec: &ExecId, state: &ExecState) {
+        self.tell_all(&self.life_of(record, exec, state));
+    }
+
+    /// Returns what to tell of an exec that has ended, its start included: whoever started it may have been killed before
+    /// it could tell. What is known is not told again.
+    pub(crate) fn life_of(&self, record: &Record, exec: &ExecId, state: &ExecState) -> Vec<Event> {
+        let Some(ended) = self.end_of(record, exec, state) else { return Vec::new() };
+        let began = Timestamp::from_millis(ended.at.as_millis().saturating_sub(state.duration_ms));
+        vec![event::exec_started(record, exec, began), ended]
+    }
+
     /// Returns what to tell of the end of an exec; nothing while it runs.
-    pub(crate) fn end_of(&self, record: &Record, exec: &ExecId, state: &ExecState) -> Option<Event> {
+    fn end_of(&self, record: &Record, exec: &ExecId, state: &ExecState) -> Option<Event> {
         state.ending?;
         let Progress { outcome, duration_ms, limits_hit, .. } = Progress::of(state);
         let end = End { outcome: outcome?, duration_ms: Some(duration_ms), limits_hit };
@@ -30,8 +48,16 @@ impl Engine {
     }
 
     /// Tells of many at once.
-    pub(crate) fn tell_all(&self, events: Vec<Event>) {
-        events.into_iter().for_each(|event| self.scribe.tell(event));
+    pub(crate) fn tell_all(&self, events: &[Event]) {
+        if !events.is_empty() {
+            self.scribe.tell_now(events);
+        }
+    }
+
+    /// Returns when everything that was told is written. For a process that is about to end: threads of its own may keep
+    /// the engine beyond that.
+    pub fn finish_telling(&self) {
+        self.scribe.finish();
     }
 }
 

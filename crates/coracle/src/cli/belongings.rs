@@ -1,7 +1,7 @@
 //! What in a home is coracle's, by name. Everything else in it is somebody's and stays.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -56,6 +56,21 @@ pub fn expect_home(home: &Path) -> Result<()> {
         Ok(start) if &start == b"SQLite format 3\0" => Ok(()),
         _ => Err(Error::new(Kind::Invalid, format!("`{}` is not a home of coracle", home.display()))
             .hint("name the right one with `--home` or CORACLE_HOME; nothing was removed")),
+    }
+}
+
+/// Refuses a home that a daemon serves; none starts to for as long as the result is kept.
+pub fn expect_no_daemon(home: &Path) -> Result<File> {
+    let failed = |error| unusable(home, error);
+    let path = home.join("serve.lock");
+    let lock = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            Err(Error::new(Kind::Conflict, format!("a daemon serves the home `{}`", home.display()))
+                .hint("end `coracle serve` first; nothing was removed"))
+        }
+        Err(TryLockError::Error(error)) => Err(failed(error)),
     }
 }
 

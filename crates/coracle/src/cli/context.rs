@@ -1,6 +1,6 @@
 //! What every verb needs: the settings, the engine, who calls, and how the answer shall look.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use coracle::config::{Config, Flags};
@@ -17,13 +17,15 @@ pub struct Context {
     flags: Flags,
     config: OnceCell<Config>,
     bars: Arc<Bars>,
+    /// The engines that were made, to be waited for at the end.
+    engines: RefCell<Vec<Engine>>,
     /// Prints one document instead of text for people.
     pub json: bool,
 }
 
 impl Context {
     pub fn new(flags: Flags, json: bool) -> Self {
-        Self { flags, config: OnceCell::new(), bars: Arc::default(), json }
+        Self { flags, config: OnceCell::new(), bars: Arc::default(), engines: RefCell::default(), json }
     }
 
     pub fn flags(&self) -> Flags {
@@ -52,7 +54,14 @@ impl Context {
     pub fn untouched_engine(&self) -> Result<Engine> {
         let config = self.config()?;
         let keepers = Arc::new(keepers::Processes { home: config.home.clone() });
-        assemble::engine_watched_by(config, self.bars.clone(), keepers)
+        let engine = assemble::engine_watched_by(config, self.bars.clone(), keepers)?;
+        self.engines.borrow_mut().push(engine.clone());
+        Ok(engine)
+    }
+
+    /// Waits until what happened in this call is written down.
+    pub fn finish(&self) {
+        self.engines.take().iter().for_each(Engine::finish_telling);
     }
 
     /// Brings the image of a sandbox before there is one: until here the person can give up without leaving anything.

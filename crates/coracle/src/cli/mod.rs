@@ -109,7 +109,9 @@ fn execute(cli: Cli) -> Exit {
 
 fn carry_out(verb: Verb, context: &Context) -> Exit {
     let json = context.json;
-    match verb.carry_out(context) {
+    let done = verb.carry_out(context);
+    context.finish();
+    match done {
         Ok(exit) => exit,
         Err(Stop::Unheard) => Exit::SUCCESS,
         Err(Stop::Failed(error)) => {

@@ -74,7 +74,7 @@ impl Engine {
                 spans::started();
                 self.crash_at(crash::EXEC_START_AFTER);
                 // The command runs meanwhile.
-                self.tell_started(&inside.record, &exec_id, began);
+                self.tell_started_soon(&inside.record, &exec_id, began);
             },
         };
         let bound = command.output_bytes;
@@ -86,7 +86,7 @@ impl Engine {
         let capture =
             ran.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
         self.crash_at(crash::EXEC_END_AFTER);
-        self.tell_ended(&inside.record, &exec_id, &capture.state);
+        self.tell_ended_soon(&inside.record, &exec_id, &capture.state);
 
         let egress_denied = self.denied_since(&inside.record, denied);
         Ok(Captured { egress_denied, ..captured(exec_id, capture) })

@@ -88,12 +88,12 @@ impl Engine {
             grace_ms: command.grace_ms,
             output_bytes: command.output_bytes,
         };
-        self.tell_started(&inside.record, &exec_id, self.parts.clock.now());
+        self.tell_started_soon(&inside.record, &exec_id, self.parts.clock.now());
         let wait = patience(command.deadline_ms, command.grace_ms);
         let capture =
             inside.guest.capture_begun(exec_id.as_str(), renewed, input, wait, command.output_bytes)?;
         self.crash_at(crash::EXEC_END_AFTER);
-        self.tell_ended(&inside.record, &exec_id, &capture.state);
+        self.tell_ended_soon(&inside.record, &exec_id, &capture.state);
         Ok(captured(exec_id, capture))
     }
 }

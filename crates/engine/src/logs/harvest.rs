@@ -27,10 +27,11 @@ impl Engine {
     /// is no reason for it to stay.
     pub(crate) fn harvest(&self, record: &Record) {
         let Some(found) = self.gather(record) else { return };
-        let ended = found
-            .iter()
-            .filter_map(|(summary, _)| self.end_of(record, &summary.exec.parse().ok()?, &summary.state));
-        self.tell_all(ended.collect());
+        let lives = found.iter().filter_map(|(summary, _)| {
+            let exec: ExecId = summary.exec.parse().ok()?;
+            Some(self.life_of(record, &exec, &summary.state))
+        });
+        self.tell_all(&lives.flatten().collect::<Vec<_>>());
         let Some(logs) = self.parts.logs.as_ref().filter(|logs| logs.is_on() && !found.is_empty()) else {
             return;
         };

@@ -29,6 +29,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     if !args.yes {
         confirm(&home)?;
     }
+    let _alone = belongings::expect_no_daemon(&home)?;
     if let Some(mut line) = Line::open(&home) {
         // What it keeps ready is removed by it, or by us.
         let _ = line.end();

@@ -1,0 +1,167 @@
+//! Another build takes over a home with sandboxes in it: what runs goes on, what is stored is migrated, or it is refused.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use coracle_tests::{Call, Home, binary, count, requires};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The commit before homes had events, tokens and tenants.
+const OLD_COMMIT: &str = "3572daf";
+
+/// Returns a build that is not the one under test, as far as its bytes go.
+fn other_build() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("coracle");
+    std::fs::copy(binary::path(), &path).expect("copies");
+    let mut file = OpenOptions::new().append(true).open(&path).expect("opens");
+    file.write_all(b"another build").expect("writes");
+    drop(file);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    (directory, path)
+}
+
+/// Returns a build from before: the one `CORACLE_OLD_BIN` names, or in a full run one that is built from its commit.
+fn old_build() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("CORACLE_OLD_BIN") {
+        return Some(path.into());
+    }
+    if count(0, 1) == 0 {
+        return None;
+    }
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("it is in the repository");
+    let target = binary::path().ancestors().nth(2).expect("it is in a target directory").join("old");
+    let tree = target.join("tree");
+    let run = |program: &str, words: &[&str], directory: &Path| {
+        let status = Command::new(program).args(words).current_dir(directory).status().expect("it starts");
+        assert!(status.success(), "{program} {words:?}");
+    };
+    if !tree.exists() {
+        std::fs::create_dir_all(&target).expect("makes");
+        run(
+            "git",
+            &["worktree", "add", "--detach", "--force", &tree.to_string_lossy(), OLD_COMMIT],
+            repository,
+        );
+    }
+    run(
+        "cargo",
+        &["build", "--quiet", "--package", "coracle", "--target-dir", &target.to_string_lossy()],
+        &tree,
+    );
+    Some(target.join("debug/coracle"))
+}
+
+fn by(home: &Home, build: &Path, words: &[&str]) -> Call {
+    home.call_by(build, words)
+}
+
+fn opened_by(home: &Home, build: &Path) -> String {
+    let opened = by(home, build, &["open", "--key", "kept", "--json"]).succeed().json();
+    opened["sandbox_id"].as_str().expect("an id").to_owned()
+}
+
+/// A command that prints a line now and then, and ends.
+const TICKS: &str = "for i in 1 2 3 4 5 6; do echo $i; sleep 0.3; done; exit 7";
+
+/// One build opens a sandbox and starts a command in it, another reads on, waits for the end and closes it.
+fn hand_over(home: &Home, first: &Path, second: &Path) {
+    let sandbox = opened_by(home, first);
+    by(home, first, &["exec", &sandbox, "--detach", "--id", "ticks", "--", "sh", "-c", TICKS]).succeed();
+    let follower = by(home, first, &["logs", "--follow", "--json", &sandbox, "ticks"]).start();
+    follower.wait_for(|output| output.iter().filter(|byte| **byte == b'\n').count() >= 2);
+    let printed = follower.kill();
+    let chunks: Vec<Value> = lines(printed.text());
+    let last = chunks.last().expect("it has printed")["seq"].to_string();
+
+    let rest = by(home, second, &["logs", "--follow", "--json", "--since-seq", &last, &sandbox, "ticks"]);
+    let rest = rest.run().expect_code(7);
+
+    let all = chunks.iter().cloned().chain(lines(rest.text()));
+    let text: String = all.filter_map(|chunk| Some(chunk["text"].as_str()?.to_owned())).collect();
+    assert_eq!(text, "1\n2\n3\n4\n5\n6\n", "nothing is lost and nothing is there twice");
+    by(home, second, &["exec", &sandbox, "--", "sh", "-c", "echo on > file"]).succeed();
+    let same = by(home, second, &["open", "--key", "kept", "--json"]).succeed().json();
+    assert_eq!(same["sandbox_id"], *sandbox);
+    by(home, second, &["close", &sandbox]).succeed();
+    home.expect_nothing_left();
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Takes a home back to the schema before events and tokens, as an older build has left it.
+fn age(home: &Home) {
+    let script = "import sqlite3, sys\n\
+        db = sqlite3.connect(sys.argv[1])\n\
+        db.executescript('BEGIN; DROP TABLE events; DROP TABLE tokens; DROP INDEX tenants_sandboxes; PRAGMA user_version = 4; COMMIT')\n\
+        db.close()";
+    let database = home.path().join("coracle.db");
+    let aged = Command::new("python3").args(["-c", script]).arg(database).status().expect("python starts");
+    assert!(aged.success());
+}
+
+#[test]
+fn another_build_goes_on_with_a_sandbox_and_what_runs_in_it() {
+    requires!(native);
+    let (_directory, other) = other_build();
+
+    hand_over(&Home::new(), binary::path(), &other);
+}
+
+#[test]
+fn a_build_from_before_hands_over_its_sandboxes() {
+    requires!(native);
+    let Some(old) = old_build() else { return };
+
+    hand_over(&Home::new(), &old, binary::path());
+}
+
+#[test]
+fn a_build_from_before_refuses_a_home_it_does_not_understand() {
+    requires!(native);
+    let Some(old) = old_build() else { return };
+    let home = Home::new();
+    let sandbox = home.open();
+
+    let refused = by(&home, &old, &["ps", "--json"]).run();
+
+    assert_eq!(refused.error_kind(), "unsupported");
+    home.exec(&sandbox, ["true"]).succeed();
+}
+
+#[test]
+fn an_old_schema_is_migrated_under_living_sandboxes() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    age(&home);
+
+    home.exec(&sandbox, ["true"]).succeed();
+    home.call(["close", &sandbox]).succeed();
+
+    let told = home.call(["events", "--json", "--kind", "destroyed"]).succeed();
+    assert_eq!(told.text().lines().count(), 1);
+}
+
+#[test]
+fn a_kill_in_the_middle_of_a_migration_leaves_the_old_or_the_new() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    for round in 0..count(12, 200) {
+        age(&home);
+        let call = home.call(["ps"]).start();
+        std::thread::sleep(Duration::from_micros(400 * (round as u64 % 24)));
+        call.kill();
+
+        assert_eq!(home.live().len(), 1, "round {round}");
+    }
+    home.exec(&sandbox, ["true"]).succeed();
+}
