@@ -198,7 +198,7 @@ impl Live {
     }
 }
 
-impl Drop for Follow {
+impl Drop for Live {
     fn drop(&mut self) {
         // What was seen of the end is told already.
         if !self.done {

@@ -1,10 +1,10 @@
 //! The HTTP door from outside: a real daemon, a client that hides nothing.
 
-mod events;
 mod auth;
 mod auth_browsers;
 mod auth_keys;
 mod auth_log;
+mod events;
 mod load;
 mod operations;
 mod schema;
