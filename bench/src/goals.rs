@@ -86,6 +86,7 @@ pub const GOALS: &[Goal] = &[
     reported("P7 dirty", ratio((name::EXEC_WHILE_DIRTY, Own), (name::EXEC, Gap), 3.0)),
     reported("P7 idle", ratio((name::RUN_AFTER_IDLE, Own), (name::LIBRARY_RUN, Gap), 3.0)),
     reported("P7 dirty", ratio((name::RUN_WHILE_DIRTY, Own), (name::LIBRARY_RUN, Gap), 3.0)),
+    due("HTTP", ratio((name::HTTP_EXEC, Own), (name::HTTP_BESIDE, Own), 3.0)),
     reported("P8", Demand::Median { case: (name::FORK, Own), at_most: Duration::from_millis(5) }),
     reported("P8", ratio((name::FORK, Own), (name::COPY, Own), 1.0 / 100.0)),
     reported("P9", ratio((name::ENGINE_OPEN, Own), (name::DOCKER_START, Own), 1.1)),

@@ -14,6 +14,7 @@ pub type Paced = (&'static str, Pace);
 pub enum Unit {
     KibibytesEach,
     PerSecond,
+    Milliseconds,
 }
 
 impl Unit {
@@ -21,6 +22,7 @@ impl Unit {
         match self {
             Self::KibibytesEach => "KiB each",
             Self::PerSecond => "per second",
+            Self::Milliseconds => "ms",
         }
     }
 }

@@ -11,6 +11,9 @@ use crate::binary;
 /// The official client for Python, and what it is pinned to.
 const PYTHON: &[&str] = &["mcp==2.3.0"];
 
+/// What makes up requests from a description, and judges the answers by it.
+const SCHEMATHESIS: &[&str] = &["schemathesis==4.32.5"];
+
 /// The official inspector and conformance suite. Both need a newer Node than distributions have, which comes with them.
 const NODE: &[&str] =
     &["@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextprotocol/inspector@2.12.0"];
@@ -40,6 +43,13 @@ pub fn python() -> Result<PathBuf, String> {
     static PYTHON_PATH: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PYTHON_PATH
         .get_or_init(|| brought("mcp-python", PYTHON, install_python).map(|at| at.join("bin/python3")))
+        .clone()
+}
+
+/// Returns Schemathesis, or why there is none.
+pub fn schemathesis() -> Result<PathBuf, String> {
+    static PATH: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PATH.get_or_init(|| brought("schemathesis", SCHEMATHESIS, install_python).map(|at| at.join("bin/st")))
         .clone()
 }
 

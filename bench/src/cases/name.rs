@@ -40,6 +40,14 @@ pub const ENGINE_OPEN: &str = "coracle open on docker";
 pub const ENGINE_EXEC: &str = "coracle exec on docker";
 pub const ENGINE_CLOSE: &str = "coracle close on docker";
 
+pub const HTTP_EXEC: &str = "coracle exec over HTTP";
+pub const HTTP_BESIDE: &str = "coracle exec, in turns with HTTP";
+pub const LOADED_HTTP_EXEC: &str = "exec over HTTP, 200 clients";
+pub const LOADED_EXEC: &str = "exec by the library, 200 threads";
+pub const LOADED_HTTP_P99: &str = "exec over HTTP, 200 clients: p99";
+pub const LOADED_P99: &str = "exec by the library, 200 threads: p99";
+pub const LOADED_REQUESTS: &str = "requests over HTTP, 200 clients";
+
 pub const IDLE_IN_MEMORY: &str = "idle sandbox, files in memory";
 pub const IDLE_IN_MEMORY_PROCESSES: &str = "idle sandbox, files in memory: processes";
 pub const IDLE_IN_MEMORY_KERNEL: &str = "idle sandbox, files in memory: kernel";

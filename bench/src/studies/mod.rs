@@ -5,6 +5,7 @@ mod crowd;
 mod engine;
 mod fork;
 mod growth;
+mod http;
 mod memory;
 mod sessions;
 
@@ -22,6 +23,7 @@ pub fn add(line_up: &mut LineUp, workshop: &Workshop, dockerd: &MaybeDockerd) {
         add_one(line_up, library.names, library.study(workshop, dockerd));
     }
     add_one(line_up, engine::NAMES, engine::Side::new(workshop, dockerd));
+    add_one(line_up, http::NAMES, Ok(http::Http::new(workshop)));
     add_one(line_up, fork::NAMES, fork::Fork::new(workshop));
     add_one(line_up, churn::NAMES, Ok(churn::Churn::new(workshop)));
     for storage in memory::STORAGES {

@@ -20,9 +20,11 @@ mod install;
 mod installing;
 mod patience;
 mod probe;
+mod purge;
 mod secure;
 mod survey;
 pub mod tunnel;
+mod usage;
 mod volumes;
 
 use std::fmt;
@@ -31,6 +33,7 @@ use std::os::unix::net::UnixStream;
 use coracle_core::backend::{Created, Found, Order, Placement, Probe};
 use coracle_core::branch::{Branch, Held};
 use coracle_core::image::{Builder, Images, Progress, Stored};
+use coracle_core::usage::Usage;
 use coracle_core::volume::Volumes;
 use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec, fit};
 
@@ -149,6 +152,10 @@ impl Backend for Docker {
         connect::connect(self, sandbox, placement)
     }
 
+    fn usage(&self, sandbox: &SandboxId, placement: &Placement) -> Result<Usage> {
+        usage::usage(self, sandbox, placement)
+    }
+
     fn destroy(&self, sandbox: &SandboxId) -> Result<()> {
         destroy::destroy(self, sandbox)
     }
@@ -163,6 +170,10 @@ impl Backend for Docker {
 
     fn volumes(&self) -> Option<&dyn Volumes> {
         Some(self)
+    }
+
+    fn purge(&self) -> Result<usize> {
+        purge::purge(self)
     }
 
     fn survey(&self) -> Result<Vec<Found>> {

@@ -17,6 +17,7 @@ mod probe;
 mod snapshot;
 mod storage;
 mod survey;
+mod usage;
 mod volumes;
 
 use std::collections::HashMap;
@@ -27,6 +28,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use coracle_core::backend::{Created, Found, Order, Placement, Probe};
 use coracle_core::branch::{Branch, Held};
 use coracle_core::image::{Builder, Images, Progress, Stored};
+use coracle_core::usage::Usage;
 use coracle_core::volume::Volumes;
 use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec};
 use coracle_images::Store;
@@ -153,6 +155,10 @@ impl Backend for Native {
         })
     }
 
+    fn usage(&self, sandbox: &SandboxId, _placement: &Placement) -> Result<Usage> {
+        usage::usage(self, sandbox)
+    }
+
     fn destroy(&self, sandbox: &SandboxId) -> Result<()> {
         destroy::destroy(self, sandbox)
     }
@@ -167,6 +173,11 @@ impl Backend for Native {
 
     fn volumes(&self) -> Option<&dyn Volumes> {
         Some(self)
+    }
+
+    /// Everything it keeps is in the home, and goes with that.
+    fn purge(&self) -> Result<usize> {
+        Ok(Volumes::list(self)?.len())
     }
 
     fn survey(&self) -> Result<Vec<Found>> {

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use coracle_core::image::{Progress, Silent};
 use coracle_core::{Answers, Clock, Error, Result, Store, Timestamp, Tokens};
 use coracle_engine::egress::{Start, Threads};
-use coracle_engine::{Caller, CrashPoints, Engine, Keepers, Parts, Roster};
+use coracle_engine::{Caller, CrashPoints, Engine, Keepers, Logs, Parts, Roster};
 use coracle_stores::sqlite::SqliteStore;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -48,6 +48,7 @@ pub fn engine_watched_by(
         crash,
         progress,
         keepers: Some(Keepers::new(config.home.join("keepers"), keepers)),
+        logs: Some(Logs::new(config.home.join("logs"), config.logs_retention)),
     }))
 }
 

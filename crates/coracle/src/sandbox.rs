@@ -228,7 +228,7 @@ mod tests {
     use std::sync::Arc;
 
     use coracle_core::testing::{FakeBackend, FakeStore};
-    use coracle_core::{Claim, Kind, Policy, Store};
+    use coracle_core::{Kind, Policy, Store};
     use coracle_engine::{CrashPoints, Engine, Parts};
 
     use super::*;
@@ -251,6 +251,7 @@ mod tests {
             crash: CrashPoints::default(),
             progress: Arc::new(coracle_core::image::Silent),
             keepers: None,
+            logs: None,
         });
         Coracle { engine, caller: Caller::acting_as(run("run_a")), stocker: None }
     }

@@ -14,6 +14,7 @@ use crate::image::{self, Builder, Images, Progress, Stored};
 use crate::lease::Epoch;
 use crate::record::Secret;
 use crate::spec::Spec;
+use crate::usage::Usage;
 use crate::volume::Volumes;
 
 /// What a backend needs to find a sandbox again. Only the backend that made it reads it.
@@ -129,6 +130,11 @@ pub trait Backend: Send + Sync {
     /// Opens a new stream to the guest. Fails with `not_found` if the guest is gone.
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream>;
 
+    /// Returns what a sandbox uses now. What cannot be told is absent; nothing is changed and nobody in it notices.
+    fn usage(&self, _sandbox: &SandboxId, _placement: &Placement) -> Result<Usage> {
+        Ok(Usage::default())
+    }
+
     /// Removes every trace. Succeeds if there is none; works without a placement, from any half-made state.
     fn destroy(&self, sandbox: &SandboxId) -> Result<()>;
 
@@ -142,6 +148,12 @@ pub trait Backend: Send + Sync {
 
     /// Returns where it keeps volumes; nothing if it cannot.
     fn volumes(&self) -> Option<&dyn Volumes>;
+
+    /// Removes what it keeps for this instance beside sandboxes, of which there are none any more, and outside the home:
+    /// volumes, what it has installed, connections. Succeeds if there is nothing; returns how many volumes there were.
+    fn purge(&self) -> Result<usize> {
+        Ok(0)
+    }
 
     /// Lists every sandbox of this instance that has left anything on the machine, and nothing of others.
     fn survey(&self) -> Result<Vec<Found>>;

@@ -10,6 +10,7 @@ pub mod bytes;
 pub mod clock;
 pub mod duration;
 pub mod error;
+pub mod event;
 pub mod exec;
 pub mod fit;
 pub mod ids;
@@ -31,6 +32,7 @@ pub mod tenant;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod token;
+pub mod usage;
 pub mod volume;
 
 pub use answer::Answers;

@@ -6,7 +6,7 @@ use crate::backend::{Placement, Profile};
 use crate::clock::Timestamp;
 use crate::ids::{SandboxId, SessionKey, TenantId};
 use crate::image;
-use crate::lease::Lease;
+use crate::lease::{Epoch, Lease};
 use crate::lifecycle::State;
 use crate::network::Network;
 use crate::selection::Refusal;
@@ -56,6 +56,12 @@ impl Record {
         self.spec.workdir(of_image)
     }
 
+    /// Tells whether it was made ahead and nobody has taken it yet, or ever did. Whatever happens to it is nobody's
+    /// business. What was found without a record has no secret, and is everybody's.
+    pub fn is_untaken(&self) -> bool {
+        self.lease.owner().is_none() && self.lease.epoch() == Epoch::FIRST && self.secret != Secret::UNKNOWN
+    }
+
     /// Returns what it may reach now.
     pub fn network(&self) -> &Network {
         self.narrowed.as_ref().unwrap_or(&self.spec.network)
@@ -65,6 +71,11 @@ impl Record {
 /// The proof that a caller of the guest is the host. Never shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(pub [u8; 32]);
+
+impl Secret {
+    /// Stands in the record of a sandbox that was found, and whose guest nobody can talk to.
+    pub const UNKNOWN: Self = Self([0; 32]);
+}
 
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,6 +1,7 @@
 //! The port to durable state.
 
 use crate::error::Result;
+use crate::event;
 use crate::ids::{InstanceId, SandboxId, SessionKey, TenantId};
 use crate::record::Record;
 
@@ -32,7 +33,10 @@ pub enum Which {
 }
 
 /// Keeps records. Safe to use from many threads and processes at once.
-pub trait Store: Send + Sync {
+///
+/// Whatever changes a record appends the events that tell of it ([`event::between`]), in the same transaction. When a
+/// sandbox has ended, or is lost, so have all its execs: those whose end nobody has told end there ([`event::End::UNSEEN`]).
+pub trait Store: event::Log {
     /// Returns the id of this home; the same for as long as the home exists.
     fn instance(&self) -> Result<InstanceId>;
 

@@ -15,6 +15,7 @@ mod store {
     use super::*;
 
     coracle_core::store_conformance!(SharedStore::default);
+    coracle_core::event_conformance!(SharedStore::default);
     coracle_core::token_conformance!(SharedStore::default);
 
     #[derive(Default)]

@@ -14,6 +14,7 @@ use crate::{Caller, Engine};
 /// Steers one exec. Dropping it leaves the exec alone.
 #[derive(Debug)]
 pub struct Control {
+    engine: Engine,
     inside: Inside,
     exec: ExecId,
     patience: Duration,
@@ -23,7 +24,12 @@ impl Engine {
     /// Takes the controls of an exec.
     pub fn control(&self, caller: &Caller, sandbox: &SandboxId, exec: &ExecId) -> Result<Control> {
         let inside = self.enter(caller, sandbox)?;
-        Ok(Control { inside, exec: exec.clone(), patience: self.policy().exec_timeout_max })
+        Ok(Control {
+            engine: self.clone(),
+            inside,
+            exec: exec.clone(),
+            patience: self.policy().exec_timeout_max,
+        })
     }
 }
 
@@ -52,6 +58,8 @@ impl Control {
 
     /// Ends the whole tree.
     pub fn stop(&mut self, grace: Option<Duration>) -> Result<Progress> {
-        Ok(Progress::of(&self.inside.guest.stop(self.exec.as_str(), grace)?))
+        let state = self.inside.guest.stop(self.exec.as_str(), grace)?;
+        self.engine.tell_ended(&self.inside.record, &self.exec, &state);
+        Ok(Progress::of(&state))
     }
 }

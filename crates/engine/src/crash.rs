@@ -38,11 +38,18 @@ pub const CRASH_POINTS: &[&str] = &[
     FORK_CHILDREN_AFTER,
     DESTROY_ROW_BEFORE,
     DESTROY_ROW_AFTER,
+    DESTROY_LOGS_WRITTEN,
+    DESTROY_LOGS_AFTER,
     DESTROY_BACKEND_AFTER,
     DESTROY_KEEPER_AFTER,
     DESTROY_END_AFTER,
 ];
 
+/// The points of a purge, which no other story reaches.
+pub const PURGE_CRASH_POINTS: &[&str] = &[PURGE_SANDBOXES_AFTER, PURGE_BACKENDS_AFTER];
+
+pub(crate) const PURGE_SANDBOXES_AFTER: &str = "purge.sandboxes.after";
+pub(crate) const PURGE_BACKENDS_AFTER: &str = "purge.backends.after";
 pub(crate) const CREATE_ROW_BEFORE: &str = "create.row.before";
 pub(crate) const CREATE_ROW_AFTER: &str = "create.row.after";
 pub(crate) const CREATE_PREPARE_AFTER: &str = "create.prepare.after";
@@ -73,6 +80,8 @@ pub(crate) const FORK_BRANCH_AFTER: &str = "fork.branch.after";
 pub(crate) const FORK_CHILDREN_AFTER: &str = "fork.children.after";
 pub(crate) const DESTROY_ROW_BEFORE: &str = "destroy.row.before";
 pub(crate) const DESTROY_ROW_AFTER: &str = "destroy.row.after";
+pub(crate) const DESTROY_LOGS_WRITTEN: &str = "destroy.logs.written";
+pub(crate) const DESTROY_LOGS_AFTER: &str = "destroy.logs.after";
 pub(crate) const DESTROY_BACKEND_AFTER: &str = "destroy.backend.after";
 pub(crate) const DESTROY_KEEPER_AFTER: &str = "destroy.keeper.after";
 pub(crate) const DESTROY_END_AFTER: &str = "destroy.end.after";

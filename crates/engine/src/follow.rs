@@ -22,7 +22,22 @@ pub struct Batch {
 
 /// Follows one exec on a connection of its own. Dropping it leaves the exec alone.
 #[derive(Debug)]
-pub struct Follow {
+pub struct Follow(Source);
+
+/// Where output comes from.
+#[derive(Debug)]
+enum Source {
+    Guest(Box<Live>),
+    /// Its sandbox was closed: there is one batch, and it is the last.
+    Kept {
+        batch: Option<Batch>,
+        since: u64,
+    },
+}
+
+/// An exec in a sandbox that is there.
+#[derive(Debug)]
+struct Live {
     engine: Engine,
     inside: Inside,
     /// The output is meant for us, and waits to be read.
@@ -50,9 +65,23 @@ impl Engine {
         exec: &ExecId,
         since_seq: u64,
     ) -> Result<Follow> {
+        if let Some(kept) = self.kept_log(caller, sandbox, exec)? {
+            let batch = Batch { chunks: kept.chunks_behind(since_seq), progress: kept.progress };
+            return Ok(Follow(Source::Kept { batch: Some(batch), since: since_seq }));
+        }
+        self.follow_live(caller, sandbox, exec, since_seq).map(|live| Follow(Source::Guest(Box::new(live))))
+    }
+
+    fn follow_live(
+        &self,
+        caller: &Caller,
+        sandbox: &SandboxId,
+        exec: &ExecId,
+        since_seq: u64,
+    ) -> Result<Live> {
         let inside = self.enter_to_look(caller, sandbox)?;
         let span = spans::follow(&inside.record, exec);
-        Ok(Follow {
+        Ok(Live {
             span,
             carried: 0,
             engine: self.clone(),
@@ -76,10 +105,10 @@ impl Engine {
         exec: &ExecId,
         since_seq: u64,
     ) -> Result<Follow> {
-        let mut follow = self.follow(caller, sandbox, exec, since_seq)?;
-        follow.inside.guest.attend(exec.as_str(), since_seq)?;
-        follow.attended = true;
-        Ok(follow)
+        let mut live = self.follow_live(caller, sandbox, exec, since_seq)?;
+        live.inside.guest.attend(exec.as_str(), since_seq)?;
+        live.attended = true;
+        Ok(Follow(Source::Guest(Box::new(live))))
     }
 }
 
@@ -89,6 +118,27 @@ impl Follow {
     /// A batch may be empty: it only says that the exec is still running. A guest that goes away ends the exec as
     /// `lost`. An error leaves the place as it was: a new `follow` from [`Follow::seq`] goes on.
     pub fn next_batch(&mut self) -> Result<Option<Batch>> {
+        match &mut self.0 {
+            Source::Guest(live) => live.next_batch(),
+            Source::Kept { batch, since } => {
+                let last = batch.as_ref().and_then(|batch| batch.chunks.last());
+                *since = last.map_or(*since, |chunk| chunk.seq);
+                Ok(batch.take())
+            }
+        }
+    }
+
+    /// Returns the number of the newest chunk handed out.
+    pub fn seq(&self) -> u64 {
+        match &self.0 {
+            Source::Guest(live) => live.since,
+            Source::Kept { since, .. } => *since,
+        }
+    }
+}
+
+impl Live {
+    fn next_batch(&mut self) -> Result<Option<Batch>> {
         if self.done {
             return Ok(None);
         }
@@ -117,14 +167,12 @@ impl Follow {
         }
         // The end is told with the last chunk, not before it. What was not kept never comes, so nothing left is enough.
         self.done = self.until.is_some_and(|until| chunks.is_empty() || self.since >= until);
+        if self.done {
+            self.engine.tell_ended(&self.inside.record, &self.exec, &state);
+        }
         let shown = wire::ExecState { ending: state.ending.filter(|_| self.done), ..state.clone() };
         self.last = Some(state);
         Ok(Batch { chunks, progress: Progress::of(&shown) })
-    }
-
-    /// Returns the number of the newest chunk handed out.
-    pub fn seq(&self) -> u64 {
-        self.since
     }
 
     /// Goes on over another connection, behind the last chunk handed out; `false` if there is nobody to go on with.

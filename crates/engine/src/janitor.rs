@@ -21,6 +21,9 @@ use crate::{Engine, spans};
 /// How long the records of ended sandboxes can be looked at.
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// How many events are kept: a few days of a busy home, twenty megabytes of it.
+const EVENTS_MAX: u64 = 100_000;
+
 /// What a sweep did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
@@ -96,7 +99,12 @@ impl Engine {
                 Err(error) => report.trouble.push(format!("{id}: {}", error.chain())),
             }
         }
-        report.forgotten = self.store().forget(self.facts(&BTreeSet::new()).forget_before())?;
+        let before = self.facts(&BTreeSet::new()).forget_before();
+        report.forgotten = self.store().forget(before)?;
+        self.store().forget_events(before, EVENTS_MAX)?;
+        if let Some(Err(error)) = self.parts.logs.as_ref().map(|logs| logs.sweep(self.parts.clock.now())) {
+            report.trouble.push(format!("logs: {error}"));
+        }
         Ok(report)
     }
 
@@ -266,6 +274,10 @@ impl Engine {
             }
             (Action::Finish { .. } | Action::Expire { .. }, Some(_)) => {
                 let record = self.entomb(id, &|_| Ok(()))?;
+                // Whoever began it may have been killed before; of spares there is nothing.
+                if !record.is_untaken() {
+                    self.harvest(&record);
+                }
                 self.remove(&record)?;
             }
             (Action::Sweep { .. }, Some(_)) => {
@@ -296,7 +308,7 @@ impl Engine {
             image: None,
             narrowed: None,
             forked_from: None,
-            secret: Secret([0; 32]),
+            secret: Secret::UNKNOWN,
             boot: self.parts.boot.clone(),
             created_at: now,
             updated_at: now,

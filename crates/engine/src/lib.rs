@@ -18,13 +18,16 @@ pub mod guest;
 mod handover;
 pub mod inventory;
 pub mod janitor;
+pub mod logs;
 pub mod ops;
 pub mod probes;
 pub mod progress;
 mod provision;
+pub mod purge;
 mod random;
 mod rejoin;
 pub mod roster;
+mod scribe;
 mod sessions;
 mod spans;
 mod spares;
@@ -32,7 +35,9 @@ mod standstill;
 mod teardown;
 mod tenancy;
 pub mod text;
+mod trail;
 mod volumes;
+pub mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,9 +56,11 @@ pub use self::egress::Keepers;
 pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin};
 pub use self::files::{Depth, Entries, FileEntry, NewFile};
 pub use self::follow::{Batch, Follow};
+pub use self::logs::Logs;
 pub use self::ops::Operation;
 pub use self::roster::Roster;
 pub use self::spares::Stocker;
+pub use self::watch::Watch;
 
 /// What an engine is made of.
 pub struct Parts {
@@ -68,6 +75,8 @@ pub struct Parts {
     pub progress: Arc<dyn Progress>,
     /// Who holds the network of sandboxes; without it none has any.
     pub keepers: Option<Keepers>,
+    /// Where the output of closed sandboxes is kept; without it none is.
+    pub logs: Option<Logs>,
 }
 
 impl fmt::Debug for Parts {
@@ -110,12 +119,16 @@ pub struct Engine {
     parts: Arc<Parts>,
     tenancy: Arc<tenancy::Tenancy>,
     spares: Arc<spares::Spares>,
+    lookout: Arc<watch::Lookout>,
+    scribe: Arc<scribe::Scribe>,
 }
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
         let tenancy = Arc::new(tenancy::Tenancy::of(&parts.policy));
-        Self { parts: Arc::new(parts), tenancy, spares: Arc::default() }
+        let lookout = Arc::<watch::Lookout>::default();
+        let scribe = Arc::new(scribe::Scribe::new(parts.store.clone(), lookout.clone()));
+        Self { parts: Arc::new(parts), tenancy, spares: Arc::default(), lookout, scribe }
     }
 
     /// Returns the operator's rules.
@@ -168,15 +181,18 @@ impl Engine {
         decide: &mut dyn FnMut(Record) -> Result<Record>,
     ) -> Result<Record> {
         let now = self.parts.clock.now();
-        self.store().update(id, durability, &mut |record| {
-            let before = record.clone();
-            let mut after = decide(record)?;
-            // What did not change keeps its time, so that the janitor sees no movement where there is none.
-            if after != before {
-                after.updated_at = now;
-            }
-            Ok(after)
-        })
+        self.scribe.finish();
+        self.store()
+            .update(id, durability, &mut |record| {
+                let before = record.clone();
+                let mut after = decide(record)?;
+                // What did not change keeps its time, so that the janitor sees no movement where there is none.
+                if after != before {
+                    after.updated_at = now;
+                }
+                Ok(after)
+            })
+            .inspect(|_| self.lookout.ring())
     }
 
     /// Records what happened to a sandbox, and why.

@@ -3,10 +3,10 @@
 use coracle_core::exec::{LimitHit, Outcome, Truncation};
 use coracle_wire as wire;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Whether an exec has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Running,
@@ -14,7 +14,7 @@ pub enum Status {
 }
 
 /// What is known of an exec now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     pub status: Status,
     /// Null unless it exited by itself.

@@ -16,7 +16,7 @@ use coracle_core::{Claim, ExecId, Lease, Record, Result, SandboxId, Spec, State,
 
 use crate::gate::Inside;
 use crate::guest::Guest;
-use crate::teardown::may_close;
+use crate::teardown::{Afterwards, may_close};
 use crate::tenancy::Room;
 use crate::{Caller, Engine, crash, spans};
 
@@ -151,7 +151,7 @@ impl Engine {
         match guest.adopt(&record) {
             Ok(()) => Ok(Some(Taken { inside: Inside { record, guest }, warm })),
             Err(_) => {
-                self.teardown(&record.id, &|_| Ok(()))?;
+                self.teardown(&record.id, Afterwards::Nothing, &|_| Ok(()))?;
                 Ok(None)
             }
         }
@@ -162,7 +162,7 @@ impl Engine {
     pub fn dismiss(&self, caller: &Caller, id: &SandboxId) -> Result<()> {
         let allow = |record: &Record| may_close(caller, record);
         if !self.spares.has_room_to_leave() {
-            return self.teardown(id, &allow);
+            return self.teardown(id, Afterwards::Nothing, &allow);
         }
         self.crash_at(crash::DESTROY_ROW_BEFORE);
         self.entomb(id, &allow)?;

@@ -5,14 +5,28 @@ use coracle_core::{Error, Kind, Record, Result, SandboxId, lifecycle};
 
 use crate::{Caller, Engine, crash, spans, unknown};
 
+/// What can be read of a sandbox when it is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Afterwards {
+    /// What its execs have printed, for a while.
+    Output,
+    /// Nothing: whoever used it has read what there was.
+    Nothing,
+}
+
 impl Engine {
     /// Destroys a sandbox for a caller that may do so. One that has ended already is fine.
     pub(crate) fn close(&self, caller: &Caller, id: &SandboxId) -> Result<()> {
-        self.teardown(id, &|record| may_close(caller, record))
+        self.teardown(id, Afterwards::Output, &|record| may_close(caller, record))
     }
 
     /// Destroys a sandbox if `allow` says yes, looking again inside the transaction that decides it.
-    pub(crate) fn teardown(&self, id: &SandboxId, allow: &dyn Fn(&Record) -> Result<()>) -> Result<()> {
+    pub(crate) fn teardown(
+        &self,
+        id: &SandboxId,
+        afterwards: Afterwards,
+        allow: &dyn Fn(&Record) -> Result<()>,
+    ) -> Result<()> {
         let record = self.find(id)?;
         allow(&record)?;
         spans::name(&record);
@@ -23,10 +37,15 @@ impl Engine {
         self.crash_at(crash::DESTROY_ROW_BEFORE);
         let record = self.entomb(id, allow)?;
         self.crash_at(crash::DESTROY_ROW_AFTER);
-        match record.state.is_ended() {
-            true => Ok(()),
-            false => self.remove(&record),
+        if record.state.is_ended() {
+            return Ok(());
         }
+        match afterwards {
+            // Behind the tombstone: nothing is started any more, and its guest is still there.
+            Afterwards::Output => self.harvest(&record),
+            Afterwards::Nothing => {}
+        }
+        self.remove(&record)
     }
 
     /// Removes a sandbox that is `destroying` and records how that went. The caller holds the right to work on it.

@@ -130,7 +130,10 @@ fn converse(
         if let Ok(Request { body: Body::Accept {}, .. }) = request {
             return Some(Handover::Park);
         }
-        shared.touch();
+        let watching = matches!(&request, Ok(Request { body: Body::Status { unnoticed: Some(true) }, .. }));
+        if !watching {
+            shared.touch();
+        }
         if let Ok(Request { body: Body::Connect { port }, epoch }) = request {
             match request::connect(shared, epoch, port) {
                 Ok(port) => {
@@ -147,7 +150,9 @@ fn converse(
                 Reply::Fault(Fault { code: FaultCode::Unknown, message: error.to_string(), errno: None })
             }
         };
-        shared.touch();
+        if !watching {
+            shared.touch();
+        }
         connection.send(&reply)?;
     }
 }

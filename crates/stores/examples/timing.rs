@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use coracle_core::event::{self, End, Filter, Log};
 use coracle_core::lifecycle::State;
 use coracle_core::record::Record;
 use coracle_core::store::{Durability, Opened, Which};
@@ -29,6 +30,19 @@ fn main() -> Result<()> {
     let Opened::Created(record) = store.open(sample::record())? else { return Ok(()) };
     measure("update, process", || store.update(&record.id, Durability::Process, &mut Ok).map(drop));
     measure("update, power", || store.update(&record.id, Durability::Power, &mut Ok).map(drop));
+    let mut count = 0;
+    measure("start and end of an exec", || {
+        count += 1;
+        let exec = format!("exec_{count}").parse()?;
+        store.tell(&[event::exec_started(&record, &exec, record.updated_at)])?;
+        store.tell(&[event::exec_ended(&record, &exec, record.updated_at, &End::UNSEEN)])
+    });
+    measure("an end that was told", || {
+        let exec = "exec_1".parse()?;
+        store.tell(&[event::exec_ended(&record, &exec, record.updated_at, &End::UNSEEN)])
+    });
+    measure("newest event", || store.newest_event().map(drop));
+    measure("100 events", || store.events(0, &Filter::default(), 100).map(drop));
     measure("work lock", || store.work_on(&record.id).map(drop));
     Ok(())
 }

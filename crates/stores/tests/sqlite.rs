@@ -12,6 +12,7 @@ use coracle_core::{Answers, Error, Kind, Store, Tokens};
 use coracle_stores::SqliteStore;
 
 coracle_core::store_conformance!(TemporaryHome::new);
+coracle_core::event_conformance!(TemporaryHome::new);
 coracle_core::token_conformance!(TemporaryHome::new);
 coracle_core::answer_conformance!(TemporaryHome::new);
 

@@ -8,6 +8,8 @@
 
 mod group;
 mod layout;
+mod usage;
 
 pub use group::{Group, Values};
 pub use layout::{Controller, Layout};
+pub use usage::Counted;

@@ -23,9 +23,13 @@ pub enum Body {
         #[n(0)]
         running: Running,
     },
-    /// Answered by [`Reply::Status`].
+    /// Answered by [`Reply::Status`]. Asked `unnoticed`, the sandbox is not in use by that: whoever only watches does not
+    /// keep it from ending. Older guests do not make the difference.
     #[n(1)]
-    Status {},
+    Status {
+        #[n(0)]
+        unnoticed: Option<bool>,
+    },
     /// Answered by [`Reply::Started`].
     #[n(2)]
     Start {
@@ -231,7 +235,7 @@ impl Body {
             | Self::Adopt { .. }
             | Self::Renew { .. } => true,
             Self::Fence { .. }
-            | Self::Status {}
+            | Self::Status { .. }
             | Self::Read { .. }
             | Self::Wait { .. }
             | Self::Resize { .. }

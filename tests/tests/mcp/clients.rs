@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use coracle_tests::daemon::Daemon;
 use coracle_tests::{Home, binary, peers, requires};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::daemon::Daemon;
+use crate::door::url;
 
 const README: &str = include_str!("../../../README.md");
 
@@ -109,11 +110,12 @@ fn the_official_client_for_python_works_with_them() {
 fn the_official_client_for_python_works_over_http() {
     requires!(mcp_python);
     let home = Home::new();
-    let daemon = Daemon::start(&home);
+    let _daemon = Daemon::start(&home);
+    let url = url(&home);
     for mode in ["legacy", "auto", "2026-07-28"] {
         let mut command = Command::new(peers::python().expect("it is there"));
 
-        expect_all(&succeeded(command.args(["-c", PROGRAM, &daemon.url(), mode])));
+        expect_all(&succeeded(command.args(["-c", PROGRAM, &url, mode])));
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use coracle_tests::daemon::Daemon;
 use coracle_tests::{Home, peers, requires};
 use serde_json::Value;
 
-use crate::daemon::Daemon;
+use crate::door::url;
 
 const DOCS: &str = include_str!("../../../docs/mcp.md");
 
@@ -34,6 +35,7 @@ const NOT_APPLICABLE: &[(&str, &str)] = &[
     ("logging-set-level", "needs the logging capability, which the protocol has deprecated"),
     ("tools-call-with-logging", "needs the logging capability, which the protocol has deprecated"),
     ("completion-complete", "needs completions; nothing here has arguments to complete"),
+    ("sep-2549-prompts-list-caching-hints", PROMPTS),
     ("prompts-list", PROMPTS),
     ("prompts-get-simple", PROMPTS),
     ("prompts-get-with-args", PROMPTS),
@@ -97,10 +99,10 @@ fn scenarios(reports: &Path) -> Vec<Scenario> {
 fn every_scenario_passes_or_is_listed_as_not_applicable() {
     requires!(mcp_node);
     let home = Home::new();
-    let daemon = Daemon::start(&home);
+    let _daemon = Daemon::start(&home);
     let reports = tempfile::tempdir().expect("a directory");
     let mut suite = peers::node().expect("it is there").command("conformance");
-    suite.args(["server", "--suite", "all", "--url", &daemon.url(), "--output-dir"]).arg(reports.path());
+    suite.args(["server", "--suite", "all", "--url", &url(&home), "--output-dir"]).arg(reports.path());
 
     let output = suite.output().expect("it can be started");
 

@@ -2,25 +2,20 @@
 
 use std::time::Duration;
 
+use coracle_tests::daemon::Daemon;
 use coracle_tests::{Home, eventually, requires};
 use serde_json::{Value, json};
 
-use crate::daemon::{Daemon, answer, call, current};
+use crate::door::{call, calling, current, initialize, message, request, request_at, send, session};
 
 const DYING: Duration = Duration::from_secs(5);
 
-fn initialize(version: &str) -> Value {
-    let introduced = json!({
-        "protocolVersion": version,
-        "capabilities": {},
-        "clientInfo": {"name": "coracle-tests", "version": "1"},
-    });
-    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": introduced})
+fn list() -> String {
+    json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string()
 }
 
-fn old_call(id: u64, tool: &str, arguments: Value) -> Value {
-    let params = json!({"name": tool, "arguments": arguments});
-    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+fn of_session(session: &str) -> [(&'static str, &str); 2] {
+    [("MCP-Protocol-Version", "2025-11-25"), ("Mcp-Session-Id", session)]
 }
 
 #[test]
@@ -28,19 +23,19 @@ fn every_revision_is_served() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}});
 
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
-        let introduced = daemon.post(&[], &initialize(version));
-        let session = introduced.header("mcp-session-id").expect("a session").to_owned();
-        let listed = daemon.post(&[("MCP-Protocol-Version", version), ("Mcp-Session-Id", &session)], &list);
+        let introduced = request(&[], &initialize(version).to_string()).send(&daemon.unix());
+        let session = introduced.header("mcp-session-id").expect("a session");
+        let headers = [("MCP-Protocol-Version", version), ("Mcp-Session-Id", session)];
+        let listed = request(&headers, &list()).send(&daemon.unix());
 
-        assert_eq!(introduced.message()["result"]["protocolVersion"], version);
-        assert_eq!(listed.message()["result"]["tools"].as_array().map(Vec::len), Some(9), "{listed:?}");
+        assert_eq!(message(&introduced)["result"]["protocolVersion"], version);
+        assert_eq!(message(&listed)["result"]["tools"].as_array().map(Vec::len), Some(9), "{listed:?}");
     }
-    let opened = daemon.call("sandbox_open", json!({}));
-    let ran = daemon.call("sandbox_exec", json!({"sandbox_id": opened["sandbox_id"], "cmd": ["echo", "hi"]}));
-    assert_eq!(ran["stdout"], "hi\n");
+    let opened = call(&daemon, "sandbox_open", json!({}));
+    let command = json!({"sandbox_id": opened["sandbox_id"], "cmd": ["echo", "hi"]});
+    assert_eq!(call(&daemon, "sandbox_exec", command)["stdout"], "hi\n");
 }
 
 #[test]
@@ -48,30 +43,15 @@ fn the_url_says_which_tools_there_are() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let tools = |query: &str| {
-        use std::io::Write;
-        let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
-        let mut stream = daemon.connect();
-        let head = format!(
-            "POST /mcp{query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n",
-            list.len()
-        );
-        stream.write_all(format!("{head}{list}").as_bytes()).expect("it is read");
-        answer(stream)
-    };
 
-    let names = tools("?mode=compute&with=ownership").message();
-    let names: Vec<&str> = names["result"]["tools"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .filter_map(|tool| tool["name"].as_str())
-        .collect();
+    let query = "/mcp?mode=compute&with=ownership";
+    let listed = message(&request_at(query, &[], &list()).send(&daemon.unix()));
+    let tools = listed["result"]["tools"].as_array().expect("a list");
 
+    let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert_eq!(names, ["sandbox_run", "sandbox_claim", "sandbox_transfer", "sandbox_release"]);
-    for wrong in ["?mode=everything", "?with=git", "?with=x", "?more=1"] {
-        let refused = tools(wrong);
+    for wrong in ["/mcp?mode=everything", "/mcp?with=git", "/mcp?with=x", "/mcp?more=1"] {
+        let refused = request_at(wrong, &[], &list()).send(&daemon.unix());
         assert!((400..500).contains(&refused.status), "{wrong}: {refused:?}");
     }
 }
@@ -81,10 +61,10 @@ fn a_client_that_goes_away_has_its_command_stopped() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let sandbox = daemon.call("sandbox_open", json!({}))["sandbox_id"].clone();
+    let sandbox = call(&daemon, "sandbox_open", json!({}))["sandbox_id"].clone();
     let command = json!({"sandbox_id": sandbox, "cmd": ["sh", "-c", "sleep 981 & sleep 981"]});
 
-    let stream = daemon.send(&current("sandbox_exec"), &call("sandbox_exec", command).to_string());
+    let stream = send(&daemon, &current("sandbox_exec"), &calling("sandbox_exec", command));
     let alive = eventually(DYING, || home.census().named("981").len() >= 2);
     drop(stream);
 
@@ -98,22 +78,21 @@ fn an_older_client_takes_a_call_back_with_another_request() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let session =
-        || daemon.post(&[], &initialize("2025-11-25")).header("mcp-session-id").expect("one").to_owned();
-    let (ours, theirs) = (session(), session());
-    let sandbox = daemon.call("sandbox_open", json!({}))["sandbox_id"].clone();
-    let command = |word: &str| json!({"sandbox_id": sandbox, "cmd": ["sleep", word]});
-    let headers =
-        |session: &'static str| [("MCP-Protocol-Version", "2025-11-25"), ("Mcp-Session-Id", session)];
-    let (ours, theirs): (&'static str, &'static str) = (ours.leak(), theirs.leak());
-    let _mine = daemon.send(&headers(ours), &old_call(7, "sandbox_exec", command("982")).to_string());
-    let _other = daemon.send(&headers(theirs), &old_call(7, "sandbox_exec", command("983")).to_string());
+    let (ours, theirs) = (session(&daemon), session(&daemon));
+    let sandbox = call(&daemon, "sandbox_open", json!({}))["sandbox_id"].clone();
+    let start = |session: &str, word: &str| {
+        let arguments = json!({"sandbox_id": sandbox, "cmd": ["sleep", word]});
+        let params = json!({"name": "sandbox_exec", "arguments": arguments});
+        let started = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+        send(&daemon, &of_session(session), &started)
+    };
+    let _streams = [start(&ours, "982"), start(&theirs, "983")];
     let alive = eventually(DYING, || ["982", "983"].iter().all(|word| home.census().named(word).len() == 1));
     assert!(alive.is_some(), "{}", home.census().describe());
 
     let cancelled =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
-    let accepted = daemon.post(&headers(ours), &cancelled);
+    let accepted = request(&of_session(&ours), &cancelled.to_string()).send(&daemon.unix());
 
     assert_eq!(accepted.status, 202);
     let dead = eventually(DYING, || home.census().named("982").is_empty());
@@ -122,17 +101,18 @@ fn an_older_client_takes_a_call_back_with_another_request() {
 }
 
 #[test]
-fn a_session_nobody_was_given_is_not_found() {
+fn a_session_nobody_was_given_is_not_found_and_one_that_was_outlives_the_daemon() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
+    let given = session(&daemon);
+    daemon.kill();
+    let daemon = Daemon::start(&home);
+    let shown = |session: &str| request(&of_session(session), &list()).send(&daemon.unix()).status;
 
-    for made_up in ["x", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"] {
-        let refused =
-            daemon.post(&[("MCP-Protocol-Version", "2025-06-18"), ("Mcp-Session-Id", made_up)], &list);
-        assert_eq!(refused.status, 404, "{refused:?}");
-    }
+    assert_eq!(shown(&given), 200);
+    assert_eq!(shown("x"), 404);
+    assert_eq!(shown(&"0".repeat(64)), 404);
 }
 
 #[test]
@@ -140,7 +120,7 @@ fn pages_of_others_and_names_that_lead_here_by_a_trick_are_refused() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
+    let status = |headers: &[(&str, &str)]| request(headers, &list()).send(&daemon.unix()).status;
 
     for headers in [
         [("Host", "evil.example"), ("X", "y")],
@@ -148,11 +128,9 @@ fn pages_of_others_and_names_that_lead_here_by_a_trick_are_refused() {
         [("Host", "localhost:7"), ("Origin", "null")],
         [("Host", "localhost:7"), ("Origin", "http://localhost:8")],
     ] {
-        let refused = daemon.post(&headers, &list);
-        assert!((400..500).contains(&refused.status), "{headers:?}: {refused:?}");
+        assert!((400..500).contains(&status(&headers)), "{headers:?}");
     }
-    let own = daemon.post(&[("Host", "localhost:7"), ("Origin", "http://localhost:7")], &list);
-    assert_eq!(own.status, 200, "{own:?}");
+    assert_eq!(status(&[("Host", "localhost:7"), ("Origin", "http://localhost:7")]), 200);
 }
 
 #[test]
@@ -160,13 +138,15 @@ fn what_is_no_message_is_refused() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
+    let answer = |text: &str| request(&[], text).send(&daemon.unix());
 
-    for (text, code) in [("{", -32700), (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, -32700)] {
-        let refused = answer(daemon.send(&[], text));
-        assert_eq!((refused.status, &refused.message()["error"]["code"]), (400, &json!(code)), "{refused:?}");
+    for text in ["{", r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#] {
+        let refused = answer(text);
+        let code: &Value = &message(&refused)["error"]["code"];
+        assert_eq!((refused.status, code), (400, &json!(-32700)), "{refused:?}");
     }
     for text in ["[]", "3", r#"{"jsonrpc":"2.0"}"#] {
-        let refused = answer(daemon.send(&[], text));
+        let refused = answer(text);
         assert!((400..500).contains(&refused.status), "{text}: {refused:?}");
     }
 }

@@ -5,7 +5,7 @@ mod cancel;
 mod client;
 mod clients;
 mod conformance;
-mod daemon;
+mod door;
 mod fuzz;
 mod http;
 mod install;

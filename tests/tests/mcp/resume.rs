@@ -3,9 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use coracle_tests::daemon::Daemon;
 use coracle_tests::{Home, count, peers, requires};
 
-use crate::daemon::Daemon;
+use crate::door::url;
 
 /// The official client: starts a command, reads its output from the last number on, and comes again where it fails.
 const READER: &str = r#"
@@ -62,7 +63,7 @@ fn nothing_is_lost_or_doubled_when_the_daemon_is_killed_and_started_again() {
     let apart = 120;
     let mut daemon = Daemon::start(&home);
     let mut reader = Command::new(peers::python().expect("it is there"))
-        .args(["-c", READER, &daemon.url(), &(apart * (kills + 1)).to_string()])
+        .args(["-c", READER, &url(&home), &(apart * (kills + 1)).to_string()])
         .stdout(Stdio::piped())
         .spawn()
         .expect("Python can be started");

@@ -63,7 +63,7 @@ pub fn mount() -> Mount {
     container::program_volume(&volume(), read_only, container::PROGRAM_DIRECTORY)
 }
 
-fn volume() -> String {
+pub fn volume() -> String {
     format!("coracle-guest-{FINGERPRINT}")
 }
 
@@ -88,7 +88,7 @@ fn image(docker: &Docker) -> String {
 
 /// Removes the container and the image of this instance's installation; the volume stays. The image goes by its name:
 /// another instance's may be the same.
-fn clear(docker: &Docker) -> Result<()> {
+pub fn clear(docker: &Docker) -> Result<()> {
     remove_container(docker)?;
     let (image, options) = (image(docker), RemoveImageOptionsBuilder::default().build());
     docker.client.ask_within(patience::REMOVAL, "remove the image of the guest", |engine| async move {

@@ -41,6 +41,11 @@ impl Cage<'_> {
         }
     }
 
+    /// Returns the number of the first process; without cgroups it is not looked for.
+    pub fn guest_pid(&self) -> Option<i32> {
+        self.group().and_then(Group::guest_pid)
+    }
+
     /// Kills every process and waits until they are gone.
     pub fn kill(&self, patience: Duration) -> io::Result<()> {
         match self {

@@ -90,6 +90,11 @@ impl Home {
         self.sandboxes.join(sandbox.as_str()).join(FIRST)
     }
 
+    /// Tells whether a sandbox keeps its files in a directory here.
+    pub fn has_plain_storage(&self, sandbox: &SandboxId) -> bool {
+        self.sandboxes.join(sandbox.as_str()).join(STORAGE).symlink_metadata().is_ok()
+    }
+
     /// Returns whether the sandbox has anything here.
     pub fn has(&self, sandbox: &SandboxId) -> bool {
         self.sandboxes.join(sandbox.as_str()).symlink_metadata().is_ok()

@@ -6,6 +6,7 @@
 
 mod args;
 mod bars;
+mod belongings;
 mod commands;
 mod context;
 mod digest;
@@ -14,6 +15,7 @@ mod input;
 mod keepers;
 mod live;
 mod missing;
+mod moment;
 mod printable;
 mod refusals;
 mod said;

@@ -36,6 +36,7 @@ pub struct File {
     pub network: Network,
     pub engines: Engines,
     pub telemetry: Telemetry,
+    pub logs: Logs,
     pub serve: Serve,
     /// What each tenant may, by name.
     pub tenants: BTreeMap<String, Tenant>,
@@ -124,6 +125,14 @@ pub struct Engines {
 pub struct Telemetry {
     pub otlp_endpoint: Option<String>,
     pub service_name: Option<String>,
+}
+
+/// The table `[logs]`.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Logs {
+    #[serde(deserialize_with = "span")]
+    pub retention: Option<Duration>,
 }
 
 /// The table `[limits]`.

@@ -20,6 +20,7 @@ mod tenants;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use coracle_backends::Engines;
 use coracle_core::{Epoch, Error, Policy, Result, RunId};
@@ -61,6 +62,8 @@ pub struct Config {
     pub spares: Option<usize>,
     /// Who is told of what is done here.
     pub telemetry: Telemetry,
+    /// How long the output of closed sandboxes can be read; zero keeps none.
+    pub logs_retention: Duration,
     /// What people should know of where settings come from.
     pub notes: Vec<String>,
     /// The named point at which the process kills itself, for crash tests.
@@ -106,6 +109,7 @@ impl Config {
             epoch: None,
             spares: None,
             telemetry: Telemetry::default(),
+            logs_retention: resolve::LOGS_RETENTION,
             notes: Vec::new(),
             crash_at: None,
         }
@@ -130,6 +134,7 @@ impl From<Resolved> for Config {
             epoch: resolved.epoch.value,
             spares: resolved.spares.value,
             telemetry: resolved.telemetry.telemetry,
+            logs_retention: resolved.logs_retention.value,
             notes: resolved.notes,
             crash_at: resolved.crash_at,
         }

@@ -30,6 +30,7 @@ pub struct Resolved {
     pub exec_timeout_max: Found<Duration>,
     pub grace: Found<Duration>,
     pub spares: Found<Option<usize>>,
+    pub logs_retention: Found<Duration>,
     pub limits: [(&'static str, Found<Range>); 7],
     pub backends: BackendSettings,
     pub images: ImageSettings,
@@ -78,6 +79,12 @@ impl Resolved {
                     None,
                 )?
                 .checked(|spares| check_spares(*spares))?,
+            logs_retention: layers.pick(
+                "CORACLE_LOGS_RETENTION",
+                span,
+                |file| file.logs.retention,
+                LOGS_RETENTION,
+            )?,
             limits: layers.limits(&policy.limits),
             backends: BackendSettings::from(&layers)?,
             images: ImageSettings::from(&layers)?,
@@ -154,6 +161,11 @@ impl Resolved {
                 }),
                 &self.spares.source,
             ),
+            setting(
+                "logs.retention",
+                format!("{:?}", self.logs_retention.value),
+                &self.logs_retention.source,
+            ),
         ];
         all.extend(self.limits.iter().map(|(name, found)| {
             let Range { default, max } = found.value;
@@ -229,6 +241,9 @@ fn count(variable: &str, text: &str) -> Result<usize> {
     let refuse = || Error::invalid(variable, format!("is `{}`, not a number", text.escape_debug()));
     text.parse().map_err(|_| refuse())
 }
+
+/// How long the output of closed sandboxes can be read, unless somebody says otherwise: failed ones are looked at soon.
+pub const LOGS_RETENTION: Duration = Duration::from_secs(3600);
 
 /// Each is a sandbox at rest; more than a few would only be of use to somebody who starts as many at once.
 const SPARES_MAX: usize = 64;

@@ -16,8 +16,11 @@ use super::reply::{self, Refusal};
 use super::routes::{Method, Route};
 use super::{Door, body, query};
 
+/// The way to an operation, and the schemas of its input's fields.
+pub type Way = (&'static Route, Arc<Value>);
+
 pub async fn serve(
-    (route, fields): (&'static Route, Arc<Value>),
+    (route, fields): Way,
     State(door): State<Door>,
     Extension(identity): Extension<Identity>,
     names: Result<query::Names, PathRejection>,

@@ -57,7 +57,7 @@ pub async fn download(
     let Path(sandbox) = sandbox.map_err(Refusal::unreadable)?;
     let Query(Named { path }) = named.map_err(Refusal::unreadable)?;
     check_path("path", &path)?;
-    let seat = door.0.streams.take(&sandbox)?;
+    let seat = door.0.streams.take(sandbox.as_str())?;
     let (sender, mut pieces) = mpsc::channel(PIECES_MAX);
     let reading = door.clone();
     let sending = async move {

@@ -10,6 +10,7 @@ mod auth;
 mod body;
 mod call;
 mod conceal;
+mod events;
 mod files;
 mod guard;
 mod health;
@@ -30,7 +31,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::middleware;
 use axum::response::Response;
-use axum::routing::{get, on};
+use axum::routing::{MethodRouter, get, on};
 use coracle::RunId;
 use coracle::config::Doors;
 use coracle_core::{Answers, Clock, Tokens};
@@ -133,6 +134,16 @@ impl Door {
     }
 }
 
+/// Returns what serves one operation.
+fn serving(way: call::Way) -> MethodRouter<Door> {
+    let method = way.0.filter();
+    match way.0.operation {
+        // For whoever wants it, this comes as it happens.
+        "event_list" => on(method, move |door, who, request| events::serve(way.clone(), door, who, request)),
+        _ => on(method, move |door, who, names, request| call::serve(way.clone(), door, who, names, request)),
+    }
+}
+
 /// Returns everything that is served.
 pub fn router(door: Door) -> Router {
     let mut router = Router::new()
@@ -143,9 +154,7 @@ pub fn router(door: Door) -> Router {
     for route in routes::ROUTES {
         let described = ops::schema(route.operation).unwrap_or_default();
         let way = (route, Arc::new(described["input"]["properties"].clone()));
-        let serve =
-            move |door, identity, names, request| call::serve(way.clone(), door, identity, names, request);
-        router = router.route(route.path, on(route.filter(), serve));
+        router = router.route(route.path, serving(way));
     }
     router
         .merge(crate::mcp::http::routes(door.engine().clone()))

@@ -57,6 +57,9 @@ fn operation(route: &Route, shared: &mut Shared) -> Value {
         "summary": ops::about(route.operation),
         "responses": others::responses(json!({"application/json": {"schema": output}})),
     });
+    if route.operation == "event_list" {
+        described["responses"]["200"]["content"]["text/event-stream"] = others::happenings();
+    }
     match route.method {
         Method::Get | Method::Delete => {
             let names: Vec<_> =

@@ -9,6 +9,7 @@ mod channel;
 pub mod client;
 pub mod clock;
 pub mod conformance;
+mod events;
 mod guest;
 mod images;
 pub mod sample;

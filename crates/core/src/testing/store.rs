@@ -7,12 +7,14 @@ use std::thread::{self, ThreadId};
 
 use crate::clock::Timestamp;
 use crate::error::{Error, Kind, Result};
+use crate::event::{Event, Filter, Log, Page};
 use crate::ids::{InstanceId, SandboxId, SessionKey, TenantId, TokenId};
-use crate::lifecycle::{Event, State};
+use crate::lifecycle::{self, State};
 use crate::record::Record;
 use crate::store::{Durability, Opened, Store, Which, Work};
 use crate::token::{self, Token, Tokens};
 
+use super::events::Events;
 use super::sample;
 
 /// A strict store in memory. Clones share it, as processes share a home.
@@ -29,6 +31,7 @@ struct Shared {
     /// The thread that is inside `update`.
     deciding: Mutex<Option<ThreadId>>,
     records: Mutex<BTreeMap<SandboxId, Record>>,
+    events: Events,
     working: Mutex<BTreeMap<SandboxId, ThreadId>>,
     freed: Condvar,
     tokens: Mutex<BTreeMap<TokenId, Token>>,
@@ -40,6 +43,7 @@ impl FakeStore {
             instance: sample::instance(),
             deciding: Mutex::new(None),
             records: Mutex::default(),
+            events: Events::default(),
             working: Mutex::default(),
             freed: Condvar::new(),
             tokens: Mutex::default(),
@@ -97,6 +101,7 @@ impl Store for FakeStore {
             return Err(Error::new(Kind::Conflict, format!("there is a sandbox `{}` already", record.id)));
         }
         records.insert(record.id.clone(), record.clone());
+        self.0.events.changed(None, &record);
         Ok(Opened::Created(record))
     }
 
@@ -146,6 +151,7 @@ impl Store for FakeStore {
             ));
         }
         records.insert(id.clone(), after.clone());
+        self.0.events.changed(Some(&before), &after);
         Ok(after)
     }
 
@@ -168,6 +174,30 @@ impl Store for FakeStore {
     fn try_work_on(&self, id: &SandboxId) -> Result<Option<Box<dyn Work>>> {
         let working = lock(&self.0.working);
         Ok((!working.contains_key(id)).then(|| self.hold(working, id)))
+    }
+}
+
+impl Log for FakeStore {
+    fn tell(&self, told: &[Event]) -> Result<()> {
+        let records = self.records();
+        for event in told {
+            let known = records.get(&event.sandbox_id).is_some_and(|record| !record.is_untaken());
+            assert!(known, "something was told of `{}`, which nobody has", event.sandbox_id);
+        }
+        self.0.events.append(told);
+        Ok(())
+    }
+
+    fn events(&self, since: u64, filter: &Filter, max: usize) -> Result<Page> {
+        Ok(self.0.events.page(since, filter, max))
+    }
+
+    fn newest_event(&self) -> Result<u64> {
+        Ok(self.0.events.newest())
+    }
+
+    fn forget_events(&self, before: Timestamp, keep: u64) -> Result<u64> {
+        Ok(self.0.events.forget(before, keep))
     }
 }
 
@@ -207,7 +237,7 @@ fn check_change(before: &Record, after: &Record, durability: Durability) {
     // To whoever takes a spare it is new: as with one made for them, a reboot makes it meaningless.
     let given_out = before.state == State::Spare;
     assert!(given_out || before.created_at == after.created_at, "sandbox `{id}` changed when it was created");
-    let led = Event::ALL.iter().any(|event| before.state.step(*event) == Ok(after.state));
+    let led = lifecycle::Event::ALL.iter().any(|event| before.state.step(*event) == Ok(after.state));
     assert!(
         led || before.state == after.state,
         "no event leads `{id}` from {} to {}",

@@ -34,7 +34,7 @@ impl Engine {
     }
 
     fn start_as(&self, inside: &mut Inside, request: &ExecRequest, exec_id: ExecId) -> Result<Started> {
-        let command = request.checked(&inside.record, self.policy())?;
+        let (command, began) = (request.checked(&inside.record, self.policy())?, self.parts.clock.now());
         self.keep(&inside.record)?;
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let patience = patience(command.deadline_ms, command.grace_ms);
@@ -42,6 +42,7 @@ impl Engine {
         let existing =
             started.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
         self.crash_at(crash::EXEC_START_AFTER);
+        self.tell_started(&inside.record, &exec_id, began);
         match &request.stdin {
             // Whoever started it first has written, or is writing, the input.
             Stdin::Bytes(data) if !existing => inside.guest.feed(exec_id.as_str(), data, patience)?,
@@ -57,7 +58,7 @@ impl Engine {
     }
 
     fn exec_as(&self, inside: &mut Inside, request: &ExecRequest, exec_id: ExecId) -> Result<Captured> {
-        let command = request.checked(&inside.record, self.policy())?;
+        let (command, began) = (request.checked(&inside.record, self.policy())?, self.parts.clock.now());
         self.keep(&inside.record)?;
         let denied = self.last_denial(&inside.record);
         self.crash_at(crash::EXEC_ADMIT_AFTER);
@@ -72,6 +73,8 @@ impl Engine {
             started: &|| {
                 spans::started();
                 self.crash_at(crash::EXEC_START_AFTER);
+                // The command runs meanwhile.
+                self.tell_started(&inside.record, &exec_id, began);
             },
         };
         let bound = command.output_bytes;
@@ -83,6 +86,7 @@ impl Engine {
         let capture =
             ran.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
         self.crash_at(crash::EXEC_END_AFTER);
+        self.tell_ended(&inside.record, &exec_id, &capture.state);
 
         let egress_denied = self.denied_since(&inside.record, denied);
         Ok(Captured { egress_denied, ..captured(exec_id, capture) })

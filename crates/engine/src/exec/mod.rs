@@ -12,6 +12,7 @@ pub use coracle_wire::Terminal;
 
 pub(crate) use self::request::check_argv;
 pub use self::request::{ExecRequest, Secrets, Stdin, checked_grace, checked_timeout};
+pub(crate) use self::warm::is_waiting_interpreter;
 use crate::progress::Progress;
 
 /// A command that was started.

@@ -88,12 +88,19 @@ impl Engine {
             grace_ms: command.grace_ms,
             output_bytes: command.output_bytes,
         };
+        self.tell_started(&inside.record, &exec_id, self.parts.clock.now());
         let wait = patience(command.deadline_ms, command.grace_ms);
         let capture =
             inside.guest.capture_begun(exec_id.as_str(), renewed, input, wait, command.output_bytes)?;
         self.crash_at(crash::EXEC_END_AFTER);
+        self.tell_ended(&inside.record, &exec_id, &capture.state);
         Ok(captured(exec_id, capture))
     }
+}
+
+/// Tells whether this is an interpreter that waits, or waited, for a program: no exec of anybody's.
+pub(crate) fn is_waiting_interpreter(argv: &[Vec<u8>]) -> bool {
+    argv.last().is_some_and(|word| word == BOOTSTRAP.as_bytes())
 }
 
 /// Returns what to write to the interpreter, if it can run this.

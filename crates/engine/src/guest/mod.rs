@@ -112,7 +112,16 @@ impl Guest {
 
     /// Returns what the guest says of itself.
     pub fn status(&mut self) -> Result<Status, Failure> {
-        match self.ask(Body::Status {}, Duration::ZERO)? {
+        self.ask_status(None)
+    }
+
+    /// Like [`Guest::status`], without being a use of the sandbox.
+    pub fn status_unnoticed(&mut self) -> Result<Status, Failure> {
+        self.ask_status(Some(true))
+    }
+
+    fn ask_status(&mut self, unnoticed: Option<bool>) -> Result<Status, Failure> {
+        match self.ask(Body::Status { unnoticed }, Duration::ZERO)? {
             Reply::Status(status) => Ok(status),
             _ => Err(Failure::Unexpected),
         }

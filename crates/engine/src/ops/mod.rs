@@ -1,5 +1,6 @@
 //! Every operation there is. The doors are made from this list, so no door can do what another cannot.
 
+pub mod event;
 pub mod image;
 mod parse;
 pub mod sandbox;
@@ -120,6 +121,7 @@ operations! {
     "sandbox_close" => sandbox::close, "Destroys a sandbox";
     "sandbox_list" => sandbox::list, "Lists sandboxes";
     "sandbox_get" => sandbox::get, "Shows a sandbox: its record, and to its owner what goes on in it";
+    "sandbox_stats" => sandbox::stats, "Tells what sandboxes use: time, memory, processes, files";
     "sandbox_pause" => sandbox::pause, "Has everything in a sandbox stand still; its time does not count";
     "sandbox_resume" => sandbox::resume, "Has everything in a paused sandbox go on";
     "sandbox_fork" => sandbox::fork, "Makes sandboxes that start with the files of another";
@@ -134,6 +136,7 @@ operations! {
     "image_load" => image::load, "Brings the images in an archive on the machine";
     "image_list" => image::list, "Lists the images that are here";
     "image_remove" => image::remove, "Forgets an image and removes what nothing else uses of it";
+    "event_list" => event::list, "Returns what happened to sandboxes, and waits for more if asked to";
     "volume_list" => volume::list, "Lists the volumes that are here";
     "volume_remove" => volume::remove, "Removes a volume with all that is in it";
 }

@@ -133,6 +133,10 @@ pub fn parts(store: &FakeStore, backend: &FakeBackend, clock: &ManualClock, keep
         boot: sample::BOOT.to_owned(),
         crash: CrashPoints::default(),
         progress: Arc::new(coracle_core::image::Silent),
+        logs: Some(coracle_engine::Logs::new(
+            keepers.path().join("logs"),
+            std::time::Duration::from_secs(3600),
+        )),
         keepers: Some(Keepers::new(keepers.path().to_owned(), Arc::new(Threads))),
     }
 }

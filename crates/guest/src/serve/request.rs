@@ -71,7 +71,7 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             }
             Ok(Reply::Done {})
         }
-        Body::Status {} => Ok(Reply::Status(status(shared, &admitted))),
+        Body::Status { .. } => Ok(Reply::Status(status(shared, &admitted))),
         Body::Renew { exec, deadline_ms, grace_ms, output_bytes } => {
             execs.renew(&exec, epoch, Bounds { deadline_ms, grace_ms, output_bytes })?;
             shared.wake();

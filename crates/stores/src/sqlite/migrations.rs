@@ -12,7 +12,7 @@ use super::connection::{Answer, Connection};
 use super::home;
 
 /// Each step brings the schema from its index to the next number. Never change one that was released.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     // What is looked for has a column; the whole record is the document. `records` keeps the two in step.
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE sandboxes (
@@ -52,6 +52,19 @@ const STEPS: [&str; 6] = [
      );
      CREATE INDEX sizes_of_answers ON answers (tenant, asked_at, size);
      CREATE INDEX times_of_answers ON answers (asked_at);",
+    // Events. The newest is never forgotten, so that no number is used twice. Older builds would change sandboxes without
+    // telling of it.
+    "CREATE TABLE events (
+         seq INTEGER PRIMARY KEY,
+         at INTEGER NOT NULL,
+         kind TEXT NOT NULL,
+         sandbox TEXT NOT NULL,
+         tenant TEXT,
+         run TEXT,
+         exec TEXT,
+         details TEXT NOT NULL
+     );
+     CREATE UNIQUE INDEX exec_events ON events (sandbox, exec, kind) WHERE exec IS NOT NULL;",
 ];
 
 /// The version this build writes.

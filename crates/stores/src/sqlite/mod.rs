@@ -6,6 +6,7 @@
 mod answers;
 mod connection;
 mod error;
+mod events;
 mod home;
 mod migrations;
 mod records;
@@ -18,6 +19,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use coracle_core::answer::{Answer, Answers, Asked, Bounds, Fingerprint, Recalled};
 use coracle_core::clock::Timestamp;
 use coracle_core::error::Result;
+use coracle_core::event::{self, Event, Filter, Log, Page};
 use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId, TokenId};
 use coracle_core::record::Record;
 use coracle_core::store::{Durability, Opened, Store, Which, Work};
@@ -66,6 +68,7 @@ impl Store for SqliteStore {
                 return Ok(Opened::Existing(existing));
             }
             records::insert(transaction, &record)?;
+            events::append(transaction, &event::between(None, &record))?;
             Ok(Opened::Created(record))
         })
     }
@@ -95,8 +98,12 @@ impl Store for SqliteStore {
     ) -> Result<Record> {
         self.connection().write(durability, "change a sandbox", |transaction| {
             let before = records::find(transaction, id)?.ok_or_else(|| error::unknown(id))?;
-            let after = decide(before)?;
+            let after = decide(before.clone())?;
             records::replace(transaction, id, &after)?;
+            if event::ends_execs(&before, &after) {
+                events::end_execs(transaction, &after)?;
+            }
+            events::append(transaction, &event::between(Some(&before), &after))?;
             Ok(after)
         })
     }
@@ -114,6 +121,32 @@ impl Store for SqliteStore {
 
     fn try_work_on(&self, id: &SandboxId) -> Result<Option<Box<dyn Work>>> {
         Ok(work::Lock::attempt(&self.home, id)?.map(|lock| Box::new(lock) as Box<dyn Work>))
+    }
+}
+
+impl Log for SqliteStore {
+    fn tell(&self, told: &[Event]) -> Result<()> {
+        let mut connection = self.connection();
+        // Ends are told by everyone who sees them: most find that somebody was faster, and need not keep writers waiting.
+        if connection.read("look for events", |connection| events::are_known(connection, told))? {
+            return Ok(());
+        }
+        connection
+            .write(Durability::Process, "write down events", |transaction| events::append(transaction, told))
+    }
+
+    fn events(&self, since: u64, filter: &Filter, max: usize) -> Result<Page> {
+        self.connection().read("read events", |connection| events::page(connection, since, filter, max))
+    }
+
+    fn newest_event(&self) -> Result<u64> {
+        self.connection().read("look for events", events::newest)
+    }
+
+    fn forget_events(&self, before: Timestamp, keep: u64) -> Result<u64> {
+        self.connection().write(Durability::Process, "forget events", |transaction| {
+            events::forget(transaction, before, keep)
+        })
     }
 }
 

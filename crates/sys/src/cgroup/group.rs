@@ -234,6 +234,22 @@ impl<'a> Group<'a> {
         legacies.chain([self.unified()]).filter(|path| path.exists()).count()
     }
 
+    /// Returns where the v2 group of the commands is.
+    pub(super) fn commands_path(&self) -> PathBuf {
+        self.unified().join(COMMANDS)
+    }
+
+    /// Returns where the v1 group with a controller is, if the controller is in such a tree.
+    pub(super) fn legacy_path(&self, controller: Controller) -> Option<PathBuf> {
+        self.layout.legacy(controller).map(|root| root.join(&self.name))
+    }
+
+    /// Returns the number of the guest's process, as the machine counts.
+    pub fn guest_pid(&self) -> Option<i32> {
+        let processes = fs::read_to_string(self.unified().join(GUEST).join("cgroup.procs")).ok()?;
+        processes.lines().next()?.parse().ok()
+    }
+
     fn unified(&self) -> PathBuf {
         self.layout.unified().join(&self.name)
     }

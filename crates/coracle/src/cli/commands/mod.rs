@@ -55,6 +55,10 @@ verbs! {
     Cp => cp,
     /// List sandboxes
     Ps => ps,
+    /// Show what sandboxes use: time, memory, processes, files
+    Stats => stats,
+    /// Print what happened to sandboxes, or follow what happens
+    Events => events,
     /// Show a sandbox
     Show => show,
     /// Destroy a sandbox
@@ -91,6 +95,8 @@ verbs! {
     Doctor => doctor,
     /// Remove what dead processes left behind
     Gc => gc,
+    /// Remove everything of this home: sandboxes, images, volumes, logs, the home itself
+    Purge => purge,
     /// Keep sandboxes made ahead for other calls
     #[command(hide = true)]
     Stock => stock,

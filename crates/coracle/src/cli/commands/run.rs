@@ -11,7 +11,7 @@ use coracle_core::selection::Refusal;
 use coracle_core::spec::Runtime;
 use coracle_core::Spec;
 use coracle_engine::ops::INPUT_MAX;
-use coracle_engine::ops::sandbox::{close, fs_write, open, run};
+use coracle_engine::ops::sandbox::{fs_write, open, run};
 use coracle_engine::{Caller, Engine, ExecRequest, NewFile};
 
 use crate::cli::args::{LocalFile, ProcessArgs, SpecArgs};
@@ -112,8 +112,7 @@ fn work(session: Session<'_>, id: &SandboxId, plan: &mut Plan) -> Result<Ran, St
 
 /// What the command did is worth more than a complaint about cleaning up, which `gc` repeats.
 fn remove(engine: &Engine, caller: &Caller, id: &SandboxId) {
-    let input = close::Input { sandbox_id: id.clone(), delete_workspace: false };
-    if let Err(error) = engine.perform(caller, input) {
+    if let Err(error) = engine.dismiss(caller, id) {
         stderr::warning(&error.chain());
     }
 }

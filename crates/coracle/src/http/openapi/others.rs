@@ -49,6 +49,19 @@ fn stream() -> Value {
     })
 }
 
+/// Describes events as they come.
+pub fn happenings() -> Value {
+    json!({"schema": {
+        "type": "object",
+        "required": ["id", "event", "data"],
+        "properties": {
+            "id": {"type": "string", "description": "The number of the event; `Last-Event-ID` goes on behind it"},
+            "event": {"type": "string", "description": "The kind of the event, or `missed` where some were forgotten"},
+            "data": {"type": "string", "contentMediaType": "application/json"},
+        },
+    }})
+}
+
 fn attach() -> Value {
     json!({
         "operationId": "sandbox_exec_attach",

@@ -15,8 +15,8 @@ use coracle_engine::{Batch, Follow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::room::Room;
-use self::room::Seat;
+pub use self::room::{Room, Seat};
+
 use super::Door;
 use super::auth::Identity;
 
@@ -54,7 +54,7 @@ struct Reader {
 impl Reader {
     /// Takes a place among those who read, and connects.
     async fn start(door: &Door, identity: Identity, named: Named, since: u64, attend: bool) -> Result<Self> {
-        let seat = door.0.streams.take(&named.sandbox_id)?;
+        let seat = door.0.streams.take(named.sandbox_id.as_str())?;
         let Named { sandbox_id, exec_id } = named;
         let follow = door
             .ask(move |engine| {

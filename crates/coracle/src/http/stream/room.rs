@@ -3,40 +3,39 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use coracle::{Error, Kind, Result, SandboxId};
+use coracle::{Error, Kind, Result};
 
 /// Each holds one of the guest's 256 connections; the others are for those who work.
-const SANDBOX_MAX: usize = 64;
+const EACH_MAX: usize = 64;
 /// Each waits on a thread of the runtime's.
 const ALL_MAX: usize = 512;
 
 /// The places there are.
 #[derive(Debug, Clone, Default)]
-pub struct Room(Arc<Mutex<HashMap<SandboxId, usize>>>);
+pub struct Room(Arc<Mutex<HashMap<String, usize>>>);
 
 /// A place that is taken. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Seat {
     room: Room,
-    sandbox: SandboxId,
+    what: String,
 }
 
 impl Room {
-    /// Takes a place, or says that there is none.
-    pub fn take(&self, sandbox: &SandboxId) -> Result<Seat> {
+    /// Takes a place before a sandbox, or whatever else is read, or says that there is none.
+    pub fn take(&self, what: &str) -> Result<Seat> {
         let mut taken = self.taken();
         let all: usize = taken.values().sum();
-        let here = taken.get(sandbox).copied().unwrap_or(0);
-        if here >= SANDBOX_MAX || all >= ALL_MAX {
-            let error =
-                Error::new(Kind::LimitExceeded, format!("too many read streams of sandbox `{sandbox}`"));
+        let here = taken.get(what).copied().unwrap_or(0);
+        if here >= EACH_MAX || all >= ALL_MAX {
+            let error = Error::new(Kind::LimitExceeded, format!("too many read streams of `{what}`"));
             return Err(error.hint("end another stream first, or read with `…/output?since_seq=N`"));
         }
-        taken.insert(sandbox.clone(), here + 1);
-        Ok(Seat { room: self.clone(), sandbox: sandbox.clone() })
+        taken.insert(what.to_owned(), here + 1);
+        Ok(Seat { room: self.clone(), what: what.to_owned() })
     }
 
-    fn taken(&self) -> MutexGuard<'_, HashMap<SandboxId, usize>> {
+    fn taken(&self) -> MutexGuard<'_, HashMap<String, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -44,7 +43,7 @@ impl Room {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut taken = self.room.taken();
-        if let Some(here) = taken.get_mut(&self.sandbox) {
+        if let Some(here) = taken.get_mut(&self.what) {
             *here -= 1;
         }
         taken.retain(|_, here| *here > 0);
@@ -58,13 +57,13 @@ mod tests {
     #[test]
     fn who_leaves_makes_room_and_one_sandbox_does_not_take_it_all() {
         let room = Room::default();
-        let (one, other) = ("sbx_1".parse().expect("an id"), "sbx_2".parse().expect("an id"));
-        let mut seats: Vec<_> = (0..SANDBOX_MAX).map(|_| room.take(&one).expect("room")).collect();
+        let (one, other) = ("sbx_1", "sbx_2");
+        let mut seats: Vec<_> = (0..EACH_MAX).map(|_| room.take(one).expect("room")).collect();
 
-        assert_eq!(room.take(&one).map(drop).map_err(|error| error.kind), Err(Kind::LimitExceeded));
-        assert!(room.take(&other).is_ok());
+        assert_eq!(room.take(one).map(drop).map_err(|error| error.kind), Err(Kind::LimitExceeded));
+        assert!(room.take(other).is_ok());
         seats.pop();
-        assert!(room.take(&one).is_ok());
+        assert!(room.take(one).is_ok());
         drop(seats);
         assert!(room.taken().is_empty());
     }

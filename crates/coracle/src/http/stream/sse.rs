@@ -11,7 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use coracle::{Error, Result};
 use futures_util::stream;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Named, Reader, Told, told};
 use crate::http::Door;
@@ -19,7 +19,7 @@ use crate::http::auth::Identity;
 use crate::http::reply::Refusal;
 
 /// Says nothing but that the stream is still there: proxies close what is silent for a minute.
-const NOTHING: Bytes = Bytes::from_static(b":\n\n");
+pub const NOTHING: Bytes = Bytes::from_static(b":\n\n");
 
 /// What a client may ask for.
 #[derive(Debug, Deserialize)]
@@ -76,7 +76,7 @@ async fn step(place: Place) -> Option<(Result<Bytes, Infallible>, Place)> {
     match batch {
         Ok(None) => None,
         Ok(Some(batch)) => {
-            let mut text = String::new();
+            let mut text = Vec::new();
             told(batch).for_each(|told| {
                 if let Told::Chunk(chunk) = &told {
                     seq = chunk.seq;
@@ -87,19 +87,24 @@ async fn step(place: Place) -> Option<(Result<Bytes, Infallible>, Place)> {
             Some((Ok(bytes), Some((reader, door))))
         }
         Err(error) => {
-            let mut text = String::new();
+            let mut text = Vec::new();
             write(&mut text, seq, &Told::failure(&error));
             Some((Ok(text.into()), None))
         }
     }
 }
 
-fn write(text: &mut String, seq: u64, told: &Told) {
+fn write(text: &mut Vec<u8>, seq: u64, told: &Told) {
     let name = match told {
         Told::Chunk(_) => "chunk",
         Told::End(_) => "end",
         Told::Error { .. } => "error",
     };
-    let data = serde_json::to_string(told).unwrap_or_default();
-    text.push_str(&format!("id: {seq}\nevent: {name}\ndata: {data}\n\n"));
+    text.extend(event(seq, name, told));
+}
+
+/// Returns one event as it is sent.
+pub fn event(seq: u64, name: &str, data: &impl Serialize) -> Bytes {
+    let data = serde_json::to_string(data).unwrap_or_default();
+    format!("id: {seq}\nevent: {name}\ndata: {data}\n\n").into()
 }

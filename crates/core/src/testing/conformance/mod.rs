@@ -1,10 +1,11 @@
 //! What every implementation of a port must do, as tests that run against any of them.
 //!
-//! An implementation runs a suite by one line: `store_conformance!(make)`, `token_conformance!(make)`, `answer_conformance!(make)`,
-//! `backend_conformance!(make)` or `image_conformance!(make)`.
+//! An implementation runs a suite by one line: `store_conformance!(make)`, `event_conformance!(make)`,
+//! `token_conformance!(make)`, `answer_conformance!(make)`, `backend_conformance!(make)` or `image_conformance!(make)`.
 
 pub mod answers;
 pub mod backend;
+pub mod events;
 pub mod images;
 pub mod store;
 pub mod tokens;

@@ -119,7 +119,7 @@ fn answer(guest: &Guest, request: Request, begun: &mut Begun<'_>) -> Answer<Repl
             }
             Ok(Reply::Done {})
         }
-        Body::Status {} => Ok(Reply::Status(status(guest))),
+        Body::Status { .. } => Ok(Reply::Status(status(guest))),
         Body::Start { exec, command } => guest.start(exec, command, request.epoch),
         // The fake drops nothing, so attending changes nothing.
         Body::Attend { .. } | Body::Adopt { .. } | Body::Renew { .. } => Ok(Reply::Done {}),

@@ -8,6 +8,7 @@ use coracle_wire::Stream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::logs::Kept;
 use crate::progress::Progress;
 use crate::text::TextOrBase64;
 use crate::{Caller, Engine};
@@ -64,9 +65,13 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     if max_chunks == 0 {
         return Err(Error::invalid("max_chunks", "must be at least 1"));
     }
+    if let Some(kept) = engine.kept_log(caller, &input.sandbox_id, &input.exec_id)? {
+        return Ok(of_kept(&kept, input.since_seq, max_chunks as usize));
+    }
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
     let (chunks, state) =
         inside.guest.read(input.exec_id.as_str(), input.since_seq, max_chunks, Duration::ZERO)?;
+    engine.tell_ended(&inside.record, &input.exec_id, &state);
     let all = chunks.last().is_none_or(|chunk| chunk.seq >= state.last_seq);
     Ok(Output {
         chunks: chunks.into_iter().map(Into::into).collect(),
@@ -74,6 +79,15 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
         progress: Progress::of(&state),
         egress_denied: engine.denied_during(&inside.record, &state),
     })
+}
+
+/// Returns output of an exec whose sandbox was closed.
+fn of_kept(kept: &Kept, since: u64, max: usize) -> Output {
+    let mut chunks = kept.chunks_behind(since);
+    let done = chunks.len() <= max;
+    chunks.truncate(max);
+    let chunks = chunks.into_iter().map(Into::into).collect();
+    Output { chunks, done, progress: kept.progress.clone(), egress_denied: Vec::new() }
 }
 
 impl From<coracle_wire::Chunk> for OutputChunk {

@@ -23,5 +23,6 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let grace = checked_grace(input.grace_ms)?;
     let mut inside = engine.enter(caller, &input.sandbox_id)?;
     let state = inside.guest.stop(input.exec_id.as_str(), grace)?;
+    engine.tell_ended(&inside.record, &input.exec_id, &state);
     Ok(Progress::of(&state).into())
 }

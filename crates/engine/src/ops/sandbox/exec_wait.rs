@@ -44,6 +44,9 @@ impl From<Progress> for Output {
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let timeout = checked_timeout(input.timeout_seconds, input.timeout_ms, engine.policy())?;
+    if let Some(kept) = engine.kept_log(caller, &input.sandbox_id, &input.exec_id)? {
+        return Ok(kept.progress.into());
+    }
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
     let (progress, state) = wait(engine, &mut inside, &input.exec_id, timeout)?;
     let egress_denied = state.map_or_else(Vec::new, |state| engine.denied_during(&inside.record, &state));
@@ -65,6 +68,7 @@ fn wait(
         let left = timeout.map_or(WAIT_SLICE, |timeout| timeout.saturating_sub(began.elapsed()));
         match inside.guest.wait(exec.as_str(), left) {
             Ok(state) if state.ending.is_some() || left.is_zero() => {
+                engine.tell_ended(&inside.record, exec, &state);
                 return Ok((Progress::of(&state), Some(state)));
             }
             Ok(state) => last = Some(state),

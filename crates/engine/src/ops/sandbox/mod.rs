@@ -23,4 +23,5 @@ pub mod release;
 pub mod resume;
 pub mod run;
 pub mod snapshot;
+pub mod stats;
 pub mod transfer;

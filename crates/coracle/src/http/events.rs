@@ -1,0 +1,101 @@
+//! What happens to sandboxes, as a page of it or, for whoever takes server-sent events, as it happens.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
+use axum::{Extension, RequestExt};
+use bytes::Bytes;
+use coracle::{Error, Kind, Result};
+use coracle_core::event::{Filter, Page};
+use coracle_engine::Watch;
+use coracle_engine::ops::event::list;
+use futures_util::stream;
+use serde_json::{Map, Value, json};
+
+use super::auth::Identity;
+use super::reply::Refusal;
+use super::stream::{Seat, sse};
+use super::{Door, call, query};
+
+/// How long a silent stream waits before it shows that it is still there: proxies close what is silent for a minute.
+const SILENCE: Duration = Duration::from_secs(15);
+
+pub async fn serve(
+    (route, fields): call::Way,
+    State(door): State<Door>,
+    Extension(identity): Extension<Identity>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    if !wants_stream(request.headers()) {
+        let nothing = Ok(Path(Vec::new()));
+        return call::serve((route, fields), State(door), Extension(identity), nothing, request).await;
+    }
+    identity.may(route.operation)?;
+    let (since, filter) = asked(&fields, request).await?;
+    let caller = identity.caller;
+    let whose = caller.tenant.as_ref().map(|tenant| tenant.as_str()).unwrap_or_default();
+    let seat = door.0.streams.take(&format!("events {whose}"))?;
+    let watch = door.engine().watch_some(&caller, since, filter);
+    Ok(sse::response(Body::from_stream(stream::unfold(Some(Reader { watch, seat, door }), step))))
+}
+
+fn wants_stream(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|one| one.trim().starts_with("text/event-stream"))
+}
+
+/// Returns where to begin and what to leave out.
+async fn asked(fields: &Value, mut request: Request) -> Result<(u64, Filter), Refusal> {
+    let Query(pairs) = request.extract_parts::<query::Pairs>().await.map_err(Refusal::unreadable)?;
+    let mut input = Map::new();
+    query::put(&mut input, fields, pairs)?;
+    let input: list::Input = serde_json::from_value(Value::Object(input))
+        .map_err(|error| Error::new(Kind::Invalid, format!("the query is not valid: {error}")))?;
+    if input.max.is_some() || input.wait_ms.is_some() {
+        return Err(Error::invalid("max", "and `wait_ms` are for pages, not for streams").into());
+    }
+    let since = sse::since(request.headers(), Some(input.since_seq))?;
+    Ok((since, Filter { tenant: None, sandbox: input.sandbox_id, kinds: input.kinds, from: input.since_at }))
+}
+
+/// Where a stream is. Dropping it leaves nothing behind.
+struct Reader {
+    watch: Watch,
+    seat: Seat,
+    door: Door,
+}
+
+/// Reads when the client has taken what was read before.
+async fn step(place: Option<Reader>) -> Option<(Result<Bytes, Infallible>, Option<Reader>)> {
+    let Reader { mut watch, seat, door } = place?;
+    let (closing, before) = (door.closing().clone(), watch.seq());
+    let reading = tokio::task::spawn_blocking(move || {
+        let page = watch.next_batch(SILENCE);
+        (watch, page)
+    });
+    let (watch, page) = tokio::select! {
+        read = reading => read.ok()?,
+        // Whoever follows comes again and goes on.
+        () = closing.cancelled() => return None,
+    };
+    match page {
+        Ok(page) => Some((Ok(written(&page, before)), Some(Reader { watch, seat, door }))),
+        Err(error) => Some((Ok(sse::event(before, "error", &error.to_json()["error"])), None)),
+    }
+}
+
+fn written(page: &Page, before: u64) -> Bytes {
+    let mut text = Vec::new();
+    // Who begins at the beginning wants what there is.
+    if before > 0 && page.forgotten > before {
+        text.extend(sse::event(page.forgotten, "missed", &json!({"forgotten_seq": page.forgotten})));
+    }
+    for event in &page.events {
+        text.extend(sse::event(event.seq, event.event.kind.as_str(), event));
+    }
+    if text.is_empty() { sse::NOTHING } else { text.into() }
+}

@@ -1,0 +1,368 @@
+//! What happened to sandboxes, in the order it happened: told by comparing a record before and after a change.
+//!
+//! The store appends these in the transaction that changes the record, so no door can change a sandbox in silence and
+//! none can tell of a change that did not happen. What goes on inside, the start and the end of commands, is appended by
+//! whoever sees it first. Never in an event: what a command is, its environment, its output.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::clock::Timestamp;
+use crate::error::Result;
+use crate::exec::{LimitHit, Outcome};
+use crate::ids::{ExecId, RunId, SandboxId, TenantId};
+use crate::lifecycle::State;
+use crate::record::Record;
+
+/// The most that is repeated of a reason; the record has all of it.
+const REASON_MAX: usize = 500;
+
+/// What happened. The names are stable and the same on every door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Somebody asked for it, and it is being made, or taken from those made ahead.
+    Opened,
+    /// It can be used.
+    Ready,
+    /// It could not be made.
+    Failed,
+    Paused,
+    Resumed,
+    Hibernating,
+    Hibernated,
+    /// It is being started again from where it was saved.
+    Resuming,
+    /// Saving it failed, and it can be used as before.
+    Revived,
+    /// A run took it that was nobody's.
+    Claimed,
+    /// Its owner lent it to another run.
+    Lent,
+    /// Its owner gave it back, to the run before or to nobody.
+    GivenBack,
+    /// It may reach less than before.
+    Narrowed,
+    /// Another one was made from its files.
+    Forked,
+    /// It is gone and nobody destroyed it.
+    Lost,
+    /// It was found without a record.
+    Quarantined,
+    Destroying,
+    Destroyed,
+    /// Something of it is left; the janitor tries again.
+    DestroyFailed,
+    ExecStarted,
+    ExecEnded,
+}
+
+impl Kind {
+    /// Every kind, in the order of a life.
+    pub const ALL: [Self; 21] = [
+        Self::Opened,
+        Self::Ready,
+        Self::Failed,
+        Self::Paused,
+        Self::Resumed,
+        Self::Hibernating,
+        Self::Hibernated,
+        Self::Resuming,
+        Self::Revived,
+        Self::Claimed,
+        Self::Lent,
+        Self::GivenBack,
+        Self::Narrowed,
+        Self::Forked,
+        Self::Lost,
+        Self::Quarantined,
+        Self::Destroying,
+        Self::Destroyed,
+        Self::DestroyFailed,
+        Self::ExecStarted,
+        Self::ExecEnded,
+    ];
+
+    /// Returns the name users see.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Opened => "opened",
+            Self::Ready => "ready",
+            Self::Failed => "failed",
+            Self::Paused => "paused",
+            Self::Resumed => "resumed",
+            Self::Hibernating => "hibernating",
+            Self::Hibernated => "hibernated",
+            Self::Resuming => "resuming",
+            Self::Revived => "revived",
+            Self::Claimed => "claimed",
+            Self::Lent => "lent",
+            Self::GivenBack => "given_back",
+            Self::Narrowed => "narrowed",
+            Self::Forked => "forked",
+            Self::Lost => "lost",
+            Self::Quarantined => "quarantined",
+            Self::Destroying => "destroying",
+            Self::Destroyed => "destroyed",
+            Self::DestroyFailed => "destroy_failed",
+            Self::ExecStarted => "exec_started",
+            Self::ExecEnded => "exec_ended",
+        }
+    }
+
+    /// Returns the kind of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// Something that happened to a sandbox.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Event {
+    /// When it happened, in milliseconds since 1970. The order is that of the numbers: the clock may be set back.
+    pub at: Timestamp,
+    pub kind: Kind,
+    pub sandbox_id: SandboxId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    /// The run that owned it, or owned it last.
+    pub run: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec_id: Option<ExecId>,
+    /// What more there is to say; which fields there are depends on the kind.
+    pub details: Map<String, Value>,
+}
+
+/// An event that was written down, with the number it goes by.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Numbered {
+    /// Grows with every event of the home; numbers of events one may not see are left out.
+    pub seq: u64,
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// Returns what a change of a record tells; nothing of spares until somebody takes them.
+pub fn between(before: Option<&Record>, after: &Record) -> Vec<Event> {
+    if after.is_untaken() {
+        return Vec::new();
+    }
+    match before.filter(|before| !before.is_untaken()) {
+        None => beginning(before, after),
+        Some(before) => changes(before, after),
+    }
+}
+
+/// Tells whether this change is the end of whatever still ran in a sandbox.
+pub fn ends_execs(before: &Record, after: &Record) -> bool {
+    let over = |state: State| state.is_ended() || state == State::Lost;
+    !over(before.state) && over(after.state)
+}
+
+/// Tells of an exec that was started.
+pub fn exec_started(record: &Record, exec: &ExecId, at: Timestamp) -> Event {
+    Event { exec_id: Some(exec.clone()), ..Event::new(record, Kind::ExecStarted, at, json!({})) }
+}
+
+/// Tells of an exec that has ended.
+pub fn exec_ended(record: &Record, exec: &ExecId, at: Timestamp, end: &End) -> Event {
+    let details = json!({
+        "outcome": end.outcome,
+        "exit_code": end.outcome.exit_code(),
+        "duration_ms": end.duration_ms,
+        "limits_hit": end.limits_hit,
+    });
+    Event { exec_id: Some(exec.clone()), ..Event::new(record, Kind::ExecEnded, at, details) }
+}
+
+/// How an exec came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    pub outcome: Outcome,
+    /// Absent where nobody knows.
+    pub duration_ms: Option<u64>,
+    pub limits_hit: Vec<LimitHit>,
+}
+
+impl End {
+    /// The end of an exec whose sandbox went away before anybody saw one.
+    pub const UNSEEN: Self = Self { outcome: Outcome::Lost, duration_ms: None, limits_hit: Vec::new() };
+}
+
+impl Event {
+    fn new(record: &Record, kind: Kind, at: Timestamp, details: Value) -> Self {
+        Self {
+            at,
+            kind,
+            sandbox_id: record.id.clone(),
+            tenant: record.tenant.clone(),
+            run: record.lease.owner().cloned(),
+            exec_id: None,
+            details: object(details),
+        }
+    }
+
+    fn of(record: &Record, kind: Kind, details: Value) -> Self {
+        Self::new(record, kind, record.updated_at, details)
+    }
+}
+
+/// A sandbox somebody sees for the first time: one that is made, found, or taken from those made ahead.
+fn beginning(before: Option<&Record>, after: &Record) -> Vec<Event> {
+    if after.state == State::Quarantined {
+        return vec![Event::of(after, Kind::Quarantined, why(after))];
+    }
+    let mut details = object(json!({"backend": after.backend, "image": after.spec.image}));
+    if let Some(key) = &after.key {
+        details.insert("session_key".to_owned(), json!(key));
+    }
+    if let Some(parent) = &after.forked_from {
+        details.insert("forked_from".to_owned(), json!(parent));
+    }
+    let mut events = vec![Event::of(after, Kind::Opened, Value::Object(details))];
+    if before.is_some() {
+        events.extend(of_state(State::Creating, after));
+    }
+    events
+}
+
+fn changes(before: &Record, after: &Record) -> Vec<Event> {
+    let mut events = Vec::new();
+    if before.state != after.state {
+        events.extend(of_state(before.state, after));
+    }
+    events.extend(of_lease(before, after));
+    if before.narrowed != after.narrowed {
+        events.push(Event::of(after, Kind::Narrowed, json!({"network": after.network()})));
+    }
+    for event in &mut events {
+        event.run = event.run.take().or_else(|| before.lease.owner().cloned());
+    }
+    events
+}
+
+fn of_state(before: State, after: &Record) -> Vec<Event> {
+    let (kind, details) = match after.state {
+        State::Creating => (Kind::Opened, json!({})),
+        // Nobody sees a spare.
+        State::Spare => return Vec::new(),
+        State::Ready => return of_ready(before, after),
+        State::Paused => (Kind::Paused, json!({})),
+        State::Hibernating => (Kind::Hibernating, json!({})),
+        State::Hibernated => (Kind::Hibernated, why(after)),
+        State::Resuming => (Kind::Resuming, json!({})),
+        State::Destroying => (Kind::Destroying, why(after)),
+        State::Destroyed => (Kind::Destroyed, json!({})),
+        State::Failed => (Kind::Failed, why(after)),
+        State::Lost => (Kind::Lost, why(after)),
+        State::Quarantined => (Kind::Quarantined, why(after)),
+        State::DestroyFailed => (Kind::DestroyFailed, why(after)),
+    };
+    vec![Event::of(after, kind, details)]
+}
+
+fn of_ready(before: State, after: &Record) -> Vec<Event> {
+    match before {
+        State::Paused | State::Resuming => vec![Event::of(after, Kind::Resumed, json!({}))],
+        State::Hibernating => vec![Event::of(after, Kind::Revived, why(after))],
+        State::Creating
+        | State::Spare
+        | State::Ready
+        | State::Hibernated
+        | State::Destroying
+        | State::Destroyed
+        | State::Failed
+        | State::Lost
+        | State::Quarantined
+        | State::DestroyFailed => {
+            let took = after.updated_at.since(after.created_at);
+            let ready = Event::of(after, Kind::Ready, json!({"after_ms": took.as_millis() as u64}));
+            [ready].into_iter().chain(of_parent(after)).collect()
+        }
+    }
+}
+
+/// Tells of a child in the history of the sandbox it was made from.
+fn of_parent(child: &Record) -> Option<Event> {
+    let parent = child.forked_from.clone()?;
+    let event = Event::of(child, Kind::Forked, json!({"child": child.id}));
+    Some(Event { sandbox_id: parent, ..event })
+}
+
+fn of_lease(before: &Record, after: &Record) -> Option<Event> {
+    let (then, now) = (before.lease.holders(), after.lease.holders());
+    let epoch = after.lease.epoch();
+    if before.lease == after.lease {
+        return None;
+    }
+    let (from, to) = (before.lease.owner(), after.lease.owner());
+    Some(match (then.is_empty(), now.len() > then.len()) {
+        (true, _) => Event::of(after, Kind::Claimed, json!({"owner": to, "epoch": epoch})),
+        (false, true) => Event::of(after, Kind::Lent, json!({"from": from, "to": to, "epoch": epoch})),
+        (false, false) => Event::of(after, Kind::GivenBack, json!({"from": from, "to": to, "epoch": epoch})),
+    })
+}
+
+fn why(record: &Record) -> Value {
+    match &record.reason {
+        Some(reason) => json!({"reason": reason.chars().take(REASON_MAX).collect::<String>()}),
+        None => json!({}),
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        other => Map::from_iter([("value".to_owned(), other)]),
+    }
+}
+
+/// Which events somebody wants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Those of one tenant; of everybody if absent.
+    pub tenant: Option<TenantId>,
+    pub sandbox: Option<SandboxId>,
+    /// Of any kind if empty.
+    pub kinds: Vec<Kind>,
+    /// What happened before is left out.
+    pub from: Option<Timestamp>,
+}
+
+impl Filter {
+    /// Tells whether it wants this one.
+    pub fn admits(&self, event: &Event) -> bool {
+        (self.tenant.is_none() || self.tenant == event.tenant)
+            && self.sandbox.as_ref().is_none_or(|sandbox| *sandbox == event.sandbox_id)
+            && (self.kinds.is_empty() || self.kinds.contains(&event.kind))
+            && self.from.is_none_or(|from| event.at >= from)
+    }
+}
+
+/// Some events, and where to go on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Page {
+    pub events: Vec<Numbered>,
+    /// Everything up to this number was looked at: the place to go on behind.
+    pub next: u64,
+    /// Everything up to this number is forgotten, zero if nothing is.
+    pub forgotten: u64,
+}
+
+/// Keeps events. Part of every store: what is told of records is written with them.
+pub trait Log: Send + Sync {
+    /// Appends what happened inside sandboxes. The start and the end of one exec are each written once, whoever tells
+    /// them and however often; what ended before everything that is still kept was told then, and is not told again.
+    fn tell(&self, events: &[Event]) -> Result<()>;
+
+    /// Returns at most `max` events behind the number `since`, in order.
+    fn events(&self, since: u64, filter: &Filter, max: usize) -> Result<Page>;
+
+    /// Returns the number of the newest event, zero before the first. Costs next to nothing.
+    fn newest_event(&self) -> Result<u64>;
+
+    /// Forgets the oldest events: those from before `before`, and more until `keep` are left. Numbers are never used
+    /// again. Returns how many.
+    fn forget_events(&self, before: Timestamp, keep: u64) -> Result<u64>;
+}

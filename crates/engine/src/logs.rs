@@ -1,0 +1,156 @@
+//! Output that outlives its sandbox: what a guest still holds of its execs when the sandbox is closed, one file each, for a
+//! while.
+//!
+//! Kept are output and how execs ended, nothing of what was run. Output is output: a command that prints a secret has it
+//! kept here, as its reader has it. Files are the owner's alone, whole or not there, and bounded in size and number.
+
+mod harvest;
+mod kept;
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use coracle_core::clock::Timestamp;
+use coracle_core::{ExecId, SandboxId};
+
+pub(crate) use self::kept::Kept;
+
+/// What all files together may take: many times what one sandbox's can, little on any disk.
+const TOTAL_MAX: u64 = 128 << 20;
+/// How many there may be: each close looks at all of them.
+const FILES_MAX: usize = 512;
+/// A file that is being written is done within seconds; one that is older was left by somebody who died.
+const DRAFT_AGE: Duration = Duration::from_secs(60);
+const DRAFT: &str = ".draft";
+/// Every sandbox's id begins so; a file named like a sandbox would look like something of it that was left behind.
+const PREFIX: &str = "sbx_";
+
+/// Where output is kept, and for how long.
+#[derive(Debug, Clone)]
+pub struct Logs {
+    directory: PathBuf,
+    retention: Duration,
+}
+
+impl Logs {
+    /// Keeps output in a directory, made when it is needed. A retention of zero keeps none.
+    pub fn new(directory: PathBuf, retention: Duration) -> Self {
+        Self { directory, retention }
+    }
+
+    fn is_on(&self) -> bool {
+        !self.retention.is_zero()
+    }
+
+    /// Writes what a sandbox's execs have left. It is there whole, or not at all.
+    fn write(
+        &self,
+        sandbox: &SandboxId,
+        kept: &[Kept],
+        now: Timestamp,
+        written: &dyn Fn(),
+    ) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        let path = self.path(sandbox);
+        let draft = path.with_extension(&DRAFT[1..]);
+        // Somebody who died may have left one.
+        let _ = fs::remove_file(&draft);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        let mut sink = io::BufWriter::new(&file);
+        for one in kept {
+            serde_json::to_writer(&mut sink, one)?;
+            sink.write_all(b"\n")?;
+        }
+        sink.flush()?;
+        drop(sink);
+        file.set_modified(moment(now))?;
+        written();
+        fs::rename(&draft, &path)?;
+        self.make_room()
+    }
+
+    /// Returns what is kept of an exec; nothing where that is none, or was kept for long enough.
+    pub(crate) fn read(
+        &self,
+        sandbox: &SandboxId,
+        exec: &ExecId,
+        now: Timestamp,
+    ) -> io::Result<Option<Kept>> {
+        let file = match File::open(self.path(sandbox)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        if self.is_old(&file.metadata()?, now) {
+            return Ok(None);
+        }
+        for line in BufReader::new(file).lines() {
+            let kept: Kept = serde_json::from_str(&line?)?;
+            if kept.exec_id == *exec {
+                return Ok(Some(kept));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes what was kept for long enough, and what nobody will finish; returns how many files.
+    pub(crate) fn sweep(&self, now: Timestamp) -> io::Result<usize> {
+        let mut gone = 0;
+        for (path, metadata) in self.files()? {
+            let left = is_draft(&path)
+                && metadata.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > DRAFT_AGE));
+            if left || (!is_draft(&path) && self.is_old(&metadata, now)) {
+                gone += usize::from(fs::remove_file(&path).is_ok());
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Removes the oldest until the rest is within bounds.
+    fn make_room(&self) -> io::Result<()> {
+        let mut files = self.files()?;
+        files.retain(|(path, _)| !is_draft(path));
+        files.sort_by_key(|(_, metadata)| metadata.modified().unwrap_or(UNIX_EPOCH));
+        let mut total: u64 = files.iter().map(|(_, metadata)| metadata.len()).sum();
+        let mut count = files.len();
+        for (path, metadata) in files {
+            if total <= TOTAL_MAX && count <= FILES_MAX {
+                break;
+            }
+            // Somebody else may be at it, too.
+            let _ = fs::remove_file(path);
+            total = total.saturating_sub(metadata.len());
+            count -= 1;
+        }
+        Ok(())
+    }
+
+    fn files(&self) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
+        let entries = match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        // What is gone between the two looks was removed by somebody else.
+        Ok(entries.flatten().filter_map(|entry| Some((entry.path(), entry.metadata().ok()?))).collect())
+    }
+
+    fn is_old(&self, metadata: &fs::Metadata, now: Timestamp) -> bool {
+        let age = metadata.modified().ok().and_then(|at| moment(now).duration_since(at).ok());
+        age.is_some_and(|age| age >= self.retention)
+    }
+
+    fn path(&self, sandbox: &SandboxId) -> PathBuf {
+        let name = sandbox.as_str();
+        self.directory.join(format!("{}.log", name.strip_prefix(PREFIX).unwrap_or(name)))
+    }
+}
+
+fn is_draft(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == &DRAFT[1..])
+}
+
+fn moment(at: Timestamp) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(at.as_millis())
+}

@@ -1,0 +1,3 @@
+//! Operations on events.
+
+pub mod list;

@@ -1,0 +1,68 @@
+//! Removing everything of a home from wherever it is, whoever owns it. Safe to repeat after a crash at any point.
+//!
+//! The home itself is removed by whoever knows where it is, and only if this leaves no trouble: as long as something
+//! could not be reached, the records say what and where.
+
+use coracle_core::store::Which;
+use coracle_core::{Error, Kind, Record, Result, State};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::teardown::Afterwards;
+use crate::{Engine, crash};
+
+/// Sandboxes that others make meanwhile, and what was found without a record, are seen in the next round.
+const ROUNDS: usize = 3;
+
+/// What was removed and what was not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Purged {
+    pub sandboxes: usize,
+    pub volumes: usize,
+    /// What could not be removed, and why; empty if nothing is left.
+    pub trouble: Vec<String>,
+}
+
+impl Engine {
+    /// Destroys every sandbox, then has every backend remove what it keeps beside them.
+    pub fn purge(&self) -> Result<Purged> {
+        let mut purged = Purged::default();
+        for _ in 0..ROUNDS {
+            purged.trouble.clear();
+            // What has no record gets one here, and what is half removed is finished.
+            purged.trouble.extend(self.sweep()?.trouble);
+            let records = self.store().list(Which::Live)?;
+            if records.is_empty() {
+                break;
+            }
+            for record in &records {
+                match self.purge_one(record) {
+                    Ok(()) => purged.sandboxes += 1,
+                    Err(error) => purged.trouble.push(format!("{}: {}", record.id, error.chain())),
+                }
+            }
+            self.crash_at(crash::PURGE_SANDBOXES_AFTER);
+        }
+        self.purge_backends(&mut purged);
+        self.crash_at(crash::PURGE_BACKENDS_AFTER);
+        Ok(purged)
+    }
+
+    fn purge_one(&self, record: &Record) -> Result<()> {
+        // A spare is worked on for as long as somebody tends it, and nobody could wait for that.
+        if record.state == State::Spare && self.store().try_work_on(&record.id)?.is_none() {
+            return Err(Error::new(Kind::Conflict, "a process keeps it ready for others")
+                .hint("end every program that uses this home, then try again"));
+        }
+        self.teardown(&record.id, Afterwards::Nothing, &|_| Ok(()))
+    }
+
+    fn purge_backends(&self, purged: &mut Purged) {
+        for backend in self.backends() {
+            match backend.purge() {
+                Ok(volumes) => purged.volumes += volumes,
+                Err(error) => purged.trouble.push(format!("{}: {}", backend.name(), error.chain())),
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Events as rows, numbered by SQLite. A reader sees them in the order of their numbers and none appears behind it: writers
+//! come one after the other.
+
+use coracle_core::clock::Timestamp;
+use coracle_core::error::Error;
+use coracle_core::event::{self, End, Event, Filter, Kind, Numbered, Page};
+use coracle_core::ids::ExecId;
+use coracle_core::record::Record;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::connection::{Answer, Failure};
+
+/// Appends events; of an exec's start and end only the first that is told.
+pub fn append(connection: &Connection, told: &[Event]) -> Answer<()> {
+    // The clock of whoever ended an exec long ago is all that tells it from news, once its first telling is forgotten.
+    let sql = "INSERT INTO events (at, kind, sandbox, tenant, run, exec, details)
+               SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+               WHERE ?6 IS NULL OR NOT EXISTS (
+                   SELECT 1 FROM events WHERE seq = (SELECT min(seq) FROM events) AND seq > 1 AND at > ?1)
+               ON CONFLICT (sandbox, exec, kind) WHERE exec IS NOT NULL DO NOTHING";
+    for event in told {
+        connection.prepare_cached(sql)?.execute(params![
+            column(event.at.as_millis()),
+            event.kind.as_str(),
+            event.sandbox_id.as_str(),
+            event.tenant.as_ref().map(|tenant| tenant.as_str()),
+            event.run.as_ref().map(|run| run.as_str()),
+            event.exec_id.as_ref().map(ExecId::as_str),
+            written(event)?,
+        ])?;
+    }
+    Ok(())
+}
+
+/// Tells whether all of these were written down before.
+pub fn are_known(connection: &Connection, told: &[Event]) -> Answer<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM events WHERE sandbox = ?1 AND exec = ?2 AND kind = ?3)";
+    let mut statement = connection.prepare_cached(sql)?;
+    for event in told {
+        let Some(exec) = &event.exec_id else { return Ok(false) };
+        let key = params![event.sandbox_id.as_str(), exec.as_str(), event.kind.as_str()];
+        if !statement.query_row(key, |row| row.get(0))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Tells the end of the execs of a sandbox that is over, where nobody has.
+pub fn end_execs(connection: &Connection, record: &Record) -> Answer<()> {
+    let sql = "SELECT exec FROM events AS started WHERE sandbox = ?1 AND exec IS NOT NULL AND kind = 'exec_started'
+               AND NOT EXISTS (SELECT 1 FROM events WHERE sandbox = ?1 AND exec = started.exec AND kind = 'exec_ended')
+               ORDER BY seq";
+    let mut statement = connection.prepare_cached(sql)?;
+    let running = statement.query_map([record.id.as_str()], |row| row.get::<_, String>(0))?;
+    let mut told = Vec::new();
+    for exec in running {
+        told.push(event::exec_ended(record, &exec?.parse()?, record.updated_at, &End::UNSEEN));
+    }
+    append(connection, &told)
+}
+
+pub fn page(connection: &Connection, since: u64, filter: &Filter, max: usize) -> Answer<Page> {
+    // One statement sees one moment; two might miss what was forgotten between them.
+    let snapshot = connection.unchecked_transaction()?;
+    let (oldest, newest) = bounds(&snapshot)?;
+    let mut page = Page { next: newest.max(since), forgotten: oldest.saturating_sub(1), ..Page::default() };
+    let sql = "SELECT seq, at, kind, sandbox, tenant, run, exec, details FROM events
+               WHERE seq > ?1 AND (?2 IS NULL OR tenant = ?2) AND (?3 IS NULL OR sandbox = ?3) AND at >= ?4
+               ORDER BY seq";
+    let mut statement = snapshot.prepare_cached(sql)?;
+    let mut rows = statement.query(params![
+        column(since),
+        filter.tenant.as_ref().map(|tenant| tenant.as_str()),
+        filter.sandbox.as_ref().map(|sandbox| sandbox.as_str()),
+        filter.from.map_or(0, |from| column(from.as_millis())),
+    ])?;
+    while let Some(row) = rows.next()? {
+        let Some(numbered) = read(row)?.filter(|numbered| filter.admits(&numbered.event)) else { continue };
+        if page.events.len() == max {
+            page.next = page.events.last().map_or(since, |last| last.seq);
+            break;
+        }
+        page.events.push(numbered);
+    }
+    Ok(page)
+}
+
+pub fn newest(connection: &Connection) -> Answer<u64> {
+    let sql = "SELECT max(seq) FROM events";
+    let newest: Option<i64> = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    Ok(number(newest.unwrap_or(0)))
+}
+
+pub fn forget(connection: &Connection, before: Timestamp, keep: u64) -> Answer<u64> {
+    let (_, newest) = bounds(connection)?;
+    // From the front only, so that what is forgotten is everything up to a number. The newest stays, whatever its age.
+    let sql = "SELECT seq FROM events WHERE at >= ?1 ORDER BY seq LIMIT 1";
+    let young: Option<i64> = connection
+        .prepare_cached(sql)?
+        .query_row([column(before.as_millis())], |row| row.get(0))
+        .optional()?;
+    let by_age = young.map_or(newest, number);
+    let by_count = (newest + 1).saturating_sub(keep.max(1));
+    let first = by_age.max(by_count);
+    Ok(connection.prepare_cached("DELETE FROM events WHERE seq < ?1")?.execute([column(first)])? as u64)
+}
+
+/// Returns the numbers of the oldest and of the newest event; zero where there is none.
+fn bounds(connection: &Connection) -> Answer<(u64, u64)> {
+    let sql = "SELECT (SELECT min(seq) FROM events), (SELECT max(seq) FROM events)";
+    let pair: (Option<i64>, Option<i64>) =
+        connection.prepare_cached(sql)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok((number(pair.0.unwrap_or(0)), number(pair.1.unwrap_or(0))))
+}
+
+/// Returns the event of a row; nothing if a newer coracle has words for it that this one has not.
+fn read(row: &Row<'_>) -> Answer<Option<Numbered>> {
+    let Some(kind) = Kind::named(&row.get::<_, String>(2)?) else { return Ok(None) };
+    let event = Event {
+        at: Timestamp::from_millis(number(row.get(1)?)),
+        kind,
+        sandbox_id: row.get::<_, String>(3)?.parse()?,
+        tenant: row.get::<_, Option<String>>(4)?.map(|tenant| tenant.parse()).transpose()?,
+        run: row.get::<_, Option<String>>(5)?.map(|run| run.parse()).transpose()?,
+        exec_id: row.get::<_, Option<String>>(6)?.map(|exec| exec.parse()).transpose()?,
+        details: serde_json::from_str(&row.get::<_, String>(7)?).map_err(unreadable)?,
+    };
+    Ok(Some(Numbered { seq: number(row.get(0)?), event }))
+}
+
+fn written(event: &Event) -> Answer<String> {
+    let text = serde_json::to_string(&event.details);
+    text.map_err(|error| Error::internal("could not write down an event", error).into())
+}
+
+fn unreadable(error: serde_json::Error) -> Failure {
+    Error::internal("could not read an event", error)
+        .hint("the database was changed by something else; move it away and run `coracle gc`")
+        .into()
+}
+
+/// SQLite's integers are signed; numbers and times stay far below what they hold.
+fn column(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn number(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
