@@ -1,5 +1,5 @@
-//! Writes down events behind the back of whoever runs commands: a commit costs a tenth of a short command, and now and then
-//! a sync of the disk.
+//! Writes down events behind the back of whoever runs commands: start and end are two commits, about 80 µs together, and
+//! now and then a sync of the disk.
 //!
 //! Many are written in one transaction. Whoever reads events, or changes a record, waits until everything that was told
 //! before is written, so that nobody sees an end behind the end of its sandbox. What a killed process had not written

@@ -96,11 +96,17 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Takes a home back to the schema before events and tokens, as an older build has left it.
+/// Takes a home back to the schema before events and tokens, as an older build has left it: what came later is dropped.
 fn age(home: &Home) {
     let script = "import sqlite3, sys\n\
-        db = sqlite3.connect(sys.argv[1])\n\
-        db.executescript('BEGIN; DROP TABLE events; DROP TABLE tokens; DROP INDEX tenants_sandboxes; PRAGMA user_version = 4; COMMIT')\n\
+        db = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
+        db.execute('BEGIN IMMEDIATE')\n\
+        old = ('facts', 'sandboxes', 'live_keys', 'live_sandboxes', 'ended_sandboxes')\n\
+        new = [row for row in db.execute('SELECT type, name FROM sqlite_master') if row[1] not in old]\n\
+        new = [row for row in new if not row[1].startswith('sqlite_')]\n\
+        for kind, name in sorted(new):\n    db.execute(f'DROP {kind} IF EXISTS {name}')\n\
+        db.execute('PRAGMA user_version = 4')\n\
+        db.execute('COMMIT')\n\
         db.close()";
     let database = home.path().join("coracle.db");
     let aged = Command::new("python3").args(["-c", script]).arg(database).status().expect("python starts");
