@@ -20,7 +20,7 @@ fn two_hundred_clients_get_answers_and_nothing_piles_up() {
     let load = load::put_on(&daemon.unix(), &sandboxes, 200, Duration::from_secs(seconds));
     let grown = memory(daemon.pid()).saturating_sub(before);
 
-    println!(
+    eprintln!(
         "{} requests; exec p50 {:?}, p99 {:?}; memory {} MiB, grown by {} KiB",
         load.requests,
         load.quantile(0.5),

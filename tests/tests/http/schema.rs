@@ -57,7 +57,7 @@ fn whatever_is_sent_the_answer_is_what_the_description_says() {
     let in_a_sandbox =
         attempt(&daemon, token, each, phases, &known, "(sandbox_id}|pause|transfer|release|run|sandboxes)$");
 
-    println!("{} requests were made up", anything + in_a_sandbox);
+    eprintln!("{} requests were made up", anything + in_a_sandbox);
     assert!(anything + in_a_sandbox >= count(2000, 5000), "{anything} and {in_a_sandbox} cases");
     let alive =
         Request::get(&format!("/v1/sandboxes/{sandbox}")).token(token).send(&daemon.tcp()).expect(200);

@@ -46,10 +46,10 @@ mod tests {
 
     #[test]
     fn paths_causes_and_facts_of_the_machine_are_left_out() {
-        let cause = std::io::Error::other("/root/.local/state/coracle/coracle.db: disk on fire");
-        let error = Error::new(Kind::Internal, "could not read sandbox `sbx_1` in `/root/coracle.db`")
+        let cause = std::io::Error::other("/srv/state/coracle.db: disk on fire");
+        let error = Error::new(Kind::Internal, "could not read sandbox `sbx_1` in `/srv/state/coracle.db`")
             .detail("sandbox_id", "sbx_1")
-            .detail("not_removed", "/root/x")
+            .detail("not_removed", "/srv/x")
             .caused_by(cause);
 
         let told = conceal(error).to_json();
@@ -59,7 +59,7 @@ mod tests {
             Error::new(Kind::NotAvailable, "could not get `ghcr.io/o/n:1` by `unix:/run/x.sock`");
         assert_eq!(conceal(unreachable).message, "could not get `ghcr.io/o/n:1` by `…`");
         assert_eq!(told["error"]["details"], serde_json::json!({"sandbox_id": "sbx_1"}));
-        assert!(!told.to_string().contains("root"), "{told}");
+        assert!(!told.to_string().contains("srv"), "{told}");
     }
 
     #[test]

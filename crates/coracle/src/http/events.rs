@@ -38,7 +38,7 @@ pub async fn serve(
     let (since, filter) = asked(&fields, request).await?;
     let caller = identity.caller;
     let whose = caller.tenant.as_ref().map(|tenant| tenant.as_str()).unwrap_or_default();
-    let seat = door.0.streams.take(&format!("events {whose}"))?;
+    let seat = door.0.streams.take(&format!("events {whose}"), caller.tenant.as_ref())?;
     let watch = door.engine().watch_some(&caller, since, filter);
     Ok(sse::response(Body::from_stream(stream::unfold(Some(Reader { watch, seat, door }), step))))
 }

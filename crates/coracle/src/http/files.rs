@@ -57,15 +57,16 @@ pub async fn download(
     let Path(sandbox) = sandbox.map_err(Refusal::unreadable)?;
     let Query(Named { path }) = named.map_err(Refusal::unreadable)?;
     check_path("path", &path)?;
-    let seat = door.0.streams.take(sandbox.as_str())?;
+    let room = door.0.streams.clone();
     let (sender, mut pieces) = mpsc::channel(PIECES_MAX);
     let reading = door.clone();
     let sending = async move {
         let last = sender.clone();
         let read = reading
             .ask(move |engine| {
-                let _seat = seat;
-                engine.attach(&identity.caller, &sandbox)?.read_file(path.as_bytes(), &mut Sink(sender))
+                let mut attached = engine.attach(&identity.caller, &sandbox)?;
+                let _seat = room.take(sandbox.as_str(), identity.caller.tenant.as_ref())?;
+                attached.read_file(path.as_bytes(), &mut Sink(sender))
             })
             .await;
         if let Err(error) = read {

@@ -12,13 +12,14 @@ use serde::Serialize;
 #[derive(Debug)]
 pub struct Refusal {
     pub status: StatusCode,
-    pub error: Error,
+    /// In a box, because most requests are not turned away.
+    pub error: Box<Error>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Refusal {
     pub fn new(status: StatusCode, error: Error) -> Self {
-        Self { status, error, headers: Vec::new() }
+        Self { status, error: error.into(), headers: Vec::new() }
     }
 
     /// Adds a header that tells the client what to do next.
@@ -54,7 +55,7 @@ impl IntoResponse for Refusal {
         let mut response = document(self.status, &self.error.to_json());
         response.headers_mut().extend(self.headers);
         // For whoever notes what came of it, and decides how much of it a stranger is told.
-        response.extensions_mut().insert(Failure(Arc::new(self.error)));
+        response.extensions_mut().insert(Failure(Arc::new(*self.error)));
         response
     }
 }

@@ -49,7 +49,7 @@ impl Identity {
     pub fn may(&self, operation: &str) -> Result<()> {
         match self {
             Self::Client { .. } => Ok(()),
-            Self::Request(asker) => asker.identity.may(operation).map_err(|refusal| refusal.error),
+            Self::Request(asker) => asker.identity.may(operation).map_err(|refusal| *refusal.error),
         }
     }
 

@@ -54,20 +54,21 @@ struct Reader {
 impl Reader {
     /// Takes a place among those who read, and connects.
     async fn start(door: &Door, identity: Identity, named: Named, since: u64, attend: bool) -> Result<Self> {
-        let seat = door.0.streams.take(named.sandbox_id.as_str())?;
         let Named { sandbox_id, exec_id } = named;
-        let follow = door
-            .ask(move |engine| {
-                let caller = &identity.caller;
-                // Whether there is such an exec is to be said with a status, not in the middle of a stream.
-                engine.perform(caller, glance(&sandbox_id, &exec_id))?;
-                match attend {
-                    true => engine.attend(caller, &sandbox_id, &exec_id, since),
-                    false => engine.follow(caller, &sandbox_id, &exec_id, since),
-                }
-            })
-            .await?;
-        Ok(Self { follow, _seat: seat })
+        let room = door.0.streams.clone();
+        door.ask(move |engine| {
+            let caller = &identity.caller;
+            // Whether there is such an exec, and whether it is the caller's, is to be said with a status, not in the
+            // middle of a stream, and before it is said how many read it.
+            engine.perform(caller, glance(&sandbox_id, &exec_id))?;
+            let seat = room.take(sandbox_id.as_str(), caller.tenant.as_ref())?;
+            let follow = match attend {
+                true => engine.attend(caller, &sandbox_id, &exec_id, since)?,
+                false => engine.follow(caller, &sandbox_id, &exec_id, since)?,
+            };
+            Ok(Self { follow, _seat: seat })
+        })
+        .await
     }
 
     /// Returns what comes next; nothing behind the end. An empty batch only says that the exec still runs.

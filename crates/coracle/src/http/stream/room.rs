@@ -1,41 +1,58 @@
 //! How many may read streams at the same time.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coracle::{Error, Kind, Result};
+use coracle_core::TenantId;
 
 /// Each holds one of the guest's 256 connections; the others are for those who work.
 const EACH_MAX: usize = 64;
+/// No tenant shall have all there are.
+const TENANT_MAX: usize = 192;
 /// Each waits on a thread of the runtime's.
 const ALL_MAX: usize = 512;
 
 /// The places there are.
 #[derive(Debug, Clone, Default)]
-pub struct Room(Arc<Mutex<HashMap<String, usize>>>);
+pub struct Room(Arc<Mutex<Taken>>);
+
+/// How many are taken: before each thing that is read, by each tenant, and in all.
+#[derive(Debug, Default)]
+struct Taken {
+    things: HashMap<String, usize>,
+    tenants: HashMap<TenantId, usize>,
+    all: usize,
+}
 
 /// A place that is taken. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Seat {
     room: Room,
-    what: String,
+    thing: String,
+    tenant: Option<TenantId>,
 }
 
 impl Room {
     /// Takes a place before a sandbox, or whatever else is read, or says that there is none.
-    pub fn take(&self, what: &str) -> Result<Seat> {
+    pub fn take(&self, thing: &str, tenant: Option<&TenantId>) -> Result<Seat> {
         let mut taken = self.taken();
-        let all: usize = taken.values().sum();
-        let here = taken.get(what).copied().unwrap_or(0);
-        if here >= EACH_MAX || all >= ALL_MAX {
-            let error = Error::new(Kind::LimitExceeded, format!("too many read streams of `{what}`"));
+        let here = taken.things.get(thing).copied().unwrap_or(0);
+        let theirs = tenant.and_then(|tenant| taken.tenants.get(tenant)).copied().unwrap_or(0);
+        if here >= EACH_MAX || theirs >= TENANT_MAX || taken.all >= ALL_MAX {
+            let error = Error::new(Kind::LimitExceeded, format!("too many read streams of `{thing}`"));
             return Err(error.hint("end another stream first, or read with `…/output?since_seq=N`"));
         }
-        taken.insert(what.to_owned(), here + 1);
-        Ok(Seat { room: self.clone(), what: what.to_owned() })
+        taken.things.insert(thing.to_owned(), here + 1);
+        if let Some(tenant) = tenant {
+            taken.tenants.insert(tenant.clone(), theirs + 1);
+        }
+        taken.all += 1;
+        Ok(Seat { room: self.clone(), thing: thing.to_owned(), tenant: tenant.cloned() })
     }
 
-    fn taken(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+    fn taken(&self) -> MutexGuard<'_, Taken> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -43,10 +60,21 @@ impl Room {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut taken = self.room.taken();
-        if let Some(here) = taken.get_mut(&self.what) {
-            *here -= 1;
+        leave(&mut taken.things, &self.thing);
+        if let Some(tenant) = &self.tenant {
+            leave(&mut taken.tenants, tenant);
         }
-        taken.retain(|_, here| *here > 0);
+        taken.all -= 1;
+    }
+}
+
+/// Counts one less; what is at nothing is forgotten.
+fn leave<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
     }
 }
 
@@ -58,13 +86,26 @@ mod tests {
     fn who_leaves_makes_room_and_one_sandbox_does_not_take_it_all() {
         let room = Room::default();
         let (one, other) = ("sbx_1", "sbx_2");
-        let mut seats: Vec<_> = (0..EACH_MAX).map(|_| room.take(one).expect("room")).collect();
+        let mut seats: Vec<_> = (0..EACH_MAX).map(|_| room.take(one, None).expect("room")).collect();
 
-        assert_eq!(room.take(one).map(drop).map_err(|error| error.kind), Err(Kind::LimitExceeded));
-        assert!(room.take(other).is_ok());
+        assert_eq!(room.take(one, None).map(drop).map_err(|error| error.kind), Err(Kind::LimitExceeded));
+        assert!(room.take(other, None).is_ok());
         seats.pop();
-        assert!(room.take(one).is_ok());
+        assert!(room.take(one, None).is_ok());
         drop(seats);
-        assert!(room.taken().is_empty());
+        assert_eq!((room.taken().things.len(), room.taken().all), (0, 0));
+    }
+
+    #[test]
+    fn one_tenant_does_not_take_it_all() {
+        let room = Room::default();
+        let (one, other): (TenantId, TenantId) =
+            ("acme".parse().expect("a name"), "globex".parse().expect("a name"));
+        let _seats: Vec<_> = (0..TENANT_MAX)
+            .map(|number| room.take(&format!("sbx_{number}"), Some(&one)).expect("room"))
+            .collect();
+
+        assert!(room.take("sbx_more", Some(&one)).is_err());
+        assert!(room.take("sbx_other", Some(&other)).is_ok());
     }
 }
