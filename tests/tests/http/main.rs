@@ -8,6 +8,7 @@ mod events;
 mod load;
 mod operations;
 mod schema;
+mod service;
 mod socket;
 mod streams;
 mod upheaval;

@@ -1,0 +1,58 @@
+//! Started by a service manager: it opens the socket, and is told when the daemon serves.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use coracle_tests::http::Request;
+use coracle_tests::{Daemon, Home, requires};
+
+/// Listens at a path, as systemd does, and becomes the daemon.
+const ACTIVATE: &str = "
+import os, socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen(64)
+os.dup2(listener.fileno(), 3)
+os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])
+";
+
+#[test]
+fn a_socket_that_was_opened_for_it_is_served_and_readiness_is_told() {
+    requires!(native);
+    let home = Home::new();
+    home.call(["ps"]).succeed();
+    let manager = tempfile::tempdir().expect("a directory");
+    let told = UnixDatagram::bind(manager.path().join("notify")).expect("binds");
+    told.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket has a timeout");
+    let socket = home.path().join("coracle.sock");
+
+    let serve = home.call(["serve", "--listen", "127.0.0.1:0"]).env("NOTIFY_SOCKET", manager.path().join("notify"));
+    let daemon = Daemon::from(serve.through(["python3", "-c", ACTIVATE, &socket.to_string_lossy()]), &home);
+    let word = |told: &UnixDatagram| {
+        let mut word = [0; 64];
+        let length = told.recv(&mut word).expect("a word");
+        String::from_utf8_lossy(&word[..length]).into_owned()
+    };
+
+    assert_eq!(word(&told), "READY=1");
+    assert!(!daemon.said().contains("unix:"), "it opened none of its own: {}", daemon.said());
+    Request::get("/v1/sandboxes").send(&daemon.unix()).expect(200);
+    daemon.end().expect_code(0);
+    assert_eq!(word(&told), "STOPPING=1");
+    assert!(socket.exists(), "the manager's socket is the manager's");
+}
+
+#[test]
+fn the_units_name_flags_and_words_there_are() {
+    let unit = |name: &str| {
+        let path = format!("{}/../deploy/systemd/{name}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(path).expect("a unit")
+    };
+
+    let service = unit("coracle.service");
+    for line in ["Type=notify", "ExecStart=/usr/local/bin/coracle serve", "KillMode=process", "Delegate=yes"] {
+        assert!(service.lines().any(|one| one == line), "{line}");
+    }
+    assert!(unit("coracle.socket").lines().any(|one| one == "SocketMode=0600"));
+}
