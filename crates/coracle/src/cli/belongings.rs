@@ -32,7 +32,7 @@ const OURS: [&str; 19] = [
     "migrate.lock",
     "coracle.sock",
     "serve.lock",
-    "audit.log",
+    "audit.jsonl",
 ];
 /// Files that belong to the database and are of no use without it.
 const BESIDE: [&str; 2] = ["coracle.db-wal", "coracle.db-shm"];

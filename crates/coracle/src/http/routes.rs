@@ -87,8 +87,6 @@ pub const ROUTES: &[Route] = table! {
     "image_build" => Post "/v1/images/build";
     "image_load" => Post "/v1/images/load";
     "image_remove" => Post "/v1/images/remove";
-    "event_list" => Get "/v1/events";
-    "sandbox_stats" => Get "/v1/stats";
     "volume_list" => Get "/v1/volumes";
     "volume_remove" => Delete "/v1/volumes/{name}";
 };
