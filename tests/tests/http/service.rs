@@ -27,7 +27,8 @@ fn a_socket_that_was_opened_for_it_is_served_and_readiness_is_told() {
     told.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket has a timeout");
     let socket = home.path().join("coracle.sock");
 
-    let serve = home.call(["serve", "--listen", "127.0.0.1:0"]).env("NOTIFY_SOCKET", manager.path().join("notify"));
+    let serve =
+        home.call(["serve", "--listen", "127.0.0.1:0"]).env("NOTIFY_SOCKET", manager.path().join("notify"));
     let daemon = Daemon::from(serve.through(["python3", "-c", ACTIVATE, &socket.to_string_lossy()]), &home);
     let word = |told: &UnixDatagram| {
         let mut word = [0; 64];
@@ -51,7 +52,8 @@ fn the_units_name_flags_and_words_there_are() {
     };
 
     let service = unit("coracle.service");
-    for line in ["Type=notify", "ExecStart=/usr/local/bin/coracle serve", "KillMode=process", "Delegate=yes"] {
+    for line in ["Type=notify", "ExecStart=/usr/local/bin/coracle serve", "KillMode=process", "Delegate=yes"]
+    {
         assert!(service.lines().any(|one| one == line), "{line}");
     }
     assert!(unit("coracle.socket").lines().any(|one| one == "SocketMode=0600"));

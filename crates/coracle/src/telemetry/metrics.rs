@@ -305,6 +305,7 @@ mod tests {
         }
 
         assert!(metrics.counted().operations.len() <= SERIES_MAX + 1);
-        assert_eq!((metrics.memory().recent.len(), metrics.memory().known.len()), (RECENT_MAX, RECENT_MAX));
+        let memory = metrics.memory();
+        assert_eq!((memory.recent.len(), memory.known.len()), (RECENT_MAX, RECENT_MAX));
     }
 }

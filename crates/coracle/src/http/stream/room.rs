@@ -93,7 +93,8 @@ mod tests {
         seats.pop();
         assert!(room.take(one, None).is_ok());
         drop(seats);
-        assert_eq!((room.taken().things.len(), room.taken().all), (0, 0));
+        let taken = room.taken();
+        assert_eq!((taken.things.len(), taken.all), (0, 0));
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub struct Lines {
     incoming: Arc<Mutex<mpsc::Receiver<Line>>>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
     unread: Arc<Unread>,
+    owed: Arc<Owed>,
     calls: Calls,
     /// Cancelled when there is nobody to read or nothing to write any more.
     over: CancellationToken,
@@ -56,6 +57,36 @@ struct Unread {
     fewer: Notify,
 }
 
+/// How many answers the client waits for.
+#[derive(Debug, Default)]
+struct Owed {
+    count: AtomicUsize,
+    fewer: Notify,
+}
+
+impl Owed {
+    fn more(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn fewer(&self) {
+        // A message that is answered without having been asked for, as broken ones are, pays for nothing.
+        let _ = self.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1));
+        self.fewer.notify_waiters();
+    }
+
+    /// Waits until nothing is owed.
+    async fn nothing(&self) {
+        loop {
+            let fewer = self.fewer.notified();
+            if self.count.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            fewer.await;
+        }
+    }
+}
+
 impl Lines {
     pub fn over(streams: Streams, calls: Calls) -> Self {
         // One that is read while another is worked on.
@@ -67,7 +98,7 @@ impl Lines {
             let (unread, over) = (Arc::clone(&unread), over.clone());
             std::thread::spawn(move || write(streams.output, to_write, &unread, &over));
         }
-        Self { incoming: Arc::new(Mutex::new(incoming)), outgoing, unread, calls, over }
+        Self { incoming: Arc::new(Mutex::new(incoming)), outgoing, unread, owed: Arc::default(), calls, over }
     }
 
     pub fn are_over(&self) -> bool {
@@ -116,8 +147,15 @@ impl Transport<RoleServer> for Lines {
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let put = self.put(&message);
-        async move { put?.await.map_err(|_| io::ErrorKind::BrokenPipe)? }
+        let (put, owed) = (self.put(&message), Arc::clone(&self.owed));
+        let answers = matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_));
+        async move {
+            let written = put?.await.map_err(|_| io::ErrorKind::BrokenPipe)?;
+            if answers {
+                owed.fewer();
+            }
+            written
+        }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
@@ -132,12 +170,17 @@ impl Transport<RoleServer> for Lines {
                 None => break,
             };
             match message(&line) {
-                Ok(Some(message)) => return Some(message),
+                Ok(Some(message)) => {
+                    if matches!(message, ClientJsonRpcMessage::Request(_)) {
+                        self.owed.more();
+                    }
+                    return Some(message);
+                }
                 Ok(None) => {}
                 Err((error, id)) => self.complain(error, id),
             }
         }
-        let _ = tokio::time::timeout(LAST_ANSWERS, self.calls.ended()).await;
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.owed.nothing()).await;
         self.over.cancel();
         self.calls.close();
         None
