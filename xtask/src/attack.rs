@@ -1,7 +1,7 @@
 //! `cargo xtask attack`: every row of the catalogue of attacks, and one report of what held.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -48,13 +48,17 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Builds the binary, and the one whose walls can be left out.
-pub fn binaries(target: &Path) -> Result<(std::path::PathBuf, std::path::PathBuf)> {
+/// Builds the one whose walls can be left out, and the binary.
+///
+/// Into one directory, so that what both are made of is built once; there the last one has the name, so the first is
+/// copied away.
+pub fn binaries(target: &Path) -> Result<(PathBuf, PathBuf)> {
+    let (binary, weak) = (target.join("debug/coracle"), target.join("weak/debug/coracle"));
+    cargo::run(&mut cargo::cargo(["build", "--package", "coracle", "--features", "weaken"]))?;
+    std::fs::create_dir_all(target.join("weak/debug"))?;
+    std::fs::copy(&binary, &weak).context("could not keep the binary whose walls can be left out")?;
     cargo::run(&mut cargo::cargo(["build", "--package", "coracle"]))?;
-    let weak = target.join("weak");
-    let mut build = cargo::cargo(["build", "--package", "coracle", "--features", "weaken", "--target-dir"]);
-    cargo::run(build.arg(&weak))?;
-    Ok((target.join("debug/coracle"), weak.join("debug/coracle")))
+    Ok((binary, weak))
 }
 
 /// Prints what became of the rows of each backend.
