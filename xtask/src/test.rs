@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything, and at the end what was skipped and why.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -25,9 +26,13 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let (binary, weak) = attack::binaries(&target)?;
     let skips = target.join("skipped-tests");
     let _ = std::fs::remove_file(&skips);
-    let outcome = cargo::run(
-        command.env("CORACLE_BIN", binary).env("CORACLE_WEAK_BIN", weak).env("CORACLE_SKIPS", &skips),
-    );
+    command.env("CORACLE_BIN", binary).env("CORACLE_WEAK_BIN", weak).env("CORACLE_SKIPS", &skips);
+    // Most of them wait for a process most of the time.
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        command.env("RUST_TEST_THREADS", (2 * cores).to_string());
+    }
+    let outcome = cargo::run(&mut command);
     report(&skips);
     outcome
 }

@@ -1,5 +1,8 @@
 //! The port to durable state.
 
+use std::collections::BTreeSet;
+
+use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::event;
 use crate::ids::{InstanceId, SandboxId, SessionKey, TenantId};
@@ -57,6 +60,9 @@ pub trait Store: event::Log {
     /// Returns how many sandboxes of a tenant there are that take room: live, and not lost.
     fn count(&self, tenant: &TenantId) -> Result<usize>;
 
+    /// Returns the backends sandboxes were on that have ended since then.
+    fn ended_on(&self, since: Timestamp) -> Result<BTreeSet<String>>;
+
     /// Changes a record by `decide`, in one transaction no other writer can come between.
     ///
     /// An error from `decide` leaves the record as it was and is returned. An unknown id is `not_found`.
@@ -69,7 +75,7 @@ pub trait Store: event::Log {
 
     /// Forgets ended records that changed last before `before`, and what dead holders of the right to work left behind;
     /// returns how many records.
-    fn forget(&self, before: crate::clock::Timestamp) -> Result<usize>;
+    fn forget(&self, before: Timestamp) -> Result<usize>;
 
     /// Takes the right to make or destroy this sandbox, waiting for whoever has it.
     fn work_on(&self, id: &SandboxId) -> Result<Box<dyn Work>>;

@@ -12,7 +12,7 @@ use coracle_core::reconcile::{self, Action, Facts};
 use coracle_core::record::Secret;
 use coracle_core::spec::SpecInput;
 use coracle_core::store::Which;
-use coracle_core::{Backend, Lease, Policy, Record, Result, SandboxId, Spec, State, lifecycle};
+use coracle_core::{Backend, Lease, Policy, Record, Result, SandboxId, Spec, State, Timestamp, lifecycle};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -69,6 +69,9 @@ pub struct Left {
     /// Where there may be more: nobody could look.
     pub trouble: Vec<String>,
 }
+
+/// How long after the end of a sandbox an engine may still bring something of it: clients wait two minutes for an engine.
+const BELATED_MS: u64 = 180_000;
 
 /// What there is on one backend and what to do about it.
 struct Survey<'a> {
@@ -167,8 +170,11 @@ impl Engine {
     /// that means nothing any more is trouble, and no reason to leave the others alone.
     fn inhabited(&self, trouble: &mut Vec<String>) -> Result<Vec<&Arc<dyn Backend>>> {
         let mut backends: Vec<_> = self.backends().iter().collect();
-        let named: BTreeSet<_> =
+        let mut named: BTreeSet<_> =
             self.store().list(Which::Live)?.into_iter().map(|record| record.backend).collect();
+        // An engine may still be carrying out what somebody asked of it whose sandbox was called over since.
+        let since = self.parts.clock.now().as_millis().saturating_sub(BELATED_MS);
+        named.extend(self.store().ended_on(Timestamp::from_millis(since))?);
         for name in named {
             match self.parts.backends.named(&name) {
                 Ok(backend) if backends.iter().any(|known| known.name() == backend.name()) => {}

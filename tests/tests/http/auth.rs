@@ -151,7 +151,9 @@ fn every_route_lets_in_whom_it_should_and_nobody_else() {
 fn expected(route: &Route) -> u16 {
     match route.name.as_str() {
         name if OWN.contains(&name) => 403,
-        "sandbox_list" | "image_list" | "volume_list" | "sandbox_open" | "event_list" => 200,
+        "sandbox_list" | "sandbox_stats" | "image_list" | "volume_list" | "sandbox_open" | "event_list" => {
+            200
+        }
         // Nothing to run, and no image of that name.
         "sandbox_run" => 400,
         "image_pull" => 424,

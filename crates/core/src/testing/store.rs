@@ -1,7 +1,7 @@
 //! A store in memory that panics when it is misused.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
@@ -125,6 +125,11 @@ impl Store for FakeStore {
             record.tenant.as_ref() == Some(tenant) && record.state.is_live() && record.state != State::Lost
         };
         Ok(self.records().values().filter(counted).count())
+    }
+
+    fn ended_on(&self, since: Timestamp) -> Result<BTreeSet<String>> {
+        let recent = |record: &&Record| !record.state.is_live() && record.updated_at >= since;
+        Ok(self.records().values().filter(recent).map(|record| record.backend.clone()).collect())
     }
 
     fn update(

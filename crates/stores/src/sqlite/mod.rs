@@ -13,6 +13,7 @@ mod records;
 mod tokens;
 mod work;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -88,6 +89,10 @@ impl Store for SqliteStore {
 
     fn count(&self, tenant: &TenantId) -> Result<usize> {
         self.connection().read("count sandboxes", |connection| records::count(connection, tenant))
+    }
+
+    fn ended_on(&self, since: Timestamp) -> Result<BTreeSet<String>> {
+        self.connection().read("list backends", |connection| records::ended_on(connection, since))
     }
 
     fn update(

@@ -1,5 +1,7 @@
 //! Records as rows: what is looked for in columns, the whole as one JSON document.
 
+use std::collections::BTreeSet;
+
 use coracle_core::clock::Timestamp;
 use coracle_core::error::{Error, Kind};
 use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId};
@@ -49,6 +51,14 @@ pub fn count(connection: &Connection, tenant: &TenantId) -> Answer<usize> {
                WHERE json_extract(document, '$.tenant') = ?1 AND state NOT IN ('destroyed', 'failed', 'lost')";
     let count: i64 = connection.prepare_cached(sql)?.query_row([tenant.as_str()], |row| row.get(0))?;
     Ok(usize::try_from(count).unwrap_or(0))
+}
+
+pub fn ended_on(connection: &Connection, since: Timestamp) -> Answer<BTreeSet<String>> {
+    let sql = "SELECT DISTINCT json_extract(document, '$.backend') FROM sandboxes
+               WHERE state IN ('destroyed', 'failed') AND updated_at >= ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let names = statement.query_map([column(since.as_millis())], |row| row.get(0))?;
+    Ok(names.collect::<rusqlite::Result<_>>()?)
 }
 
 pub fn insert(connection: &Connection, record: &Record) -> Answer<()> {

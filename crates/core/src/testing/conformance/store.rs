@@ -46,6 +46,7 @@ macro_rules! store_conformance {
                 a_change_of_owner_is_seen_by_everyone,
                 a_listing_is_oldest_first_and_leaves_ended_ones_out_on_request,
                 only_ended_records_from_before_are_forgotten,
+                backends_of_what_has_ended_are_known_for_a_while,
                 each_tenant_has_keys_of_its_own,
                 what_takes_room_is_counted_for_its_tenant,
                 the_instance_stays_the_same,
@@ -260,6 +261,24 @@ pub fn only_ended_records_from_before_are_forgotten(home: &impl Home) {
     assert_eq!(store.find(&old.id).expect("looks"), None);
     assert!(store.find(&new.id).expect("looks").is_some());
     assert!(store.find(&live.id).expect("looks").is_some());
+}
+
+pub fn backends_of_what_has_ended_are_known_for_a_while(home: &impl Home) {
+    let store = home.open();
+    let on = |backend: &str, millis| {
+        let updated_at = Timestamp::from_millis(millis);
+        Record { updated_at, backend: backend.to_owned(), ..sample::record() }
+    };
+    let (old, new, live) = (on("old", 10), on("new", 20), on("live", 30));
+    for record in [&old, &new, &live] {
+        store.open(record.clone()).expect("opens");
+    }
+    become_state(&*store, &old.id, State::Failed);
+    become_state(&*store, &new.id, State::Failed);
+
+    let ended = store.ended_on(Timestamp::from_millis(20)).expect("lists");
+
+    assert_eq!(ended.into_iter().collect::<Vec<_>>(), ["new"]);
 }
 
 pub fn each_tenant_has_keys_of_its_own(home: &impl Home) {
