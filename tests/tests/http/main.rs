@@ -5,6 +5,7 @@ mod auth_browsers;
 mod auth_keys;
 mod auth_log;
 mod events;
+mod floods;
 mod load;
 mod operations;
 mod schema;

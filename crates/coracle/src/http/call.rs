@@ -14,6 +14,7 @@ use super::auth::{self, Identity};
 use super::idempotency;
 use super::reply::{self, Refusal};
 use super::routes::{Method, Route};
+use super::shares::{Held, Share};
 use super::{Door, body, query};
 
 /// The way to an operation, and the schemas of its input's fields.
@@ -29,15 +30,18 @@ pub async fn serve(
     identity.may(route.operation)?;
     let Path(names) = names.map_err(Refusal::unreadable)?;
     let key = key(route, &request)?;
-    let input = input(route, &fields, names, request).await?;
+    let share = door.share_of(&identity);
+    let (input, _held) = input(&share, route, &fields, names, request).await?;
     let Some(key) = key else {
-        let done = door.ask(move |engine| engine.call(&identity.caller, route.operation, input)).await?;
+        let caller = identity.caller.clone();
+        let done = door.ask(&identity, move |engine| engine.call(&caller, route.operation, input)).await?;
         let sandbox = about(&done);
         return Ok(with(sandbox, reply::json(&done)));
     };
     let keys = door.0.keys.clone();
     let asked = idempotency::Request::new(&identity, key, route.operation, input);
-    door.ask(move |engine| Ok(keys.once(engine, &identity, asked))).await?
+    let asker = identity.clone();
+    door.ask(&identity, move |engine| Ok(keys.once(engine, &asker, asked))).await?
 }
 
 /// Returns the key of a request that changes something. One that only asks may be sent again anyway.
@@ -63,14 +67,16 @@ fn with(sandbox: Option<SandboxId>, mut response: Response) -> Response {
     response
 }
 
-/// Puts together what an operation is told.
+/// Puts together what an operation is told, and what that takes of the caller's share.
 async fn input(
+    share: &Share,
     route: &Route,
     fields: &Value,
     names: Vec<(String, String)>,
     mut request: Request,
-) -> Result<Value, Refusal> {
+) -> Result<(Value, Option<Held>), Refusal> {
     let mut input = Map::new();
+    let mut held = None;
     query::put(&mut input, fields, names)?;
     let Query(pairs) = request.extract_parts::<query::Pairs>().await.map_err(Refusal::unreadable)?;
     match route.method {
@@ -80,12 +86,14 @@ async fn input(
                 return Err(Error::invalid(&name.escape_debug().to_string(), "belongs into the body").into());
             }
             let (parts, body) = request.into_parts();
-            for (name, value) in body::object(&parts.headers, body).await? {
+            let (object, taken) = body::object(share, &parts.headers, body).await?;
+            held = Some(taken);
+            for (name, value) in object {
                 if input.insert(name.clone(), value).is_some() {
                     return Err(Error::invalid(&name, "is in the path already").into());
                 }
             }
         }
     }
-    Ok(Value::Object(input))
+    Ok((Value::Object(input), held))
 }

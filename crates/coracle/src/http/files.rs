@@ -61,16 +61,16 @@ pub async fn download(
     let (sender, mut pieces) = mpsc::channel(PIECES_MAX);
     let reading = door.clone();
     let sending = async move {
-        let last = sender.clone();
+        let (last, caller) = (sender.clone(), identity.caller.clone());
         let read = reading
-            .ask(move |engine| {
-                let mut attached = engine.attach(&identity.caller, &sandbox)?;
-                let _seat = room.take(sandbox.as_str(), identity.caller.tenant.as_ref())?;
+            .ask(&identity, move |engine| {
+                let mut attached = engine.attach(&caller, &sandbox)?;
+                let _seat = room.take(sandbox.as_str(), caller.tenant.as_ref())?;
                 attached.read_file(path.as_bytes(), &mut Sink(sender))
             })
             .await;
-        if let Err(error) = read {
-            let _ = last.send(Err(error)).await;
+        if let Err(refusal) = read {
+            let _ = last.send(Err(*refusal.error)).await;
         }
     };
     tokio::spawn(sending.in_current_span());
@@ -115,10 +115,11 @@ pub async fn upload(
     };
     let (sender, pieces) = mpsc::channel(PIECES_MAX);
     let pass_on = tokio::spawn(pass_on(request.into_body().into_data_stream(), sender));
+    let caller = identity.caller.clone();
     let written = door
-        .ask(move |engine| {
+        .ask(&identity, move |engine| {
             let mut source = Source { pieces, rest: Bytes::new(), ended: false };
-            engine.attach(&identity.caller, &sandbox)?.write_file(&file, &mut source)
+            engine.attach(&caller, &sandbox)?.write_file(&file, &mut source)
         })
         .await;
     pass_on.abort();

@@ -22,7 +22,7 @@ async fn ready(State(door): State<Door>) -> Response {
     if door.closing().is_cancelled() {
         return not_ready(Error::new(Kind::NotAvailable, "the daemon is about to end"));
     }
-    match door.ask(|engine| engine.check_store()).await {
+    match door.look(|engine| engine.check_store()).await {
         Ok(()) => reply::json(&json!({"status": "ready"})),
         // What exactly is wrong is not everybody's to know.
         Err(_) => not_ready(Error::new(Kind::NotAvailable, "the store does not answer")),

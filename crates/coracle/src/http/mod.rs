@@ -21,6 +21,7 @@ mod openapi;
 mod query;
 mod reply;
 mod routes;
+mod shares;
 mod stream;
 pub mod trace;
 
@@ -28,10 +29,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, State};
+use axum::http::HeaderMap;
 use axum::middleware;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, on};
+use bytes::Bytes;
 use coracle::RunId;
 use coracle::config::Doors;
 use coracle_core::{Answers, Clock, Tokens};
@@ -46,6 +50,7 @@ pub use self::auth::Identity;
 pub use self::conceal::conceal;
 pub use self::listen::Peer;
 pub use self::reply::Refusal;
+use self::shares::Share;
 use crate::audit::Audit;
 
 /// What all requests share. Cheap to clone.
@@ -80,6 +85,7 @@ struct Shared {
     doors: Doors,
     keys: idempotency::Keys,
     allowances: limits::Allowances,
+    shares: shares::Shares,
     streams: stream::Room,
     /// Cancelled when the daemon is about to end: streams end, and whoever follows comes again.
     closing: CancellationToken,
@@ -97,6 +103,7 @@ impl Door {
             audit: parts.audit,
             doors: parts.doors,
             allowances: limits::Allowances::default(),
+            shares: shares::Shares::default(),
             streams: stream::Room::default(),
             closing: CancellationToken::new(),
             described: openapi::document(),
@@ -131,8 +138,39 @@ impl Door {
         &self.0.closing
     }
 
-    /// Has the engine do something, on a thread that may wait.
-    async fn ask<T, F>(&self, work: F) -> coracle::Result<T>
+    /// Returns what a caller may have at once.
+    pub fn share_of(&self, identity: &Identity) -> Share {
+        self.0.shares.of(identity.caller.tenant.as_ref())
+    }
+
+    /// Reads a body for whoever does more with it than to have an operation carried out.
+    pub async fn body(
+        &self,
+        identity: &Identity,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<(Bytes, shares::Held), Refusal> {
+        body::whole(&self.share_of(identity), headers, body).await
+    }
+
+    /// Has the engine do something for a caller, whose share it takes from until it is done, even if nobody waits for
+    /// it any more.
+    async fn ask<T, F>(&self, identity: &Identity, work: F) -> Result<T, Refusal>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Engine) -> coracle::Result<T> + Send + 'static,
+    {
+        let place = self.share_of(identity).call()?;
+        let held = move |engine: &Engine| {
+            let done = work(engine);
+            drop(place);
+            done
+        };
+        Ok(self.look(held).await?)
+    }
+
+    /// Has the engine look at something, on a thread that may wait.
+    async fn look<T, F>(&self, work: F) -> coracle::Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Engine) -> coracle::Result<T> + Send + 'static,

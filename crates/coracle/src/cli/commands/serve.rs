@@ -26,8 +26,9 @@ use crate::http::listen::{self, Address, Bound};
 use crate::http::{Door, Parts, router};
 use crate::telemetry;
 
-/// Each waits for one call or one stream; streams have 512 of them at most.
-const THREADS_MAX: usize = 1536;
+/// Each waits for one call, or for one direction of a stream; they are there while they are needed. What one tenant may
+/// have of them is a sixteenth.
+const THREADS_MAX: usize = 4096;
 /// As for the library: a burst of a few, and half a megabyte each while they wait.
 const SPARES: usize = 6;
 

@@ -19,6 +19,7 @@ pub use self::room::{Room, Seat};
 
 use super::Door;
 use super::auth::Identity;
+use super::reply::Refusal;
 
 /// The exec a path names.
 #[derive(Debug, Deserialize)]
@@ -53,11 +54,17 @@ struct Reader {
 
 impl Reader {
     /// Takes a place among those who read, and connects.
-    async fn start(door: &Door, identity: Identity, named: Named, since: u64, attend: bool) -> Result<Self> {
+    async fn start(
+        door: &Door,
+        identity: &Identity,
+        named: Named,
+        since: u64,
+        attend: bool,
+    ) -> Result<Self, Refusal> {
         let Named { sandbox_id, exec_id } = named;
-        let room = door.0.streams.clone();
-        door.ask(move |engine| {
-            let caller = &identity.caller;
+        let (room, caller) = (door.0.streams.clone(), identity.caller.clone());
+        door.ask(identity, move |engine| {
+            let caller = &caller;
             // Whether there is such an exec, and whether it is the caller's, is to be said with a status, not in the
             // middle of a stream, and before it is said how many read it.
             engine.perform(caller, glance(&sandbox_id, &exec_id))?;

@@ -65,8 +65,8 @@ pub async fn serve(
     let Query(asked) = asked.map_err(Refusal::unreadable)?;
     let upgrade = upgrade.map_err(Refusal::unreadable)?;
     let (sandbox, exec, caller) = (named.sandbox_id.clone(), named.exec_id.clone(), identity.caller.clone());
-    let reader = Reader::start(&door, identity, named, asked.since_seq.unwrap_or(0), asked.attend).await?;
-    let control = door.ask(move |engine| engine.control(&caller, &sandbox, &exec)).await?;
+    let reader = Reader::start(&door, &identity, named, asked.since_seq.unwrap_or(0), asked.attend).await?;
+    let control = door.ask(&identity, move |engine| engine.control(&caller, &sandbox, &exec)).await?;
     Ok(upgrade
         .max_message_size(MESSAGE_MAX)
         .max_frame_size(MESSAGE_MAX)

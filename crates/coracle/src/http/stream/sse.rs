@@ -39,7 +39,7 @@ pub async fn serve(
     let Path(named) = named.map_err(Refusal::unreadable)?;
     let Query(asked) = asked.map_err(Refusal::unreadable)?;
     let since = since(&headers, asked.since_seq)?;
-    let reader = Reader::start(&door, identity, named, since, false).await?;
+    let reader = Reader::start(&door, &identity, named, since, false).await?;
     Ok(response(Body::from_stream(stream::unfold(Some((reader, door)), step))))
 }
 

@@ -14,11 +14,11 @@ use axum::body::Body;
 use axum::extract::{Query, Request};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Error, Result};
 use coracle_engine::ops;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -67,14 +67,17 @@ async fn serve(
     request: Request,
 ) -> Result<Response, Refusal> {
     let toolbox = wanted.toolbox()?;
-    let calls = desk.clients.calls_of(&identity.who)?;
+    // All tokens of a tenant have one share.
+    let tenant = identity.caller.tenant.as_ref().map(|tenant| tenant.as_str());
+    let calls = desk.clients.calls_of(tenant.unwrap_or(&identity.who))?;
     let (parts, body) = request.into_parts();
     let presented = session::presented(&parts.headers, &identity.who)?;
-    let mut begun = None;
+    let (mut begun, mut held) = (None, None);
     let body = match parts.method == Method::POST {
         false => Body::empty(),
         true => {
-            let bytes = axum::body::to_bytes(body, ops::INPUT_MAX).await.map_err(|_| too_large())?;
+            let (bytes, taken) = desk.door.body(&identity, &parts.headers, body).await?;
+            held = Some(taken);
             match message::look(&bytes) {
                 Message::Unreadable(answer) => return Ok(answer),
                 Message::TakesBack(request) => {
@@ -94,6 +97,7 @@ async fn serve(
     let sessions = Arc::new(NeverSessionManager::default());
     let service = StreamableHttpService::new(move || Ok(server.clone()), sessions, config);
     let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
+    drop(held);
     if let Some(session) = begun.filter(|_| response.status().is_success()) {
         // Hexadecimal digits are a header.
         let value = HeaderValue::from_str(&session.to_string()).map_err(Refusal::unreadable)?;
@@ -155,12 +159,4 @@ impl Wanted {
         let sets: Vec<Set> = names.map(str::parse).collect::<Result<_>>()?;
         Ok(Toolbox::of(mode, &sets))
     }
-}
-
-fn too_large() -> Refusal {
-    let error = Error::new(
-        Kind::Invalid,
-        format!("the message could not be read, or has more than {} bytes", ops::INPUT_MAX),
-    );
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error)
 }

@@ -1,0 +1,114 @@
+//! Threat AP-06: what one client may take of the daemon is bounded, and the others are served meanwhile.
+
+use std::io::{BufRead, BufReader, Write};
+use std::time::Duration;
+
+use coracle_tests::http::{Place, Request};
+use coracle_tests::{Daemon, Home, count, eventually, requires};
+use serde_json::json;
+
+use crate::streams::memory;
+
+/// Sends these bytes and returns the status of the answer, or nothing where the connection was closed without one.
+fn answered(place: &Place, bytes: &[u8]) -> Option<u16> {
+    let mut stream = place.connect().expect("connects");
+    // Whoever refuses by the first bytes need not read the rest.
+    let _ = stream.write_all(bytes);
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).ok()?;
+    line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
+}
+
+fn works(place: &Place) {
+    let ran = Request::post("/v1/run", &json!({"code": "echo hello"})).send(place).expect(200);
+    assert_eq!(ran.json()["stdout"], "hello\n");
+}
+
+#[test]
+fn connections_that_ask_for_nothing_cost_little_and_keep_nobody_out() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start_with(&home, &["--listen", "127.0.0.1:0"]);
+    works(&daemon.unix());
+    let before = memory(daemon.pid());
+
+    let held: Vec<_> = (0..count(800, 6000))
+        .filter_map(|number| {
+            let mut stream = daemon.tcp().connect().ok()?;
+            let part =
+                ["", "GET /v1/sandboxes HTTP/1.1\r\n", "POST /v1/run HTTP/1.1\r\nHost: loc"][number % 3];
+            stream.write_all(part.as_bytes()).ok()?;
+            Some(stream)
+        })
+        .collect();
+    works(&daemon.unix());
+    let grown = memory(daemon.pid()).saturating_sub(before);
+    drop(held);
+    let served = eventually(Duration::from_secs(30), || {
+        Request::get("/healthz").try_send(&daemon.tcp()).is_some_and(|answer| answer.status == 200)
+    });
+
+    assert!(grown < 200 << 20, "{grown} bytes");
+    assert!(served.is_some(), "there is room again when they are gone");
+}
+
+#[test]
+fn heads_without_measure_are_refused() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let place = daemon.unix();
+    let before = memory(daemon.pid());
+    let long = "x".repeat(1 << 20);
+    let many = "A: b\r\n".repeat(200);
+
+    for head in [
+        format!("GET /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nLong: {long}\r\n\r\n"),
+        format!("GET /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n{many}\r\n"),
+        format!("GET /v1/sandboxes/{long} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        // Another protocol, and none at all.
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+        format!("{long}\r\n\r\n"),
+    ] {
+        let status = answered(&place, head.as_bytes());
+        assert!(status.is_none_or(|status| (400..500).contains(&status)), "{status:?}: {:.40}", head);
+    }
+
+    works(&place);
+    let grown = memory(daemon.pid()).saturating_sub(before);
+    assert!(grown < 32 << 20, "{grown} bytes");
+}
+
+/// What two readers could understand differently is refused: one of them may stand before the daemon.
+#[test]
+fn bodies_whose_end_is_in_doubt_or_far_away_are_refused() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let place = daemon.unix();
+    let before = memory(daemon.pid());
+    let run = |headers: &str, body: &str| {
+        let head = "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+        answered(&place, format!("{head}{headers}\r\n\r\n{body}").as_bytes())
+    };
+
+    let whole = r#"{"code": "echo smuggled > seen"}"#;
+    let extension = format!("2;{}\r\n{{}}\r\n0\r\n\r\n", "x".repeat(1 << 20));
+    for (headers, body) in [
+        ("Content-Length: 10737418240", whole),
+        ("Content-Length: 32\r\nContent-Length: 2", whole),
+        ("Content-Length: +32", whole),
+        ("Content-Length: -1", whole),
+        ("Transfer-Encoding: gzip", whole),
+        ("Transfer-Encoding: chunked", "ffffffffffffffffff\r\n{}"),
+        ("Transfer-Encoding: chunked", "-1\r\n{}"),
+        ("Transfer-Encoding: chunked", extension.as_str()),
+    ] {
+        let status = run(headers, body);
+        assert!(status.is_none_or(|status| (400..500).contains(&status)), "{status:?}: {headers}");
+    }
+
+    works(&place);
+    let grown = memory(daemon.pid()).saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes");
+}
