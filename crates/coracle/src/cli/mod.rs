@@ -14,6 +14,7 @@ mod exit;
 mod input;
 mod keepers;
 mod live;
+mod lock;
 mod missing;
 mod moment;
 mod printable;
