@@ -39,7 +39,7 @@ pub async fn serve(
     let caller = &identity.caller;
     let whose = caller.tenant.as_ref().map(|tenant| tenant.as_str()).unwrap_or_default();
     let seat = door.0.streams.take(&format!("events {whose}"), caller.tenant.as_ref())?;
-    let watch = door.engine().watch_some(caller, since, filter);
+    let watch = door.engine().watch(caller, since, filter);
     Ok(sse::response(Body::from_stream(stream::unfold(Some(Reader { watch, seat, identity, door }), step))))
 }
 
@@ -60,7 +60,7 @@ async fn asked(fields: &Value, mut request: Request) -> Result<(u64, Filter), Re
         }
     }
     let since = sse::since(request.headers(), Some(input.since_seq))?;
-    Ok((since, Filter { tenant: None, sandbox: input.sandbox_id, kinds: input.kinds, from: input.since_at }))
+    Ok((since, input.filter()))
 }
 
 /// Where a stream is. Dropping it leaves nothing behind.
