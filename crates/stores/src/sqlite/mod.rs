@@ -176,9 +176,9 @@ impl Tokens for SqliteStore {
 }
 
 impl Answers for SqliteStore {
-    fn ask(&self, asked: &Asked, question: &Fingerprint, now: Timestamp) -> Result<Recalled> {
+    fn ask(&self, asked: &Asked, question: &Fingerprint, now: Timestamp, bounds: Bounds) -> Result<Recalled> {
         self.connection().write(Durability::Process, "look for an answer", |transaction| {
-            answers::ask(transaction, asked, question, now)
+            answers::ask(transaction, asked, question, now, bounds)
         })
     }
 
