@@ -11,7 +11,6 @@ pub fn ask(
     asked: &Asked,
     question: &Fingerprint,
     now: Timestamp,
-    bounds: Bounds,
 ) -> Outcome<Recalled> {
     let sql = "SELECT question, status, body FROM answers WHERE tenant = ?1 AND run = ?2 AND key = ?3";
     let known = connection
@@ -21,10 +20,7 @@ pub fn ask(
         })
         .optional()?;
     match known {
-        None => {
-            note(connection, asked, question, now)?;
-            shed_unanswered(connection, asked, bounds).map(|()| Recalled::New)
-        }
+        None => note(connection, asked, question, now).map(|()| Recalled::New),
         Some((other, _, _)) if other != question => Ok(Recalled::Other),
         Some((_, Some(status), Some(body))) => Ok(Recalled::Answered(Answer { status, body })),
         Some(_) => Ok(Recalled::Unanswered),
@@ -40,8 +36,8 @@ fn note(connection: &Connection, asked: &Asked, question: &Fingerprint, now: Tim
     Ok(())
 }
 
-/// Forgets what was asked longest ago, but for what was asked just now.
-fn shed_unanswered(connection: &Connection, asked: &Asked, bounds: Bounds) -> Outcome<()> {
+/// Forgets what was asked longest ago and has no answer, but for what was noted last.
+pub fn shed_unanswered(connection: &Connection, asked: &Asked, bounds: Bounds) -> Outcome<()> {
     let sql = "DELETE FROM answers WHERE rowid IN (
                    SELECT rowid FROM answers WHERE tenant = ?1 AND answered IS NULL AND rowid <> ?2
                    ORDER BY asked_at DESC LIMIT -1 OFFSET ?3)";

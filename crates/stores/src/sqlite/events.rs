@@ -106,7 +106,7 @@ pub fn forget(connection: &Connection, before: Timestamp, keep: u64) -> Answer<u
     let mut gone = 0;
     for owner in owners {
         let surplus = owner.old + owner.young.saturating_sub(share);
-        gone += forget_of(connection, owner.tenant.as_deref(), surplus, newest, before)?;
+        gone += owner.forget(connection, surplus, newest, before)?;
     }
     Ok(gone)
 }
@@ -118,37 +118,33 @@ struct Owner {
     young: u64,
 }
 
-fn owners(connection: &Connection, first: u64) -> Answer<Vec<Owner>> {
-    let sql = "SELECT tenant, total(seq < ?1), total(seq >= ?1) FROM events GROUP BY tenant";
-    let mut statement = connection.prepare_cached(sql)?;
-    let owners = statement.query_map([column(first)], |row| {
-        let count = |index| row.get::<_, f64>(index).map(|count| count as u64);
-        Ok(Owner { tenant: row.get(0)?, old: count(1)?, young: count(2)? })
-    })?;
-    Ok(owners.collect::<rusqlite::Result<_>>()?)
+impl Owner {
+    /// Forgets its oldest events, and notes how far: what is left of others says nothing of that.
+    fn forget(&self, connection: &Connection, surplus: u64, newest: u64, before: i64) -> Answer<u64> {
+        let sql = "SELECT max(seq) FROM (
+                       SELECT seq FROM events WHERE tenant IS ?1 AND seq < ?2 ORDER BY seq LIMIT ?3)";
+        let key = params![self.tenant, column(newest), column(surplus)];
+        let last: Option<i64> = connection.prepare_cached(sql)?.query_row(key, |row| row.get(0))?;
+        let Some(last) = last else { return Ok(0) };
+        let sql = "DELETE FROM events WHERE tenant IS ?1 AND seq <= ?2";
+        let gone = connection.prepare_cached(sql)?.execute(params![self.tenant, last])?;
+        let sql = "INSERT INTO forgotten_events (owner, seq, until)
+                   VALUES (coalesce(?1, ''), ?2,
+                       coalesce((SELECT at FROM events WHERE tenant IS ?1 ORDER BY seq LIMIT 1), ?3))
+                   ON CONFLICT (owner) DO UPDATE SET seq = excluded.seq, until = excluded.until";
+        connection.prepare_cached(sql)?.execute(params![self.tenant, last, before])?;
+        Ok(gone as u64)
+    }
 }
 
-/// Forgets the oldest events of one owner, and notes how far: what is left of others says nothing of that.
-fn forget_of(
-    connection: &Connection,
-    tenant: Option<&str>,
-    surplus: u64,
-    newest: u64,
-    before: i64,
-) -> Answer<u64> {
-    let sql = "SELECT max(seq) FROM (
-                   SELECT seq FROM events WHERE tenant IS ?1 AND seq < ?2 ORDER BY seq LIMIT ?3)";
-    let key = params![tenant, column(newest), column(surplus)];
-    let last: Option<i64> = connection.prepare_cached(sql)?.query_row(key, |row| row.get(0))?;
-    let Some(last) = last else { return Ok(0) };
-    let sql = "DELETE FROM events WHERE tenant IS ?1 AND seq <= ?2";
-    let gone = connection.prepare_cached(sql)?.execute(params![tenant, last])?;
-    let sql = "INSERT INTO forgotten_events (owner, seq, until)
-               VALUES (coalesce(?1, ''), ?2,
-                   coalesce((SELECT at FROM events WHERE tenant IS ?1 ORDER BY seq LIMIT 1), ?3))
-               ON CONFLICT (owner) DO UPDATE SET seq = excluded.seq, until = excluded.until";
-    connection.prepare_cached(sql)?.execute(params![tenant, last, before])?;
-    Ok(gone as u64)
+fn owners(connection: &Connection, first: u64) -> Answer<Vec<Owner>> {
+    let sql = "SELECT tenant, count(*) FILTER (WHERE seq < ?1), count(*) FILTER (WHERE seq >= ?1)
+               FROM events GROUP BY tenant";
+    let mut statement = connection.prepare_cached(sql)?;
+    let owners = statement.query_map([column(first)], |row| {
+        Ok(Owner { tenant: row.get(0)?, old: number(row.get(1)?), young: number(row.get(2)?) })
+    })?;
+    Ok(owners.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Returns up to which number something is forgotten of what a filter may admit.

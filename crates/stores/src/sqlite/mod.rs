@@ -182,7 +182,11 @@ impl Tokens for SqliteStore {
 impl Answers for SqliteStore {
     fn ask(&self, asked: &Asked, question: &Fingerprint, now: Timestamp, bounds: Bounds) -> Result<Recalled> {
         self.connection().write(Durability::Process, "look for an answer", |transaction| {
-            answers::ask(transaction, asked, question, now, bounds)
+            let recalled = answers::ask(transaction, asked, question, now)?;
+            if recalled == Recalled::New {
+                answers::shed_unanswered(transaction, asked, bounds)?;
+            }
+            Ok(recalled)
         })
     }
 
