@@ -23,6 +23,7 @@ mod routes;
 mod shares;
 mod stream;
 pub mod trace;
+mod vigil;
 
 use std::fmt;
 use std::sync::Arc;
