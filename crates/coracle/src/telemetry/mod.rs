@@ -26,6 +26,7 @@ use self::export::Exporters;
 use self::layer::Counting;
 pub use self::metrics::Metrics;
 pub use self::text::CONTENT_TYPE;
+use crate::cli::stderr;
 
 /// How our own crates begin.
 const OURS: &str = "coracle";
@@ -67,6 +68,7 @@ impl Telemetry {
             Life::Call => Exporters::of_spans(config, patience),
             Life::Service => Exporters::of_spans(config, patience).and_metrics(config, patience),
         };
+        exporters.notes().iter().for_each(|note| stderr::note(note));
         let counting = (life == Life::Service).then(|| METRICS.get_or_init(Arc::default).clone());
         if let Some(metrics) = &counting {
             exporters.instrument(metrics);

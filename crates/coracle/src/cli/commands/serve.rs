@@ -52,6 +52,8 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let config = context.config()?.clone();
     refuse_open_doors(&args)?;
     let engine = context.untouched_engine()?;
+    // Each time: who reads the log of a daemon is not who has called here before.
+    config.notes.iter().for_each(|note| stderr::note(note));
     let Some(_lock) = lock::only_one(&config.home)? else { return Err(already_served(&config).into()) };
     let runtime = runtime()?;
     let bound = {
