@@ -72,6 +72,11 @@ impl Exporters {
         &self.notes
     }
 
+    /// Tells whether somebody is sent what is counted.
+    pub fn have_metrics(&self) -> bool {
+        self.metrics.is_some()
+    }
+
     /// Has everything that is counted sent, too.
     pub fn instrument(&self, metrics: &std::sync::Arc<Metrics>) {
         if let Some(provider) = &self.metrics {
