@@ -204,6 +204,17 @@ fn a_call_of_a_tool_is_one_trace_below_what_the_client_names() {
 }
 
 #[test]
+fn every_verb_that_asks_the_engine_is_told() {
+    requires!(native);
+    let collector = Collector::honest();
+    let home = home_with(&collector);
+
+    home.call(["stats"]).succeed();
+
+    expect_path(&collector.spans(), &["coracle stats", "sandbox_stats"]);
+}
+
+#[test]
 fn what_a_daemon_has_not_sent_yet_goes_out_when_it_ends() {
     requires!(native);
     let collector = Collector::honest();
