@@ -115,7 +115,7 @@ fn nothing_of_what_a_client_writes_is_sent_by_the_daemon() {
     daemon.end().expect_code(0);
 
     expect_no_canary(&collector);
-    assert!(collector.metrics().contains_key("coracle.operation.duration"), "metrics were looked at, too");
+    assert!(!collector.metrics().is_empty(), "metrics were looked at, too");
 }
 
 /// The twin of the others: what looks for the canary finds it where it is put on purpose.
