@@ -33,6 +33,7 @@ const KNOWN: &[&str] = &[
     "gen_ai.tool.name",
     "http.request.method",
     "http.response.status_code",
+    "http.route",
     "mcp.method.name",
     "process.executable.name",
     "process.exit.code",

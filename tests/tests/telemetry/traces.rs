@@ -157,13 +157,16 @@ fn a_request_over_http_is_one_trace_below_whoever_sent_it() {
     exec.header("traceparent", &traceparent()).send(&daemon.unix()).expect(200);
 
     // The span of the request is the last to end.
-    let spans = collector.trace_with("POST");
-    assert_eq!(named(&spans, "POST").trace, TRACE);
-    assert_eq!(named(&spans, "POST").parent, CALLER);
+    let post = "POST /v1/sandboxes/{sandbox_id}/execs";
+    let spans = collector.trace_with(post);
+    assert_eq!(named(&spans, post).trace, TRACE);
+    assert_eq!(named(&spans, post).parent, CALLER);
     for below in ["gate admit", "guest connect", "guest exec"] {
-        expect_path(&spans, &["POST", "sandbox_exec", below]);
+        expect_path(&spans, &[post, "sandbox_exec", below]);
     }
-    expect(named(&spans, "POST"), &[("http.response.status_code", "200"), ("coracle.door", "http")]);
+    let request = named(&spans, post);
+    expect(request, &[("http.response.status_code", "200"), ("coracle.door", "http")]);
+    expect(request, &[("http.request.method", "POST"), ("http.route", "/v1/sandboxes/{sandbox_id}/execs")]);
     drop(daemon);
 }
 
@@ -195,11 +198,11 @@ fn a_call_of_a_tool_is_one_trace_below_what_the_client_names() {
     let request = call(json!({})).header("traceparent", &format!("00-{other}-{CALLER}-01"));
     request.send(&daemon.unix()).expect(200);
     let arrived = coracle_tests::eventually(std::time::Duration::from_secs(15), || {
-        collector.spans().iter().any(|span| span.trace == other && span.name == "POST")
+        collector.spans().iter().any(|span| span.trace == other && span.name == "POST /mcp")
     });
     assert!(arrived.is_some(), "{:?}", names(&collector.spans()));
     let spans: Vec<_> = collector.spans().into_iter().filter(|span| span.trace == other).collect();
-    expect_path(&spans, &["POST", "tools/call sandbox_exec", "sandbox_exec", "guest exec"]);
+    expect_path(&spans, &["POST /mcp", "tools/call sandbox_exec", "sandbox_exec", "guest exec"]);
     drop(daemon);
 }
 
@@ -228,7 +231,7 @@ fn what_a_daemon_has_not_sent_yet_goes_out_when_it_ends() {
     daemon.end().expect_code(0);
 
     let spans = collector.spans();
-    expect_path(&spans, &["GET", "sandbox_list"]);
+    expect_path(&spans, &["GET /v1/sandboxes", "sandbox_list"]);
 }
 
 #[test]

@@ -48,17 +48,18 @@ pub fn failed(kind: Kind) {
     Span::current().record("otel.status_code", "ERROR");
 }
 
-/// One request over HTTP. Its path is not told: it names sandboxes, files and volumes.
-pub fn request(method: &str, traceparent: Option<&str>) -> Span {
+/// One request over HTTP. Its path is not told: it names sandboxes, files and volumes. The route is ours.
+pub fn request(method: &str, route: &str, traceparent: Option<&str>) -> Span {
     let method = known(method);
     let span = info_span!(
         "request",
-        otel.name = method,
+        otel.name = format_args!("{method} {route}"),
         otel.kind = "server",
         otel.status_code = Empty,
         coracle.door = "http",
         http.request.method = method,
         http.response.status_code = Empty,
+        http.route = route,
     );
     if let Some(traceparent) = traceparent {
         adopt(&span, traceparent);
