@@ -113,6 +113,10 @@ fn nothing_of_what_a_client_writes_is_sent_by_the_daemon() {
     let call = json!({"jsonrpc": "2.0", "id": CANARY, "method": "tools/call", "params": tool});
     let call = Request::post("/mcp", &call).header("Accept", "application/json, text/event-stream");
     call.send(&daemon.unix()).expect(200);
+    let resource = json!({"uri": format!("coracle://{sandbox}/{CANARY}")});
+    let read = json!({"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": resource});
+    let read = Request::post("/mcp", &read).header("Accept", "application/json, text/event-stream");
+    read.send(&daemon.unix()).expect(200);
     daemon.end().expect_code(0);
 
     expect_no_canary(&collector);

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use coracle::config;
-use tracing::{Metadata, Span};
+use tracing::{Dispatch, Metadata, Span, dispatcher};
 use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -102,6 +102,11 @@ pub fn metrics() -> Option<&'static Arc<Metrics>> {
 pub fn carried<T>(deed: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let span = Span::current();
     move || span.in_scope(deed)
+}
+
+/// Does something nobody asked for, as looking how far a command is: it belongs to no trace, and is not counted.
+pub fn untold<T>(deed: impl FnOnce() -> T) -> T {
+    dispatcher::with_default(&Dispatch::none(), deed)
 }
 
 /// Tells whether somebody can read what a process has counted.
