@@ -9,7 +9,6 @@ mod admit;
 mod auth;
 mod body;
 mod call;
-mod conceal;
 mod events;
 mod files;
 mod guard;
@@ -46,9 +45,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::telemetry;
 
-pub use self::admit::RequestId;
 pub use self::auth::Identity;
-pub use self::conceal::conceal;
 pub use self::listen::Peer;
 pub use self::reply::Refusal;
 use self::shares::Share;
@@ -114,11 +111,6 @@ impl Door {
     /// Returns where requests are noted.
     pub fn audit(&self) -> &Audit {
         &self.0.audit
-    }
-
-    /// Returns who may speak to the daemon beside those on the machine itself.
-    pub fn doors(&self) -> &Doors {
-        &self.0.doors
     }
 
     pub fn clock(&self) -> &dyn Clock {

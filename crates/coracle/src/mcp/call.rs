@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coracle_core::{Error, ExecId, Kind, Result, Timestamp};
+use coracle_core::{Error, Kind, Result};
 use coracle_engine::exec::checked_timeout;
 use coracle_engine::ops::{self, sandbox};
 use coracle_engine::{Caller, Engine};
@@ -57,7 +57,7 @@ impl Call {
     /// Gives a command a name beforehand: it could not be stopped by one nobody has heard of yet.
     fn name_exec(&mut self) -> Result<()> {
         if self.operation == "sandbox_exec" && self.input["exec_id"].is_null() && self.input.is_object() {
-            self.input["exec_id"] = json!(new_exec_id()?);
+            self.input["exec_id"] = json!(self.engine.new_exec_id()?);
         }
         Ok(())
     }
@@ -101,15 +101,4 @@ impl Call {
             }
         }
     }
-}
-
-fn new_exec_id() -> Result<ExecId> {
-    let mut random = [0; 10];
-    getrandom::fill(&mut random).map_err(|error| Error::internal("could not get random numbers", error))?;
-    Ok(ExecId::generate(now(), random))
-}
-
-fn now() -> Timestamp {
-    use coracle_core::Clock;
-    coracle::assemble::SystemClock.now()
 }

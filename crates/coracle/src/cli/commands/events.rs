@@ -42,7 +42,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let since = beginning(&engine, &args)?;
     let from = args.since.map(|span| ago(context.now(), span.duration));
     let filter = Filter { tenant: None, sandbox: args.sandbox, kinds: args.kind, from };
-    let mut watch = engine.watch_some(&caller, since, filter);
+    let mut watch = engine.watch(&caller, since, filter);
     let wait = if args.follow { LOOK } else { Duration::ZERO };
     loop {
         let before = watch.seq();

@@ -1,6 +1,5 @@
 //! `coracle serve`: the daemon. First the images the settings name, then what dead processes left, then it serves.
 
-mod lock;
 mod notify;
 mod timers;
 
@@ -8,8 +7,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use coracle::config::{Config, systemd};
 use coracle::assemble::{self, SteadyClock};
+use coracle::config::{Config, systemd};
 use coracle::{Error, Kind, Result};
 use coracle_engine::ops::image::prepull;
 use coracle_engine::{Caller, Engine};
@@ -20,6 +19,7 @@ use crate::audit::Audit;
 use crate::cli::args::{Span, span};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
+use crate::cli::lock::{self, Duty};
 use crate::cli::stop::Stop;
 use crate::cli::{stderr, sweep};
 use crate::http::listen::{self, Address, Bound};
@@ -54,7 +54,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let engine = context.untouched_engine()?;
     // Each time: who reads the log of a daemon is not who has called here before.
     config.notes.iter().for_each(|note| stderr::note(note));
-    let Some(_lock) = lock::only_one(&config.home)? else { return Err(already_served(&config).into()) };
+    let Some(_lock) = lock::only_one(&config.home, Duty::Serve)? else { return Err(already_served(&config).into()) };
     let runtime = runtime()?;
     let bound = {
         let _inside = runtime.enter();

@@ -70,10 +70,17 @@ pub async fn serve(
     Ok(upgrade
         .max_message_size(MESSAGE_MAX)
         .max_frame_size(MESSAGE_MAX)
-        .on_upgrade(move |socket| converse(socket, reader, control, door)))
+        .on_upgrade(move |socket| converse(socket, reader, control, Host { identity, door })))
 }
 
-async fn converse(mut socket: WebSocket, reader: Reader, control: Control, door: Door) {
+/// Whom one talks to, and where.
+struct Host {
+    identity: Identity,
+    door: Door,
+}
+
+async fn converse(mut socket: WebSocket, reader: Reader, control: Control, host: Host) {
+    let Host { identity, door } = host;
     let (orders, taken) = mpsc::channel(WAITING_MAX);
     let (complaints, mut heard) = mpsc::channel(WAITING_MAX);
     tokio::task::spawn_blocking(move || steer(control, taken, complaints));
@@ -82,7 +89,7 @@ async fn converse(mut socket: WebSocket, reader: Reader, control: Control, door:
     let ended = loop {
         tokio::select! {
             (reader, batch) = &mut reading => {
-                let Ok(more) = show(&mut socket, batch).await else { return };
+                let Ok(more) = show(&mut socket, &identity, batch).await else { return };
                 if !more {
                     break close_code::NORMAL;
                 }
@@ -92,7 +99,7 @@ async fn converse(mut socket: WebSocket, reader: Reader, control: Control, door:
                 Heard::Order(said) => waiting = Some(said),
                 Heard::Nothing => {}
                 Heard::Nonsense(error) => {
-                    let _ = tell(&mut socket, &Told::failure(&error)).await;
+                    let _ = tell(&mut socket, &Told::failure(&identity, error)).await;
                     break close_code::POLICY;
                 }
                 Heard::Gone => return,
@@ -102,7 +109,7 @@ async fn converse(mut socket: WebSocket, reader: Reader, control: Control, door:
                 _ => break close_code::ERROR,
             },
             Some(error) = heard.recv() => {
-                if tell(&mut socket, &Told::failure(&error)).await.is_err() {
+                if tell(&mut socket, &Told::failure(&identity, error)).await.is_err() {
                     return;
                 }
             }
@@ -117,6 +124,7 @@ async fn converse(mut socket: WebSocket, reader: Reader, control: Control, door:
 /// Passes a batch on; tells whether there may be more.
 async fn show(
     socket: &mut WebSocket,
+    identity: &Identity,
     batch: Result<Option<coracle_engine::Batch>>,
 ) -> Result<bool, axum::Error> {
     match batch {
@@ -133,7 +141,7 @@ async fn show(
             Ok(!done)
         }
         Err(error) => {
-            tell(socket, &Told::failure(&error)).await?;
+            tell(socket, &Told::failure(identity, error)).await?;
             Ok(false)
         }
     }

@@ -40,7 +40,7 @@ pub async fn serve(
     let Query(asked) = asked.map_err(Refusal::unreadable)?;
     let since = since(&headers, asked.since_seq)?;
     let reader = Reader::start(&door, &identity, named, since, false).await?;
-    Ok(response(Body::from_stream(stream::unfold(Some((reader, door)), step))))
+    Ok(response(Body::from_stream(stream::unfold(Some((reader, identity, door)), step))))
 }
 
 /// Answers with a body of events.
@@ -60,11 +60,11 @@ pub fn since(headers: &HeaderMap, asked: Option<u64>) -> Result<u64> {
 }
 
 /// Where a stream is; nothing behind its last word.
-type Place = Option<(Reader, Door)>;
+type Place = Option<(Reader, Identity, Door)>;
 
 /// Reads when the client has taken what was read before.
 async fn step(place: Place) -> Option<(Result<Bytes, Infallible>, Place)> {
-    let (reader, door) = place?;
+    let (reader, identity, door) = place?;
     let mut seq = reader.seq();
     let closing = door.closing().clone();
     let read = tokio::select! {
@@ -84,11 +84,11 @@ async fn step(place: Place) -> Option<(Result<Bytes, Infallible>, Place)> {
                 write(&mut text, seq, &told);
             });
             let bytes = if text.is_empty() { NOTHING } else { text.into() };
-            Some((Ok(bytes), Some((reader, door))))
+            Some((Ok(bytes), Some((reader, identity, door))))
         }
         Err(error) => {
             let mut text = Vec::new();
-            write(&mut text, seq, &Told::failure(&error));
+            write(&mut text, seq, &Told::failure(&identity, error));
             Some((Ok(text.into()), None))
         }
     }
