@@ -52,6 +52,8 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let config = context.config()?.clone();
     args.listen.iter().try_for_each(|address| refuse_open_door(&args, *address))?;
     let engine = context.untouched_engine()?;
+    // Each time: who reads the log of a daemon is not who has called here before.
+    config.notes.iter().for_each(|note| stderr::note(note));
     let Some(_lock) = lock::only_one(&config.home, Duty::Serve)? else { return Err(already_served(&config).into()) };
     let runtime = runtime()?;
     let bound = {

@@ -31,7 +31,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let (engine, caller) = (context.engine()?, context.caller()?);
-    let look = || stats::call(&engine, &caller, stats::Input { sandbox_id: args.sandbox.clone() });
+    let look = || engine.perform(&caller, stats::Input { sandbox_id: args.sandbox.clone() });
     if !args.watch {
         let seen = look()?.sandboxes;
         match context.json {
