@@ -50,9 +50,9 @@ fn the_url_says_which_tools_there_are() {
 
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert_eq!(names, ["sandbox_run", "sandbox_claim", "sandbox_transfer", "sandbox_release"]);
-    for wrong in ["/mcp?mode=everything", "/mcp?with=git", "/mcp?with=x", "/mcp?more=1"] {
-        let refused = request_at(wrong, &[], &list()).send(&daemon.unix());
-        assert!((400..500).contains(&refused.status), "{wrong}: {refused:?}");
+    for wrong in ["mode=everything", "with=x", "more=1", "mode=code&mode=none"] {
+        let refused = request_at(&format!("/mcp?{wrong}"), &[], &list()).send(&daemon.unix());
+        assert_eq!((refused.status, refused.kind().as_str()), (400, "invalid"), "{wrong}: {refused}");
     }
 }
 

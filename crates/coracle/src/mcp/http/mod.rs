@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
@@ -62,10 +63,11 @@ struct Desk {
 
 async fn serve(
     desk: Desk,
-    Query(wanted): Query<Wanted>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
     Extension(identity): Extension<http::Identity>,
     request: Request,
 ) -> Result<Response, Refusal> {
+    let Query(wanted) = wanted.map_err(Refusal::unreadable)?;
     let toolbox = wanted.toolbox()?;
     // All tokens of a tenant have one share.
     let tenant = identity.caller.tenant.as_ref().map(|tenant| tenant.as_str());
@@ -118,7 +120,7 @@ fn address(parts: &Parts) -> Option<IpAddr> {
 }
 
 /// The door has looked at host and origin of what comes over TCP. What comes over the unix socket may come from a port
-/// that somebody has lead there, where browsers are, so the same is looked at here.
+/// that somebody has led there, where browsers are, so the same is looked at here.
 fn config(door: &Door, parts: &Parts) -> StreamableHttpServerConfig {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
