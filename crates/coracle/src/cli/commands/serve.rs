@@ -54,7 +54,9 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let engine = context.untouched_engine()?;
     // Each time: who reads the log of a daemon is not who has called here before.
     config.notes.iter().for_each(|note| stderr::note(note));
-    let Some(_lock) = lock::only_one(&config.home, Duty::Serve)? else { return Err(already_served(&config).into()) };
+    let Some(_lock) = lock::only_one(&config.home, Duty::Serve)? else {
+        return Err(already_served(&config).into());
+    };
     let runtime = runtime()?;
     let bound = {
         let _inside = runtime.enter();
