@@ -35,6 +35,8 @@ fn who_did_what_and_what_came_of_it_is_noted_and_no_secret() {
     Request::get("/v1/images").token(&text).send(&daemon.tcp()).expect(403);
     Request::get("/v1/images").send(&daemon.tcp()).expect(401);
     Request::get("/v1/images").send(&daemon.unix()).expect(200);
+    let hidden = second.as_str().expect("an id").replacen('s', "%73", 1);
+    Request::get(&format!("/v1/sandboxes/{hidden}")).token(&text).send(&daemon.tcp()).expect(200);
     Request::get("/healthz").send(&daemon.tcp()).expect(200);
 
     let all = lines(&home);
@@ -64,7 +66,11 @@ fn who_did_what_and_what_came_of_it_is_noted_and_no_secret() {
         (&Value::Null, &json!(200))
     );
     assert!(all.iter().any(|line| line["who"].is_null() && line["status"] == 401), "{all:?}");
-    assert_eq!(all.iter().filter(|line| line["sandbox"] == second).count(), 2, "and again under the key");
+    assert_eq!(
+        all.iter().filter(|line| line["sandbox"] == second).count(),
+        3,
+        "under a key, again, and however it is written"
+    );
     let paused: Vec<_> = all.iter().filter(|line| line["operation"] == "sandbox_pause").collect();
     assert_eq!([&paused[0]["outcome"], &paused[1]["outcome"]], [&json!("not_found"), &json!("refused")]);
     let log = format!("{all:?}{}", daemon.said());

@@ -93,3 +93,20 @@ fn a_stream_tells_a_tenant_of_its_own_sandboxes_and_of_no_others() {
         assert!(told.iter().all(|event| event.data["sandbox_id"] == sandbox.as_str()), "{told:?}");
     }
 }
+
+#[test]
+fn a_stream_ends_with_the_token_it_was_opened_by() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let token = home.token("acme", &[]);
+    let request = Request::get("/v1/events").header("Accept", "text/event-stream").token(&token);
+    let mut opened = request.open(&daemon.tcp()).expect("opens");
+    assert_eq!(opened.status, 200);
+
+    let id = home.call(["token", "list", "--json"]).succeed().json()[0]["token_id"].clone();
+    home.call(["token", "revoke", id.as_str().expect("an id")]).succeed();
+
+    while opened.event().is_some() {}
+    request.send(&daemon.tcp()).expect(401);
+}

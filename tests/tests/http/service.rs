@@ -80,3 +80,16 @@ fn the_units_wait_for_the_word_and_leave_sandboxes_and_strangers_alone() {
     }
     assert!(unit("coracle.socket").lines().any(|one| one == "SocketMode=0600"));
 }
+
+#[test]
+fn a_socket_others_can_reach_needs_a_word_whoever_opened_it() {
+    requires!(native);
+    let home = Home::new();
+    home.call(["ps"]).succeed();
+    let activate =
+        ACTIVATE.replace("socket.AF_UNIX", "socket.AF_INET").replace("sys.argv[1]", "('0.0.0.0', 0)");
+
+    let refused = home.call(["serve", "--json"]).through(["python3", "-c", &activate, "none"]).run();
+
+    assert_eq!(refused.error_kind(), "invalid");
+}
