@@ -121,6 +121,8 @@ impl Audit {
     fn line(&self, now: Timestamp, entry: &Entry<'_>) -> Vec<u8> {
         let left_out = Some(self.left_out.swap(0, Ordering::Relaxed)).filter(|count| *count > 0);
         let outcome = match entry.failure {
+            // Not everything that is refused is refused in our words: a library may have done it.
+            None if entry.status.is_some_and(|status| status >= 400) => "refused".into(),
             None => "ok".into(),
             Some(kind) => serde_json::to_value(kind).unwrap_or_default(),
         };

@@ -8,6 +8,7 @@ pub mod backend;
 pub mod branch;
 pub mod bytes;
 pub mod clock;
+pub mod conceal;
 pub mod duration;
 pub mod error;
 pub mod event;

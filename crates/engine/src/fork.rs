@@ -13,7 +13,7 @@ use coracle_core::{Error, ImageId, Kind, Lease, Record, Result, SandboxId, Sessi
 
 use crate::backends::Choice;
 use crate::random::random;
-use crate::{Caller, Engine, crash};
+use crate::{Caller, Engine, crash, provision};
 
 /// What is asked for.
 #[derive(Debug)]
@@ -167,9 +167,12 @@ impl Engine {
 
     /// Records of children that were never made that they will not be.
     fn give_up(&self, children: Vec<Child>, error: Error) -> Error {
-        let reason = format!("its fork failed: {}", error.chain());
-        let ended = children.iter().map(|child| self.fail(&child.record, &reason));
-        ended.filter_map(Result::err).fold(error, |error, left| error.detail("not_removed", left.chain()))
+        let ended = children.iter().map(|child| {
+            let reason = format!("its fork failed: {}", provision::reason(&child.record, &error));
+            self.fail(&child.record, &reason)
+        });
+        let left: Vec<_> = ended.filter_map(Result::err).collect();
+        left.into_iter().fold(error, |error, left| error.detail("not_removed", left.chain()))
     }
 }
 

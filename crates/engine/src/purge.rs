@@ -5,8 +5,6 @@
 
 use coracle_core::store::Which;
 use coracle_core::{Error, Kind, Record, Result, State};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::teardown::Afterwards;
 use crate::{Engine, crash};
@@ -15,7 +13,7 @@ use crate::{Engine, crash};
 const ROUNDS: usize = 3;
 
 /// What was removed and what was not.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Purged {
     pub sandboxes: usize,
     pub volumes: usize,

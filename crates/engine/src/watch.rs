@@ -50,13 +50,9 @@ pub struct Watch {
 }
 
 impl Engine {
-    /// Starts reading the events a caller may see, behind the number `since`.
-    pub fn watch(&self, caller: &Caller, since: u64) -> Watch {
-        self.watch_some(caller, since, Filter::default())
-    }
-
-    /// Starts reading those a filter admits. Whose events they are is the caller's business, whatever the filter says.
-    pub fn watch_some(&self, caller: &Caller, since: u64, filter: Filter) -> Watch {
+    /// Starts reading events behind the number `since` that a filter admits. Whose they are is the caller's business,
+    /// whatever the filter says.
+    pub fn watch(&self, caller: &Caller, since: u64, filter: Filter) -> Watch {
         let filter = match &caller.tenant {
             Some(tenant) => Filter { tenant: Some(tenant.clone()), ..filter },
             None => filter,

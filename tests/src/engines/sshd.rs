@@ -195,11 +195,12 @@ impl Sshd {
     }
 
     fn server_settings(&self, more: &str) -> String {
+        // By itself it drops some where more than ten are about to come in, which many tests at once are.
         let (port, directory) = (self.port, self.directory.path().display());
         format!(
             "{more}\nListenAddress 127.0.0.1\nPort {port}\nHostKey {directory}/host\nPidFile none\n\
              AuthorizedKeysFile {directory}/authorized_keys\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n\
-             PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+             PasswordAuthentication no\nKbdInteractiveAuthentication no\nMaxStartups 200\n"
         )
     }
 

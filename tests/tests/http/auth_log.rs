@@ -26,6 +26,12 @@ fn who_did_what_and_what_came_of_it_is_noted_and_no_secret() {
     let execs = format!("/v1/sandboxes/{}/execs", sandbox.as_str().expect("an id"));
     let body = json!({"cmd": ["echo", "argument-hunter2"], "secrets": {"K": "secret-hunter2"}});
     let ran = Request::post(&execs, &body).token(&text).send(&daemon.tcp()).expect(200);
+    let keyed = Request::post("/v1/sandboxes", &json!({})).header("Idempotency-Key", "k").token(&text);
+    let second = keyed.send(&daemon.tcp()).expect(200).json()["sandbox_id"].clone();
+    keyed.send(&daemon.tcp()).expect(200);
+    let missing = Request::post("/v1/sandboxes/sbx_x/pause", &json!({})).header("Idempotency-Key", "p");
+    let missing = missing.token(&text);
+    (0..2).for_each(|_| drop(missing.send(&daemon.tcp()).expect(404)));
     Request::get("/v1/images").token(&text).send(&daemon.tcp()).expect(403);
     Request::get("/v1/images").send(&daemon.tcp()).expect(401);
     Request::get("/v1/images").send(&daemon.unix()).expect(200);
@@ -58,6 +64,9 @@ fn who_did_what_and_what_came_of_it_is_noted_and_no_secret() {
         (&Value::Null, &json!(200))
     );
     assert!(all.iter().any(|line| line["who"].is_null() && line["status"] == 401), "{all:?}");
+    assert_eq!(all.iter().filter(|line| line["sandbox"] == second).count(), 2, "and again under the key");
+    let paused: Vec<_> = all.iter().filter(|line| line["operation"] == "sandbox_pause").collect();
+    assert_eq!([&paused[0]["outcome"], &paused[1]["outcome"]], [&json!("not_found"), &json!("refused")]);
     let log = format!("{all:?}{}", daemon.said());
     let secret = text.rsplit('_').next().expect("it has parts");
     assert!(!log.contains("hunter2") && !log.contains(secret), "{log}");

@@ -1,12 +1,14 @@
 //! Threat AP-06: what one client may take of the daemon is bounded, and the others are served meanwhile.
 
 use std::io::{BufRead, BufReader, Write};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use coracle_tests::http::{Place, Request};
+use coracle_tests::http::{Place, Request, Stream};
 use coracle_tests::{Daemon, Home, count, eventually, requires};
 use serde_json::json;
 
+use crate::auth::token;
 use crate::streams::memory;
 
 /// Sends these bytes and returns the status of the answer, or nothing where the connection was closed without one.
@@ -14,13 +16,17 @@ fn answered(place: &Place, bytes: &[u8]) -> Option<u16> {
     let mut stream = place.connect().expect("connects");
     // Whoever refuses by the first bytes need not read the rest.
     let _ = stream.write_all(bytes);
+    status(stream)
+}
+
+fn status(stream: Box<dyn Stream>) -> Option<u16> {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).ok()?;
     line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
 }
 
 fn works(place: &Place) {
-    let ran = Request::post("/v1/run", &json!({"code": "echo hello"})).send(place).expect(200);
+    let ran = Request::post("/v1/run", &json!({"cmd": ["echo", "hello"]})).send(place).expect(200);
     assert_eq!(ran.json()["stdout"], "hello\n");
 }
 
@@ -77,6 +83,56 @@ fn heads_without_measure_are_refused() {
     works(&place);
     let grown = memory(daemon.pid()).saturating_sub(before);
     assert!(grown < 32 << 20, "{grown} bytes");
+}
+
+/// Sends the beginning of a request and leaves it at that.
+fn begin(daemon: &Daemon, token: &str, head: &str) -> Box<dyn Stream> {
+    let mut stream = daemon.tcp().connect().expect("connects");
+    let whole = format!("{head}Host: localhost\r\nAuthorization: Bearer {token}\r\n\r\n");
+    stream.write_all(whole.as_bytes()).expect("it is read");
+    stream
+}
+
+#[test]
+fn a_tenant_that_has_its_share_of_calls_takes_nothing_from_others() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let (greedy, other) = (token(&home, "greedy", &[]), token(&home, "other", &[]));
+    let list = |token: &str| Request::get("/v1/sandboxes").token(token).send(&daemon.tcp());
+
+    let waiting: Vec<_> =
+        (0..300).map(|_| begin(&daemon, &greedy, "GET /v1/events?wait_ms=20000 HTTP/1.1\r\n")).collect();
+    let refused = eventually(Duration::from_secs(15), || list(&greedy).status == 429);
+    list(&other).expect(200);
+    works(&daemon.unix());
+    drop(waiting);
+
+    assert!(refused.is_some(), "it has its share");
+    let again = eventually(Duration::from_secs(40), || list(&greedy).status == 200);
+    assert!(again.is_some(), "what is done is given back");
+}
+
+#[test]
+fn a_tenant_that_sends_much_at_once_takes_nothing_from_others() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let (greedy, other) = (token(&home, "greedy", &[]), token(&home, "other", &[]));
+    let run = |token: &str| {
+        Request::post("/v1/run", &json!({"cmd": ["echo", "hello"]})).token(token).send(&daemon.tcp()).status
+    };
+
+    let large = "POST /v1/run HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 16777216\r\n";
+    let (tell, told) = mpsc::channel();
+    for _ in 0..9 {
+        let (stream, tell) = (begin(&daemon, &greedy, large), tell.clone());
+        std::thread::spawn(move || tell.send(status(stream)));
+    }
+    let first = told.recv_timeout(Duration::from_secs(15));
+
+    assert_eq!(first, Ok(Some(429)), "one of them is more than its share");
+    assert_eq!((run(&greedy), run(&other)), (429, 200));
 }
 
 /// What two readers could understand differently is refused: one of them may stand before the daemon.

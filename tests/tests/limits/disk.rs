@@ -164,7 +164,8 @@ os.chmod('closed/inner', 0), os.chmod('closed', 0)
         let began = Instant::now();
         home.call(["close", &sandbox]).succeed();
 
-        assert!(began.elapsed() < Duration::from_secs(5), "{flags:?}: {:?}", began.elapsed());
+        // A busy machine has its say in this; without care it takes minutes.
+        assert!(began.elapsed() < Duration::from_secs(20), "{flags:?}: {:?}", began.elapsed());
         home.expect_nothing_left();
     }
 }

@@ -1,5 +1,7 @@
 //! Output: counted exactly, kept within bounds, whatever the command writes.
 
+use std::time::Duration;
+
 use base64::Engine;
 use coracle_tests::call::peak_memory;
 use coracle_tests::{Finished, Home, requires};
@@ -38,7 +40,8 @@ fn a_gibibyte_without_a_newline_is_counted_to_the_byte() {
     let home = Home::new();
     let sandbox = home.open();
 
-    let ran = home.call(["exec", &sandbox, "--json", "--", "sh", "-c", &flood(GIBIBYTE)]).succeed();
+    let call = home.call(["exec", &sandbox, "--json", "--", "sh", "-c", &flood(GIBIBYTE)]);
+    let ran = call.within(Duration::from_secs(120)).succeed();
 
     let reply = ran.json();
     assert_eq!(reply["truncated"], true);
@@ -59,7 +62,8 @@ fn a_gibibyte_on_the_terminal_does_not_fill_memory() {
     requires!(native);
     let home = Home::new();
 
-    let ran = home.call(["run", "--", "sh", "-c", &flood(GIBIBYTE)]).succeed();
+    let call = home.call(["run", "--", "sh", "-c", &flood(GIBIBYTE)]).within(Duration::from_secs(120));
+    let ran = call.succeed();
 
     assert!(ran.stdout_bytes >= KEPT / 2 && ran.stdout_bytes <= GIBIBYTE, "{} bytes", ran.stdout_bytes);
     expect_modest(&ran);

@@ -1,7 +1,7 @@
 //! What in a home is coracle's, by name. Everything else in it is somebody's and stays.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -9,6 +9,8 @@ use std::path::Path;
 
 use coracle::{Error, Kind, Result};
 use coracle_sys::tree;
+
+use super::lock::{self, Duty};
 
 /// The record of everything: as long as it is there, a purge that was cut short can be done again. It goes last.
 const DATABASE: &str = "coracle.db";
@@ -61,17 +63,10 @@ pub fn expect_home(home: &Path) -> Result<()> {
 
 /// Refuses a home that a daemon serves; none starts to for as long as the result is kept.
 pub fn expect_no_daemon(home: &Path) -> Result<File> {
-    let failed = |error| unusable(home, error);
-    let path = home.join("serve.lock");
-    let lock = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => {
-            Err(Error::new(Kind::Conflict, format!("a daemon serves the home `{}`", home.display()))
-                .hint("end `coracle serve` first; nothing was removed"))
-        }
-        Err(TryLockError::Error(error)) => Err(failed(error)),
-    }
+    lock::only_one(home, Duty::Serve)?.ok_or_else(|| {
+        Error::new(Kind::Conflict, format!("a daemon serves the home `{}`", home.display()))
+            .hint("end `coracle serve` first; nothing was removed")
+    })
 }
 
 /// Removes what is ours, and the home if nothing else is in it; returns what is left.

@@ -4,8 +4,8 @@ use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use coracle::config::{Config, Flags};
-use coracle::{Error, Result, assemble};
-use coracle_core::{Clock, ExecId, Spec, Timestamp, image};
+use coracle::{Result, assemble};
+use coracle_core::{Clock, Spec, Timestamp, image};
 use coracle_engine::{Caller, Engine};
 
 use super::bars::Bars;
@@ -83,13 +83,5 @@ impl Context {
 
     pub fn now(&self) -> Timestamp {
         assemble::SystemClock.now()
-    }
-
-    /// Makes up the id of an exec, for a caller that has to know it before the command runs.
-    pub fn new_exec_id(&self) -> Result<ExecId> {
-        let mut random = [0; 10];
-        getrandom::fill(&mut random)
-            .map_err(|error| Error::internal("could not get random numbers", error))?;
-        Ok(ExecId::generate(self.now(), random))
     }
 }

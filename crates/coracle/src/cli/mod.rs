@@ -1,7 +1,7 @@
 //! The command line: what is written is decoded here, one file for each verb, and carried out by the engine.
 //!
 //! Standard output is data and standard error is talk. With `--json` exactly one document is printed, an error
-//! included; only `logs` prints one for each chunk. Output of commands is passed on byte by byte, to terminals too:
+//! included; only what goes on prints one for each piece: `logs`, `events`, `stats --watch`. Output of commands is passed on byte by byte, to terminals too:
 //! what a command prints may move the cursor. Whatever coracle itself says has its control characters escaped.
 
 mod args;
@@ -14,6 +14,7 @@ mod exit;
 mod input;
 mod keepers;
 mod live;
+mod lock;
 mod missing;
 mod moment;
 mod printable;
@@ -96,7 +97,7 @@ fn execute(cli: Cli) -> Exit {
     let settings = context.config().map(|config| config.telemetry.clone()).unwrap_or_default();
     let telemetry = Telemetry::start(&settings, life);
     let exit = match life {
-        Life::Service | Life::Silent => carry_out(cli.verb, &context),
+        Life::Service | Life::Daemon | Life::Silent => carry_out(cli.verb, &context),
         Life::Call => telemetry.call(verb, || {
             let exit = carry_out(cli.verb, &context);
             doors::exits(exit.code());

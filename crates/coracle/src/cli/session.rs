@@ -85,7 +85,7 @@ impl<'a> Session<'a> {
         let exec = match request.exec_id.take() {
             Some(id) => id,
             // Whoever passes signals on has to know the id before the command runs.
-            None => self.context.new_exec_id()?,
+            None => self.engine.new_exec_id()?,
         };
         request.exec_id = Some(exec.clone());
         let (json, engine, caller) = (self.context.json, self.engine.clone(), self.caller.clone());

@@ -10,9 +10,9 @@ use coracle_engine::janitor::Report;
 use super::stderr;
 
 /// What dead processes leave behind is neither dangerous nor in the way; a minute is soon enough.
-const EVERY: Duration = Duration::from_secs(60);
+pub const EVERY: Duration = Duration::from_secs(60);
 /// Layers nobody uses cost only space, and looking for them costs time.
-const LAYERS_EVERY: Duration = Duration::from_secs(3600);
+pub const LAYERS_EVERY: Duration = Duration::from_secs(3600);
 
 /// Sweeps if nobody has for a while. Never fails: whatever was asked for is more important.
 pub fn if_due(engine: &Engine, home: &Path) {

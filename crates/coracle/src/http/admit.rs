@@ -1,22 +1,20 @@
 //! What every request passes: the guard, the question who it is, how often it comes, and the audit log behind it.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::RequestExt;
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use coracle_core::{SandboxId, TenantId};
+use coracle_core::SandboxId;
 
 use super::auth::{self, Identity};
-use super::conceal::conceal;
 use super::reply::{Failure, Refusal};
 use super::routes::ROUTES;
 use super::{Door, Peer, guard};
 use crate::audit::Entry;
-use crate::cli::stderr;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("coracle-request");
 
@@ -34,8 +32,8 @@ struct Recognised {
 /// Stands around everything: turns away what is not for us, names each request and notes what came of it.
 pub async fn watch(State(door): State<Door>, mut request: Request, next: Next) -> Response {
     let (began, id) = (Instant::now(), request_id());
-    let sandbox = sandbox_in(request.uri().path());
-    let from = address(request.extensions().get::<Peer>());
+    let sandbox = sandbox_in(&mut request).await;
+    let from = request.extensions().get().and_then(Peer::address);
     let noted = is_noted(request.uri().path());
     request.extensions_mut().insert(RequestId(id.clone()));
     let mut response = match guard::check(&door.0.doors, &request) {
@@ -63,9 +61,8 @@ pub async fn admit(State(door): State<Door>, mut request: Request, next: Next) -
     let mut response = match within_rate(&door, &identity) {
         Err(refusal) => refusal.into_response(),
         Ok(()) => {
-            let id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
             request.extensions_mut().insert(identity.clone());
-            told(identity.caller.tenant.as_ref(), &id, next.run(request).await)
+            told(&identity, next.run(request).await)
         }
     };
     response.extensions_mut().insert(recognised);
@@ -84,20 +81,13 @@ fn within_rate(door: &Door, identity: &Identity) -> Result<(), Refusal> {
     }
 }
 
-/// Returns a response as a tenant may see it; what is left out of it is said on standard error, for the operator.
-fn told(tenant: Option<&TenantId>, id: &str, mut response: Response) -> Response {
-    let Some(tenant) = tenant else { return response };
-    let Some(error) =
-        response.extensions_mut().remove::<Failure>().and_then(|failure| Arc::into_inner(failure.0))
-    else {
+/// Returns a response as its caller may see it.
+fn told(identity: &Identity, response: Response) -> Response {
+    let failure = response.extensions().get::<Failure>();
+    let Some(instead) = failure.and_then(|failure| identity.told_instead(&failure.0)) else {
         return response;
     };
-    let chain = error.chain();
-    let concealed = conceal(error);
-    if concealed.message != chain {
-        stderr::warning(&format!("request `{id}` of tenant `{tenant}` failed: {chain}"));
-    }
-    let mut shown = Refusal::new(response.status(), concealed).into_response();
+    let mut shown = Refusal::new(response.status(), instead).into_response();
     for (name, value) in response.headers() {
         shown.headers_mut().entry(name).or_insert(value.clone());
     }
@@ -110,13 +100,6 @@ struct About<'a> {
     from: Option<IpAddr>,
     request: &'a str,
     took: Duration,
-}
-
-fn address(peer: Option<&Peer>) -> Option<IpAddr> {
-    match peer {
-        Some(Peer::Tcp(address)) => Some(address.ip()),
-        Some(Peer::Unix { .. }) | None => None,
-    }
 }
 
 fn note(door: &Door, response: &Response, about: About<'_>) {
@@ -162,9 +145,10 @@ fn operation_of(request: &Request) -> Option<&'static str> {
     route.map(|route| route.operation)
 }
 
-/// Returns the sandbox a path names.
-fn sandbox_in(path: &str) -> Option<SandboxId> {
-    path.strip_prefix("/v1/sandboxes/")?.split('/').next()?.parse().ok()
+/// Returns the sandbox a path names, as whoever serves it reads the path.
+async fn sandbox_in(request: &mut Request) -> Option<SandboxId> {
+    let names = request.extract_parts::<RawPathParams>().await.ok()?;
+    names.iter().find(|(name, _)| *name == "sandbox_id").and_then(|(_, value)| value.parse().ok())
 }
 
 /// Draws a name for a request. Without randomness it has none, which harms nobody.

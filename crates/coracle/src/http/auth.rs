@@ -1,14 +1,19 @@
 //! Who a request comes from: the kernel says it on the unix socket, a token everywhere else.
 
+use std::net::IpAddr;
+
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use coracle::{Epoch, Error, Kind, RunId};
-use coracle_core::TenantId;
-use coracle_core::token::{Scope, Shown, Token};
+use coracle_core::conceal::conceal;
+use coracle_core::token::{Scope, Shown, Standing, Token};
+use coracle_core::{TenantId, TokenId};
 use coracle_engine::Caller;
 
+use super::admit::RequestId;
 use super::reply::Refusal;
 use super::{Door, Peer};
+use crate::cli::stderr;
 
 /// Who asks, as far as the door knows.
 #[derive(Debug, Clone)]
@@ -17,9 +22,31 @@ pub struct Identity {
     /// For the audit log: `uid:1000` or `token:tok_…`.
     pub who: String,
     pub scope: Scope,
+    /// The token that was shown.
+    token: Option<TokenId>,
+    /// Where the request came from over the network.
+    pub from: Option<IpAddr>,
+    /// What the answer and the audit log call the request.
+    pub request: String,
 }
 
 impl Identity {
+    /// Returns what they are told of an error: not always all of it. What is left out is said on standard error, for
+    /// the operator.
+    pub fn told(&self, error: Error) -> Error {
+        self.told_instead(&error).unwrap_or(error)
+    }
+
+    /// Returns what they are told instead of an error that is not for them as it is.
+    pub fn told_instead(&self, error: &Error) -> Option<Error> {
+        let tenant = self.caller.tenant.as_ref()?;
+        let (told, chain) = (conceal(error), error.chain());
+        if told.message != chain {
+            stderr::warning(&format!("request `{}` of tenant `{tenant}` failed: {chain}", self.request));
+        }
+        Some(told)
+    }
+
     /// Refuses an operation that was not granted.
     pub fn may(&self, operation: &str) -> Result<(), Refusal> {
         match self.scope.covers(operation) {
@@ -32,6 +59,7 @@ impl Identity {
 /// Who stands before the door, before it is known as which run they act.
 struct Known {
     who: String,
+    token: Option<TokenId>,
     tenant: Option<TenantId>,
     scope: Scope,
     /// The run they act as where they name none.
@@ -44,6 +72,7 @@ pub struct Shows {
     token: Option<Shown>,
     run: Option<RunId>,
     epoch: Option<Epoch>,
+    request: String,
 }
 
 impl Shows {
@@ -58,6 +87,7 @@ impl Shows {
             token: bearer(headers)?,
             run: text(headers, "coracle-run")?.map(str::parse).transpose()?,
             epoch: epoch.transpose()?,
+            request: request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default(),
         })
     }
 }
@@ -66,12 +96,14 @@ impl Shows {
 ///
 /// A token counts on the unix socket, too: whoever may do everything there can have a program do less.
 pub async fn identify(door: &Door, shows: Shows) -> Result<Identity, Refusal> {
+    let from = shows.peer.as_ref().and_then(Peer::address);
     let known = match (shows.peer, shows.token) {
         // Root may do anything to us anyway.
         (Some(Peer::Unix { uid }), token) if is_own(uid) => match token {
             Some(shown) => of_token(door, shown).await?,
             None => Known {
                 who: format!("uid:{uid}"),
+                token: None,
                 tenant: None,
                 scope: Scope::all(),
                 run: door.0.run.clone(),
@@ -82,7 +114,25 @@ pub async fn identify(door: &Door, shows: Shows) -> Result<Identity, Refusal> {
     };
     let caller = Caller::acting_as(shows.run.unwrap_or(known.run)).under(shows.epoch);
     let caller = Caller { tenant: known.tenant, ..caller };
-    Ok(Identity { caller, who: known.who, scope: known.scope })
+    Ok(Identity {
+        caller,
+        who: known.who,
+        scope: known.scope,
+        token: known.token,
+        from,
+        request: shows.request,
+    })
+}
+
+/// Tells whether the token somebody was let in by is still good. One that cannot be looked up now is.
+pub async fn is_still_valid(door: &Door, identity: &Identity) -> bool {
+    let Some(id) = identity.token.clone() else { return true };
+    let (tokens, clock) = (door.0.tokens.clone(), door.0.clock.clone());
+    let found = door.look(move |_| Ok(tokens.find(&id)?.map(|token| token.standing(clock.now()))));
+    match found.await {
+        Ok(standing) => standing == Some(Standing::Valid),
+        Err(_) => true,
+    }
 }
 
 fn is_own(uid: u32) -> bool {
@@ -106,6 +156,7 @@ async fn of_token(door: &Door, shown: Shown) -> Result<Known, Refusal> {
 fn known_by(token: Token) -> Result<Known, Error> {
     Ok(Known {
         who: format!("token:{}", token.id),
+        token: Some(token.id),
         run: token.tenant.as_str().parse()?,
         tenant: Some(token.tenant),
         scope: token.scope,

@@ -35,8 +35,7 @@ pub async fn serve(
     let Some(key) = key else {
         let caller = identity.caller.clone();
         let done = door.ask(&identity, move |engine| engine.call(&caller, route.operation, input)).await?;
-        let sandbox = about(&done);
-        return Ok(with(sandbox, reply::json(&done)));
+        return Ok(answer(&done));
     };
     let keys = door.0.keys.clone();
     let asked = idempotency::Request::new(&identity, key, route.operation, input);
@@ -55,12 +54,18 @@ fn key(route: &Route, request: &Request) -> Result<Option<RequestKey>, Refusal> 
     }
 }
 
-/// Returns the sandbox an answer is about, for the audit log.
-fn about(done: &Value) -> Option<SandboxId> {
+/// Answers with what an operation returned.
+pub fn answer(done: &Value) -> Response {
+    about(sandbox_in(done), reply::json(done))
+}
+
+/// Returns the sandbox an answer is about.
+pub fn sandbox_in(done: &Value) -> Option<SandboxId> {
     done["sandbox_id"].as_str()?.parse().ok()
 }
 
-fn with(sandbox: Option<SandboxId>, mut response: Response) -> Response {
+/// Says which sandbox a response is about, for the audit log.
+pub fn about(sandbox: Option<SandboxId>, mut response: Response) -> Response {
     if let Some(sandbox) = sandbox {
         response.extensions_mut().insert(sandbox);
     }

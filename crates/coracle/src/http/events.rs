@@ -9,16 +9,17 @@ use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use axum::{Extension, RequestExt};
 use bytes::Bytes;
-use coracle::{Error, Kind, Result};
+use coracle::{Error, Result};
 use coracle_core::event::{Filter, Page};
-use coracle_engine::Watch;
 use coracle_engine::ops::event::list;
+use coracle_engine::{Watch, ops};
 use futures_util::stream;
 use serde_json::{Map, Value, json};
 
 use super::auth::Identity;
 use super::reply::Refusal;
 use super::stream::{Seat, sse};
+use super::vigil::Vigil;
 use super::{Door, call, query};
 
 /// How long a silent stream waits before it shows that it is still there: proxies close what is silent for a minute.
@@ -36,11 +37,14 @@ pub async fn serve(
     }
     identity.may(route.operation)?;
     let (since, filter) = asked(&fields, request).await?;
-    let caller = identity.caller;
+    let caller = &identity.caller;
     let whose = caller.tenant.as_ref().map(|tenant| tenant.as_str()).unwrap_or_default();
     let seat = door.0.streams.take(&format!("events {whose}"), caller.tenant.as_ref())?;
-    let watch = door.engine().watch_some(&caller, since, filter);
-    Ok(sse::response(Body::from_stream(stream::unfold(Some(Reader { watch, seat, door }), step))))
+    let watch = door.engine().watch(caller, since, filter);
+    Ok(sse::response(Body::from_stream(stream::unfold(
+        Some(Reader { watch, seat, vigil: Vigil::new(identity, door) }),
+        step,
+    ))))
 }
 
 fn wants_stream(headers: &HeaderMap) -> bool {
@@ -53,38 +57,46 @@ async fn asked(fields: &Value, mut request: Request) -> Result<(u64, Filter), Re
     let Query(pairs) = request.extract_parts::<query::Pairs>().await.map_err(Refusal::unreadable)?;
     let mut input = Map::new();
     query::put(&mut input, fields, pairs)?;
-    let input: list::Input = serde_json::from_value(Value::Object(input))
-        .map_err(|error| Error::new(Kind::Invalid, format!("the query is not valid: {error}")))?;
-    if input.max.is_some() || input.wait_ms.is_some() {
-        return Err(Error::invalid("max", "and `wait_ms` are for pages, not for streams").into());
+    let input: list::Input = ops::read("event_list", Value::Object(input))?;
+    for (name, is_there) in [("max", input.max.is_some()), ("wait_ms", input.wait_ms.is_some())] {
+        if is_there {
+            return Err(Error::invalid(name, "is for pages, not for streams").into());
+        }
     }
     let since = sse::since(request.headers(), Some(input.since_seq))?;
-    Ok((since, Filter { tenant: None, sandbox: input.sandbox_id, kinds: input.kinds, from: input.since_at }))
+    Ok((since, input.filter()))
 }
 
 /// Where a stream is. Dropping it leaves nothing behind.
 struct Reader {
     watch: Watch,
     seat: Seat,
-    door: Door,
+    vigil: Vigil,
 }
 
 /// Reads when the client has taken what was read before.
 async fn step(place: Option<Reader>) -> Option<(Result<Bytes, Infallible>, Option<Reader>)> {
-    let Reader { mut watch, seat, door } = place?;
-    let (closing, before) = (door.closing().clone(), watch.seq());
+    let Reader { mut watch, seat, mut vigil } = place?;
+    // Whoever comes again is told why.
+    if !vigil.goes_on().await {
+        return None;
+    }
+    let (closing, before) = (vigil.door.closing().clone(), watch.seq());
     let reading = tokio::task::spawn_blocking(move || {
         let page = watch.next_batch(SILENCE);
-        (watch, page)
+        // With the thread, not with the connection: that may be gone before.
+        (watch, seat, page)
     });
-    let (watch, page) = tokio::select! {
+    let (watch, seat, page) = tokio::select! {
         read = reading => read.ok()?,
         // Whoever follows comes again and goes on.
         () = closing.cancelled() => return None,
     };
     match page {
-        Ok(page) => Some((Ok(written(&page, before)), Some(Reader { watch, seat, door }))),
-        Err(error) => Some((Ok(sse::event(before, "error", &error.to_json()["error"])), None)),
+        Ok(page) => Some((Ok(written(&page, before)), Some(Reader { watch, seat, vigil }))),
+        Err(error) => {
+            Some((Ok(sse::event(before, "error", &vigil.identity.told(error).to_json()["error"])), None))
+        }
     }
 }
 

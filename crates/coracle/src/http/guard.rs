@@ -2,8 +2,11 @@
 //!
 //! A page can have a browser send requests to this machine under a name of the page's own that leads here (DNS
 //! rebinding), or send forms. Only a name of this machine, or one from the settings, is answered; a request that says
-//! which page it is from is answered if the settings name that page. No answer ever allows a page to read it (CORS).
-//! On the unix socket there are no browsers.
+//! which page it is from is answered if the settings name that page, or if it is one of ours. No answer ever allows a
+//! page to read it (CORS).
+//!
+//! The unix socket is guarded as well: somebody may have led a port there. Programs call it what they like, so any name
+//! of one word will do; those of pages have a dot.
 
 use std::net::IpAddr;
 
@@ -19,21 +22,19 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Refuses requests under a name that is not ours, and those of pages that are not allowed.
 pub fn check(doors: &Doors, request: &Request) -> Result<(), Refusal> {
-    match request.extensions().get::<Peer>() {
-        Some(Peer::Unix { .. }) => Ok(()),
-        Some(Peer::Tcp(_)) | None => {
-            check_host(doors, request)?;
-            check_page(doors, request.headers())
-        }
-    }
+    let host = check_host(doors, request)?;
+    check_page(doors, host, request.headers())
 }
 
-fn check_host(doors: &Doors, request: &Request) -> Result<(), Refusal> {
+/// Returns the host a request is for, if that is us.
+fn check_host<'a>(doors: &Doors, request: &'a Request) -> Result<&'a str, Refusal> {
     let host = only(request.headers(), &header::HOST).ok_or_else(misdirected)?;
+    let on_socket = matches!(request.extensions().get(), Some(Peer::Unix { .. }));
+    let is_ours = |name: &str| is_ours(doors, name) || (on_socket && is_one_word(name));
     // Where the target has a name in it, that one counts for some and the header for others.
     let same = request.uri().authority().is_none_or(|target| target.as_str().eq_ignore_ascii_case(host));
-    match same && name(host).is_some_and(|name| is_ours(doors, name)) {
-        true => Ok(()),
+    match same && name(host).is_some_and(is_ours) {
+        true => Ok(host),
         false => Err(misdirected()),
     }
 }
@@ -62,9 +63,17 @@ fn is_ours(doors: &Doors, name: &str) -> bool {
     loopback || name.eq_ignore_ascii_case("localhost") || listed()
 }
 
-fn check_page(doors: &Doors, headers: &HeaderMap) -> Result<(), Refusal> {
+fn is_one_word(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+fn check_page(doors: &Doors, host: &str, headers: &HeaderMap) -> Result<(), Refusal> {
     if headers.contains_key(header::ORIGIN) {
-        let allowed = |origin: &str| doors.origins.iter().any(|known| known == origin);
+        let ours = |origin: &str| {
+            let name = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            name.is_some_and(|name| name.eq_ignore_ascii_case(host))
+        };
+        let allowed = |origin: &str| ours(origin) || doors.origins.iter().any(|known| known == origin);
         return match only(headers, &header::ORIGIN).is_some_and(allowed) {
             true => Ok(()),
             false => Err(foreign_page()),
@@ -101,12 +110,16 @@ mod tests {
     }
 
     fn asked(target: &str, headers: &[(&str, &str)]) -> u16 {
+        asked_by(Peer::Tcp("127.0.0.1:5".parse().expect("an address")), target, headers)
+    }
+
+    fn asked_by(peer: Peer, target: &str, headers: &[(&str, &str)]) -> u16 {
         let mut request = Request::builder().uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let mut request = request.body(Body::empty()).expect("a request");
-        request.extensions_mut().insert(Peer::Tcp("127.0.0.1:5".parse().expect("an address")));
+        request.extensions_mut().insert(peer);
         check(&doors(), &request).map_or_else(|refusal| refusal.status.as_u16(), |()| 200)
     }
 
@@ -161,6 +174,20 @@ mod tests {
     }
 
     #[test]
+    fn the_socket_has_any_name_of_one_word_and_no_name_of_a_page() {
+        let by = |host: &str| asked_by(Peer::Unix { uid: 0 }, "/v1/sandboxes", &[("host", host)]);
+
+        for host in ["localhost", "coracle", "x", "127.0.0.1:8080", "docker_1"] {
+            assert_eq!(by(host), 200, "{host}");
+        }
+        for host in ["evil.com", "evil.com:8080", "coracle.", "", "a b", "10.0.0.1"] {
+            assert_eq!(by(host), 421, "{host}");
+        }
+        let page = [("host", "localhost:8080"), ("origin", "https://evil.com")];
+        assert_eq!(asked_by(Peer::Unix { uid: 0 }, "/", &page), 403);
+    }
+
+    #[test]
     fn a_name_in_the_target_must_be_that_in_the_header() {
         assert_eq!(asked("http://localhost/v1", &[("host", "localhost")]), 200);
         assert_eq!(asked("http://evil.com/v1", &[("host", "localhost")]), 421);
@@ -173,11 +200,13 @@ mod tests {
         let from = |origin: &str| asked("/", &[("host", "localhost"), ("origin", origin)]);
 
         assert_eq!(from("https://app.example.com"), 200);
+        assert_eq!(from("http://localhost"), 200, "the page is ours");
         for origin in [
             "null",
             "https://evil.com",
             "http://localhost:3000",
-            "http://localhost",
+            "http://localhost:80",
+            "http://localhost.evil.com",
             "http://app.example.com",
             "https://app.example.com.evil.com",
             "https://app.example.com:444",

@@ -12,13 +12,15 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use coracle::{Engine, Error, Kind, Result};
 use coracle_core::answer::{Answer, Answers, Asked, Bounds, Fingerprint, Recalled, RequestKey};
+use coracle_core::conceal::conceal;
 use coracle_core::{Clock, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::auth::Identity;
-use super::conceal::conceal;
+use super::call;
 use super::reply::{self, Refusal};
+use crate::cli::stderr;
 
 /// How long answers are kept.
 pub const KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -67,10 +69,10 @@ impl Request {
     fn is_repeatable(&self) -> bool {
         match self.operation {
             "sandbox_open" => !self.input["session_key"].is_null(),
+            // Where nothing may be there, what was written the first time would be in the way.
+            "sandbox_fs_write" => self.input["overwrite"] != false,
             "sandbox_exec" | "sandbox_exec_stop" | "sandbox_close" | "sandbox_pause" | "sandbox_resume"
-            | "sandbox_claim" | "sandbox_network" | "sandbox_fs_write" | "image_pull" | "image_prepull" => {
-                true
-            }
+            | "sandbox_claim" | "sandbox_network" | "image_pull" | "image_prepull" => true,
             _ => false,
         }
     }
@@ -122,24 +124,26 @@ impl Keys {
         let repeatable = request.is_repeatable();
         let Request { asked, operation, input, .. } = request;
         let done = engine.call(&identity.caller, operation, input);
-        let (status, document) = match &done {
-            Ok(reply) => (StatusCode::OK, reply.clone()),
-            Err(error) if was_not_done(error.kind) => {
-                self.answers.withdraw(&asked)?;
-                return done.map(|reply| reply::json(&reply)).map_err(Refusal::from);
+        match &done {
+            Ok(reply) => self.keep(&asked, StatusCode::OK, reply, repeatable),
+            // Nothing was done; when there is room, it may be.
+            Err(error) if error.kind == Kind::LimitExceeded => self.answers.withdraw(&asked)?,
+            // How far it came nobody knows: without an answer it is carried out again when it is sent again.
+            Err(error) if error.kind == Kind::NotAvailable && repeatable => {}
+            Err(error) => {
+                self.keep(&asked, reply::status(error.kind), &shown(identity, error), repeatable);
             }
-            Err(error) => (reply::status(error.kind), shown(identity, error)),
-        };
-        self.keep(&asked, status, &document, repeatable)?;
-        done.map(|reply| reply::json(&reply)).map_err(Refusal::from)
+        }
+        done.map(|reply| call::answer(&reply)).map_err(Refusal::from)
     }
 
-    /// Keeps an answer that is not too long. A longer one of what can be repeated is found by repeating it.
-    fn keep(&self, asked: &Asked, status: StatusCode, document: &Value, repeatable: bool) -> Result<()> {
+    /// Keeps an answer that is not too long. A longer one of what can be repeated is found by repeating it. What was done
+    /// was done, even if that cannot be written down.
+    fn keep(&self, asked: &Asked, status: StatusCode, document: &Value, repeatable: bool) {
         let body = document.to_string().into_bytes();
         let answer = match body.len() <= ANSWER_MAX {
             true => Answer { status: status.as_u16(), body },
-            false if repeatable => return Ok(()),
+            false if repeatable => return,
             false => {
                 let refusal = too_long();
                 Answer {
@@ -148,7 +152,9 @@ impl Keys {
                 }
             }
         };
-        self.answers.answer(asked, &answer, BOUNDS)
+        if let Err(error) = self.answers.answer(asked, &answer, BOUNDS) {
+            stderr::warning(&format!("an answer could not be kept: {}", error.chain()));
+        }
     }
 }
 
@@ -156,21 +162,8 @@ impl Keys {
 fn shown(identity: &Identity, error: &Error) -> Value {
     match identity.caller.tenant {
         None => error.to_json(),
-        Some(_) => conceal(duplicate(error)).to_json(),
+        Some(_) => conceal(error).to_json(),
     }
-}
-
-/// Errors cannot be copied; their causes are in the text that is kept.
-fn duplicate(error: &Error) -> Error {
-    let mut same = Error::new(error.kind, error.chain());
-    same.hint.clone_from(&error.hint);
-    same.details.clone_from(&error.details);
-    same
-}
-
-/// Tells whether nothing has happened, so that the key may be used again when there is room, or an engine is back.
-fn was_not_done(kind: Kind) -> bool {
-    matches!(kind, Kind::LimitExceeded | Kind::NotAvailable)
 }
 
 /// The right to carry out what was asked under a key. Dropping it gives it back.
@@ -194,12 +187,13 @@ impl Drop for Turn {
 
 fn told_again(answer: Answer) -> Response {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let sandbox = serde_json::from_slice(&answer.body).ok().as_ref().and_then(call::sandbox_in);
     let mut response = (status, Body::from(answer.body)).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(REPLAYED, HeaderValue::from_static("true"));
-    response
+    call::about(sandbox, response)
 }
 
 fn other_question() -> Refusal {

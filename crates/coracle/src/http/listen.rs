@@ -5,7 +5,7 @@ mod bind;
 mod patient;
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +46,16 @@ pub enum Peer {
         uid: u32,
     },
     Tcp(SocketAddr),
+}
+
+impl Peer {
+    /// Returns where they are on the network.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Unix { .. } => None,
+            Self::Tcp(address) => Some(address.ip()),
+        }
+    }
 }
 
 /// Serves until `closing` is cancelled, then waits for `drain` at most until those who were asking have their answer.

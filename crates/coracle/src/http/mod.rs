@@ -9,7 +9,6 @@ mod admit;
 mod auth;
 mod body;
 mod call;
-mod conceal;
 mod events;
 mod files;
 mod guard;
@@ -17,13 +16,15 @@ mod health;
 mod idempotency;
 mod limits;
 pub mod listen;
+pub mod metrics;
 mod openapi;
 mod query;
 mod reply;
 mod routes;
 mod shares;
 mod stream;
-pub mod trace;
+mod trace;
+mod vigil;
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,9 +46,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::telemetry;
 
-pub use self::admit::RequestId;
 pub use self::auth::Identity;
-pub use self::conceal::conceal;
 pub use self::listen::Peer;
 pub use self::reply::Refusal;
 use self::shares::Share;
@@ -113,11 +112,6 @@ impl Door {
     /// Returns where requests are noted.
     pub fn audit(&self) -> &Audit {
         &self.0.audit
-    }
-
-    /// Returns who may speak to the daemon beside those on the machine itself.
-    pub fn doors(&self) -> &Doors {
-        &self.0.doors
     }
 
     pub fn clock(&self) -> &dyn Clock {
@@ -210,7 +204,7 @@ pub fn router(door: Door) -> Router {
         .layer(middleware::from_fn_with_state(door.clone(), admit::admit))
         .layer(middleware::from_fn(trace::follow))
         // Whoever scrapes every few seconds would be most of what is told.
-        .merge(trace::routes().layer(middleware::from_fn_with_state(door.clone(), admit::admit)))
+        .merge(metrics::routes().layer(middleware::from_fn_with_state(door.clone(), admit::admit)))
         // Before anybody is asked who they are: whoever looks after the daemon has no token.
         .merge(health::routes())
         .fallback(|| async { Refusal::unknown_route() })

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coracle_core::{Error, ExecId, Kind, Result, Timestamp};
+use coracle_core::{Error, Kind, Result};
 use coracle_engine::exec::checked_timeout;
 use coracle_engine::ops::{self, sandbox};
 use coracle_engine::{Caller, Engine};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::calls::Interest;
 use super::cancel::Target;
+use super::opened::Opened;
 use super::progress::Beats;
 use crate::telemetry;
 
@@ -26,6 +27,8 @@ pub struct Call {
     pub operation: &'static str,
     pub input: Value,
     pub interest: Interest,
+    /// Learns what was opened, even if nobody waits for the answer any more.
+    pub opened: Opened,
 }
 
 impl Call {
@@ -35,7 +38,10 @@ impl Call {
         let target = Arc::new(Target::of(&self));
         let mut work = {
             let (call, target) = (self.clone(), Arc::clone(&target));
-            tokio::task::spawn_blocking(telemetry::carried(move || call.work(&target)))
+            let (operation, opened) = (self.operation, self.opened.clone());
+            tokio::task::spawn_blocking(telemetry::carried(move || {
+                call.work(&target).inspect(|output| opened.learn(operation, output))
+            }))
         };
         let ended = tokio::select! {
             ended = &mut work => Some(ended),
@@ -57,7 +63,7 @@ impl Call {
     /// Gives a command a name beforehand: it could not be stopped by one nobody has heard of yet.
     fn name_exec(&mut self) -> Result<()> {
         if self.operation == "sandbox_exec" && self.input["exec_id"].is_null() && self.input.is_object() {
-            self.input["exec_id"] = json!(new_exec_id()?);
+            self.input["exec_id"] = json!(self.engine.new_exec_id()?);
         }
         Ok(())
     }
@@ -101,15 +107,4 @@ impl Call {
             }
         }
     }
-}
-
-fn new_exec_id() -> Result<ExecId> {
-    let mut random = [0; 10];
-    getrandom::fill(&mut random).map_err(|error| Error::internal("could not get random numbers", error))?;
-    Ok(ExecId::generate(now(), random))
-}
-
-fn now() -> Timestamp {
-    use coracle_core::Clock;
-    coracle::assemble::SystemClock.now()
 }

@@ -1,14 +1,12 @@
 //! Who calls, and what that means: what they may, what goes without saying for them, what is noted and what they are told.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
-use coracle_core::{Error, Result, SandboxId, SessionKey};
+use coracle_core::{Result, SandboxId, SessionKey};
 use coracle_engine::Caller;
 use serde_json::{Value, json};
 
 use crate::audit::Entry;
-use crate::cli::stderr;
 use crate::http;
 
 /// Who a server serves.
@@ -25,10 +23,6 @@ pub enum Identity {
 pub struct Asker {
     pub identity: http::Identity,
     pub door: http::Door,
-    /// What the answer calls the request.
-    pub request: String,
-    /// Where it came from over the network.
-    pub from: Option<IpAddr>,
 }
 
 impl Identity {
@@ -93,28 +87,15 @@ impl Asker {
                 door: "mcp",
                 who: Some(&self.identity.who),
                 tenant,
-                from: self.from,
+                from: self.identity.from,
                 operation: Some(about.operation),
                 sandbox: about.sandbox,
                 failure: outcome.as_ref().err().map(|error| error.kind),
                 status: None,
                 took: about.took,
-                request: &self.request,
+                request: &self.identity.request,
             },
         );
-        match tenant {
-            Some(tenant) => outcome.map_err(|error| self.concealed(tenant.as_str(), error)),
-            None => outcome,
-        }
-    }
-
-    /// What is left out of an error is said on standard error, for the operator.
-    fn concealed(&self, tenant: &str, error: Error) -> Error {
-        let chain = error.chain();
-        let told = http::conceal(error);
-        if told.message != chain {
-            stderr::warning(&format!("request `{}` of tenant `{tenant}` failed: {chain}", self.request));
-        }
-        told
+        outcome.map_err(|error| self.identity.told(error))
     }
 }

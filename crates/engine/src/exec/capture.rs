@@ -109,8 +109,13 @@ impl Engine {
     fn exec_id(&self, request: &ExecRequest) -> Result<ExecId> {
         match &request.exec_id {
             Some(id) => Ok(id.clone()),
-            None => Ok(ExecId::generate(self.parts.clock.now(), random()?)),
+            None => self.new_exec_id(),
         }
+    }
+
+    /// Makes up the id of an exec, for a caller that has to know it before the command runs.
+    pub fn new_exec_id(&self) -> Result<ExecId> {
+        Ok(ExecId::generate(self.parts.clock.now(), random()?))
     }
 }
 

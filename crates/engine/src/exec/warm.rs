@@ -15,7 +15,6 @@ use super::capture::{captured, patience};
 use super::{Captured, ExecRequest, Stdin, image};
 use crate::gate::Inside;
 use crate::guest::Guest;
-use crate::random::random;
 use crate::{Engine, crash, spans};
 
 const BOOTSTRAP: &str = include_str!("warm.py");
@@ -38,7 +37,7 @@ impl Engine {
         if runtime != Runtime::Python {
             return None;
         }
-        let exec = ExecId::generate(self.parts.clock.now(), random().ok()?);
+        let exec = self.new_exec_id().ok()?;
         let (interpreter, _) = runtime.interpreter();
         let command = Command {
             argv: interpreter.iter().chain(&["-c", BOOTSTRAP]).map(|word| word.as_bytes().to_vec()).collect(),

@@ -124,7 +124,7 @@ fn a_tenant_sees_its_own_events_only() {
 #[test]
 fn a_watcher_is_woken_by_what_happens() {
     let world = World::new();
-    let mut watch = world.engine.watch(&caller("run_a"), 0);
+    let mut watch = world.engine.watch(&caller("run_a"), 0, Filter::default());
     assert!(watch.next_batch(Duration::ZERO).expect("reads").events.is_empty());
 
     let page = thread::scope(|scope| {
@@ -141,7 +141,7 @@ fn a_watcher_that_waits_in_vain_is_told_so_and_can_go_on() {
     let world = World::new();
     world.open("run_a");
     let filter = Filter { kinds: vec![Kind::Destroyed], ..Filter::default() };
-    let mut watch = world.engine.watch_some(&caller("run_a"), 0, filter);
+    let mut watch = world.engine.watch(&caller("run_a"), 0, filter);
 
     let page = watch.next_batch(Duration::from_millis(120)).expect("reads");
 

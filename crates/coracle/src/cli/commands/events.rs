@@ -42,7 +42,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let since = beginning(&engine, &args)?;
     let from = args.since.map(|span| ago(context.now(), span.duration));
     let filter = Filter { tenant: None, sandbox: args.sandbox, kinds: args.kind, from };
-    let mut watch = engine.watch_some(&caller, since, filter);
+    let mut watch = engine.watch(&caller, since, filter);
     let wait = if args.follow { LOOK } else { Duration::ZERO };
     loop {
         let before = watch.seq();
@@ -118,7 +118,8 @@ fn details(exec: Option<&str>, fields: &serde_json::Map<String, Value>) -> Strin
 
 fn outcome_words(outcome: &serde_json::Map<String, Value>) -> String {
     let kind = outcome.get("kind").and_then(Value::as_str).unwrap_or_default();
-    let rest = outcome.iter().filter(|(name, _)| *name != "kind").map(|(name, value)| format!(" {name}={value}"));
+    let rest =
+        outcome.iter().filter(|(name, _)| *name != "kind").map(|(name, value)| format!(" {name}={value}"));
     format!("{kind}{}", rest.collect::<String>())
 }
 

@@ -4,7 +4,8 @@ use std::io::{self, BufRead, Write};
 use std::path::Path;
 
 use coracle::{Error, Kind, Result};
-use serde_json::json;
+use coracle_engine::purge::Purged;
+use serde::Serialize;
 
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
@@ -19,11 +20,22 @@ pub struct Args {
     yes: bool,
 }
 
+/// What was removed, and what was not.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    purged: bool,
+    sandboxes: usize,
+    volumes: usize,
+    /// What is in the home and not ours.
+    left: Vec<String>,
+    trouble: Vec<String>,
+}
+
 /// Exits with 1 if something could not be reached: then the home stays, and doing it again goes on.
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let home = context.config()?.home.clone();
     if belongings::is_absent(&home)? {
-        return report(context, &json!({"purged": true, "sandboxes": 0, "volumes": 0, "left": [], "trouble": []}), &home);
+        return tell(context, &Report { purged: true, ..Report::default() }, &home);
     }
     belongings::expect_home(&home)?;
     if !args.yes {
@@ -35,38 +47,30 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         let _ = line.end();
     }
     let engine = context.untouched_engine()?;
-    let purged = engine.purge()?;
+    let Purged { sandboxes, volumes, trouble } = engine.purge()?;
     drop(engine);
-    let left = match purged.trouble.is_empty() {
-        true => belongings::remove(&home)?,
-        false => Vec::new(),
-    };
-    let done = purged.trouble.is_empty();
-    let told = json!({
-        "purged": done, "sandboxes": purged.sandboxes, "volumes": purged.volumes, "left": left, "trouble": purged.trouble,
-    });
-    report(context, &told, &home)
+    let purged = trouble.is_empty();
+    let left = if purged { belongings::remove(&home)? } else { Vec::new() };
+    tell(context, &Report { purged, sandboxes, volumes, left, trouble }, &home)
 }
 
-fn report(context: &Context, told: &serde_json::Value, home: &Path) -> Result<Exit, Stop> {
-    let words = |name: &str| -> Vec<String> {
-        let list = told[name].as_array().into_iter().flatten();
-        list.filter_map(|word| word.as_str().map(str::to_owned)).collect()
-    };
-    let (left, trouble) = (words("left"), words("trouble"));
+fn tell(context: &Context, report: &Report, home: &Path) -> Result<Exit, Stop> {
     match context.json {
-        true => stdout::json(told)?,
+        true => stdout::json(report)?,
         false => {
-            trouble.iter().for_each(|trouble| stderr::warning(trouble));
-            left.iter().for_each(|name| stderr::note(&format!("`{name}` stays: it is not coracle's.")));
-            let (sandboxes, volumes) = (&told["sandboxes"], &told["volumes"]);
-            stdout::line(&match trouble.is_empty() {
-                true => format!("removed {sandboxes} sandboxes, {volumes} volumes and the home `{}`", home.display()),
-                false => format!("removed {sandboxes} sandboxes; the home `{}` stays, do it again", home.display()),
+            report.trouble.iter().for_each(|trouble| stderr::warning(trouble));
+            report
+                .left
+                .iter()
+                .for_each(|name| stderr::note(&format!("`{name}` stays: it is not coracle's.")));
+            let (Report { sandboxes, volumes, .. }, home) = (report, home.display());
+            stdout::line(&match report.purged {
+                true => format!("removed {sandboxes} sandboxes, {volumes} volumes and the home `{home}`"),
+                false => format!("removed {sandboxes} sandboxes; the home `{home}` stays, do it again"),
             })?;
         }
     }
-    Ok(if trouble.is_empty() { Exit::SUCCESS } else { Exit::FOUND })
+    Ok(if report.purged { Exit::SUCCESS } else { Exit::FOUND })
 }
 
 /// Asks the person at the terminal; where there is none, `--yes` is needed.

@@ -1,10 +1,8 @@
 //! `coracle stock`: keeps sandboxes made ahead for other calls. Started by them, where the settings ask for spares, and
 //! ends by itself when nobody has called for a while.
 
-use std::fs::{File, TryLockError};
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -16,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
+use crate::cli::lock::{self, Duty};
 use crate::cli::stderr;
 use crate::cli::stock::{self, Line, Request};
 use crate::cli::stop::Stop;
@@ -59,7 +58,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         return Err(error.hint("set `spares` in the settings, or `CORACLE_SPARES`").into());
     }
     let engine = context.engine()?;
-    let Some(_lock) = only_one(&home)? else { return Ok(Exit::SUCCESS) };
+    let Some(_lock) = lock::only_one(&home, Duty::KeepSpares)? else { return Ok(Exit::SUCCESS) };
     // Not the terminal's any more: its end, and Ctrl-C, are about the call that started us.
     let _ = rustix::process::setsid();
     let stocker = engine.stock(count);
@@ -75,22 +74,6 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     stock::hang_up(&home);
     drop(stocker);
     Ok(Exit::SUCCESS)
-}
-
-/// Takes the lock that says who keeps the spares of a home; nothing if somebody else does.
-fn only_one(home: &Path) -> Result<Option<File>> {
-    let failed = |error| Error::internal("could not lock the keeping of spares", error);
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(home.join("stock.lock"))
-        .map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(failed(error)),
-    }
 }
 
 /// Answers calls until nobody has called for a while, or somebody said so.

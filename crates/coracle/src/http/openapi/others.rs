@@ -18,6 +18,14 @@ pub fn paths() -> Map<String, Value> {
         json!({"get": public("ready", "Tells whether the daemon can do its work")}),
     );
     paths.insert(
+        "/metrics".to_owned(),
+        json!({"get": {
+            "operationId": "metrics",
+            "summary": "Returns what was counted, as Prometheus reads it",
+            "responses": responses(json!({"text/plain": {"schema": {"type": "string"}}})),
+        }}),
+    );
+    paths.insert(
         "/openapi.json".to_owned(),
         json!({"get": {
             "operationId": "openapi",
@@ -41,7 +49,7 @@ fn stream() -> Value {
     json!({
         "operationId": "sandbox_exec_stream",
         "summary": "Sends the output of a command as it comes, as server-sent events",
-        "parameters": [sandbox_id(), exec_id(), since_seq(), {
+        "parameters": [sandbox_id(), run(), epoch(), exec_id(), since_seq(), {
             "name": "Last-Event-ID", "in": "header", "required": false, "schema": {"type": "integer", "minimum": 0},
             "description": "Goes on behind this chunk; wins over `since_seq`",
         }],
@@ -66,7 +74,7 @@ fn attach() -> Value {
     json!({
         "operationId": "sandbox_exec_attach",
         "summary": "Opens a WebSocket to a command: output one way, input, signals and terminal size the other",
-        "parameters": [sandbox_id(), exec_id(), since_seq(), {
+        "parameters": [sandbox_id(), run(), epoch(), exec_id(), since_seq(), {
             "name": "attend", "in": "query", "required": false, "schema": {"type": "boolean"},
             "description": "The output is meant for this client: the command waits until it was read, and a terminal is hung up with it",
         }],
@@ -78,7 +86,7 @@ fn download() -> Value {
     json!({
         "operationId": "sandbox_file_download",
         "summary": "Sends a file as it is, of any size",
-        "parameters": [sandbox_id(), path()],
+        "parameters": [sandbox_id(), run(), epoch(), path()],
         "responses": responses(json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}})),
     })
 }
@@ -87,7 +95,7 @@ fn upload() -> Value {
     json!({
         "operationId": "sandbox_file_upload",
         "summary": "Writes a file from the body, whole or not at all",
-        "parameters": [sandbox_id(), path(),
+        "parameters": [sandbox_id(), run(), epoch(), path(),
             {"name": "mode", "in": "query", "required": false, "schema": {"type": "string", "pattern": "^[0-7]{3,4}$"}, "description": "Permissions in octal, `0644` if absent"},
             {"name": "overwrite", "in": "query", "required": false, "schema": {"type": "boolean"}, "description": "With `false` a file that is there is a conflict"}],
         "requestBody": {"required": false, "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
@@ -111,6 +119,14 @@ fn public(name: &str, about: &str) -> Value {
 
 fn sandbox_id() -> Value {
     json!({"name": "sandbox_id", "in": "path", "required": true, "schema": {"$ref": "#/components/schemas/SandboxId"}})
+}
+
+fn run() -> Value {
+    json!({"$ref": "#/components/parameters/Run"})
+}
+
+fn epoch() -> Value {
+    json!({"$ref": "#/components/parameters/Epoch"})
 }
 
 fn exec_id() -> Value {

@@ -41,8 +41,8 @@ pub enum Told {
 }
 
 impl Told {
-    fn failure(error: &Error) -> Self {
-        Self::Error { error: error.to_json()["error"].take() }
+    fn failure(to: &Identity, error: Error) -> Self {
+        Self::Error { error: to.told(error).to_json()["error"].take() }
     }
 }
 

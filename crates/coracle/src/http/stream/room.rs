@@ -41,8 +41,9 @@ impl Room {
         let here = taken.things.get(thing).copied().unwrap_or(0);
         let theirs = tenant.and_then(|tenant| taken.tenants.get(tenant)).copied().unwrap_or(0);
         if here >= EACH_MAX || theirs >= TENANT_MAX || taken.all >= ALL_MAX {
-            let error = Error::new(Kind::LimitExceeded, format!("too many read streams of `{thing}`"));
-            return Err(error.hint("end another stream first, or read with `…/output?since_seq=N`"));
+            let error =
+                Error::new(Kind::LimitExceeded, format!("too many read streams of `{}`", thing.trim()));
+            return Err(error.hint("end another stream first, or ask for pages"));
         }
         taken.things.insert(thing.to_owned(), here + 1);
         if let Some(tenant) = tenant {

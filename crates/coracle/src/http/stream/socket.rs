@@ -14,6 +14,7 @@ use super::{Named, Reader, Told, told};
 use crate::http::Door;
 use crate::http::auth::Identity;
 use crate::http::reply::Refusal;
+use crate::http::vigil::Vigil;
 
 /// What the guest takes of standard input at once, in base64 and with some words around it.
 const MESSAGE_MAX: usize = 3 << 19;
@@ -61,6 +62,7 @@ pub async fn serve(
 ) -> Result<Response, Refusal> {
     identity.may("sandbox_exec_read")?;
     identity.may("sandbox_exec_write")?;
+    identity.may("sandbox_exec_stop")?;
     let Path(named) = named.map_err(Refusal::unreadable)?;
     let Query(asked) = asked.map_err(Refusal::unreadable)?;
     let upgrade = upgrade.map_err(Refusal::unreadable)?;
@@ -70,21 +72,27 @@ pub async fn serve(
     Ok(upgrade
         .max_message_size(MESSAGE_MAX)
         .max_frame_size(MESSAGE_MAX)
-        .on_upgrade(move |socket| converse(socket, reader, control, door)))
+        .on_upgrade(move |socket| converse(socket, reader, control, Vigil::new(identity, door))))
 }
 
-async fn converse(mut socket: WebSocket, reader: Reader, control: Control, door: Door) {
+async fn converse(mut socket: WebSocket, reader: Reader, control: Control, mut vigil: Vigil) {
+    let (identity, closing) = (vigil.identity.clone(), vigil.door.closing().clone());
     let (orders, taken) = mpsc::channel(WAITING_MAX);
     let (complaints, mut heard) = mpsc::channel(WAITING_MAX);
+    // A command that does not read its input must not hold the thread of a client that is gone.
+    let Ok(_cutter) = control.cutter() else { return };
     tokio::task::spawn_blocking(move || steer(control, taken, complaints));
     let mut reading = Box::pin(reader.next());
     let mut waiting: Option<Said> = None;
     let ended = loop {
         tokio::select! {
             (reader, batch) = &mut reading => {
-                let Ok(more) = show(&mut socket, batch).await else { return };
+                let Ok(more) = show(&mut socket, &identity, batch).await else { return };
                 if !more {
                     break close_code::NORMAL;
+                }
+                if !vigil.goes_on().await {
+                    break close_code::POLICY;
                 }
                 reading = Box::pin(reader.next());
             }
@@ -92,7 +100,7 @@ async fn converse(mut socket: WebSocket, reader: Reader, control: Control, door:
                 Heard::Order(said) => waiting = Some(said),
                 Heard::Nothing => {}
                 Heard::Nonsense(error) => {
-                    let _ = tell(&mut socket, &Told::failure(&error)).await;
+                    let _ = tell(&mut socket, &Told::failure(&identity, error)).await;
                     break close_code::POLICY;
                 }
                 Heard::Gone => return,
@@ -102,12 +110,12 @@ async fn converse(mut socket: WebSocket, reader: Reader, control: Control, door:
                 _ => break close_code::ERROR,
             },
             Some(error) = heard.recv() => {
-                if tell(&mut socket, &Told::failure(&error)).await.is_err() {
+                if tell(&mut socket, &Told::failure(&identity, error)).await.is_err() {
                     return;
                 }
             }
             // Without an end: whoever was connected comes again and goes on.
-            () = door.closing().cancelled() => break close_code::AWAY,
+            () = closing.cancelled() => break close_code::AWAY,
         }
     };
     let frame = CloseFrame { code: ended, reason: Utf8Bytes::from_static("") };
@@ -117,6 +125,7 @@ async fn converse(mut socket: WebSocket, reader: Reader, control: Control, door:
 /// Passes a batch on; tells whether there may be more.
 async fn show(
     socket: &mut WebSocket,
+    identity: &Identity,
     batch: Result<Option<coracle_engine::Batch>>,
 ) -> Result<bool, axum::Error> {
     match batch {
@@ -133,7 +142,7 @@ async fn show(
             Ok(!done)
         }
         Err(error) => {
-            tell(socket, &Told::failure(&error)).await?;
+            tell(socket, &Told::failure(identity, error)).await?;
             Ok(false)
         }
     }

@@ -7,15 +7,12 @@ mod clients;
 mod message;
 mod session;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request};
-use axum::http::request::Parts;
-use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
@@ -31,7 +28,7 @@ use self::session::Session;
 use super::calls::Name;
 use super::identity::{Asker, Identity};
 use super::{Mode, Server, Set, Toolbox};
-use crate::http::{self, Door, Peer, Refusal};
+use crate::http::{self, Door, Refusal};
 
 const SESSION: &str = "mcp-session-id";
 
@@ -93,11 +90,11 @@ async fn serve(
             Body::from(bytes)
         }
     };
-    let (engine, config) = (desk.door.engine().clone(), config(&desk.door, &parts));
-    let asker = Asker { identity, door: desk.door, request: request_id(&parts), from: address(&parts) };
+    let engine = desk.door.engine().clone();
+    let asker = Asker { identity, door: desk.door };
     let server = Server::new(engine, Identity::Request(asker), toolbox).counting(calls, presented);
     let sessions = Arc::new(NeverSessionManager::default());
-    let service = StreamableHttpService::new(move || Ok(server.clone()), sessions, config);
+    let service = StreamableHttpService::new(move || Ok(server.clone()), sessions, config());
     let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
     drop(held);
     if let Some(session) = begun.filter(|_| response.status().is_success()) {
@@ -108,45 +105,14 @@ async fn serve(
     Ok(response.into_response())
 }
 
-fn request_id(parts: &Parts) -> String {
-    parts.extensions.get::<http::RequestId>().map(|id| id.0.clone()).unwrap_or_default()
-}
-
-fn address(parts: &Parts) -> Option<IpAddr> {
-    match parts.extensions.get::<Peer>() {
-        Some(Peer::Tcp(address)) => Some(address.ip()),
-        Some(Peer::Unix { .. }) | None => None,
-    }
-}
-
-/// The door has looked at host and origin of what comes over TCP. What comes over the unix socket may come from a port
-/// that somebody has led there, where browsers are, so the same is looked at here.
-fn config(door: &Door, parts: &Parts) -> StreamableHttpServerConfig {
-    let config = StreamableHttpServerConfig::default()
+/// The door has looked at host and origin already.
+fn config() -> StreamableHttpServerConfig {
+    StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
-        .with_max_request_body_bytes(ops::INPUT_MAX);
-    match parts.extensions.get::<Peer>() {
-        Some(Peer::Tcp(_)) => config.disable_allowed_hosts().disable_allowed_origins(),
-        Some(Peer::Unix { .. }) | None => {
-            let ours = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-            config
-                .with_allowed_hosts(ours.into_iter().chain(door.doors().hosts.clone()))
-                .with_allowed_origins(same_origin(&parts.headers).chain(door.doors().origins.clone()))
-                .enforce_origin_validation()
-        }
-    }
-}
-
-/// A page may ask the host it came from.
-fn same_origin(headers: &HeaderMap) -> impl Iterator<Item = String> {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let origins = match host.parse::<Authority>() {
-        Ok(host) if host.port().is_some() => vec![format!("http://{host}"), format!("https://{host}")],
-        Ok(host) => vec![format!("http://{host}:80"), format!("https://{host}:443")],
-        Err(_) => Vec::new(),
-    };
-    origins.into_iter()
+        .with_max_request_body_bytes(ops::INPUT_MAX)
+        .disable_allowed_hosts()
+        .disable_allowed_origins()
 }
 
 impl Wanted {

@@ -40,6 +40,14 @@ pub struct Input {
     pub wait_ms: Option<u64>,
 }
 
+impl Input {
+    /// Returns what it leaves out.
+    pub fn filter(&self) -> Filter {
+        let (sandbox, kinds) = (self.sandbox_id.clone(), self.kinds.clone());
+        Filter { tenant: None, sandbox, kinds, from: self.since_at }
+    }
+}
+
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Output {
     pub events: Vec<Numbered>,
@@ -60,8 +68,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     if wait > WAIT_MAX {
         return Err(Error::invalid("wait_ms", format!("must be at most {WAIT_MAX}")));
     }
-    let filter = Filter { tenant: None, sandbox: input.sandbox_id, kinds: input.kinds, from: input.since_at };
-    let mut watch = engine.watch_some(caller, input.since_seq, filter);
+    let mut watch = engine.watch(caller, input.since_seq, input.filter());
     let page = watch.next_few(max, Duration::from_millis(wait))?;
     Ok(Output {
         events: page.events,

@@ -1,19 +1,34 @@
 //! What tenants are told of faults of the machine: that there was one, and not where things are on it.
 
-use coracle::{Error, Kind};
+use crate::{Error, Kind};
 
 /// Facts about the tenant's own things.
 const OWN: [&str; 4] = ["sandbox_id", "state", "image", "backend"];
+/// What is left of a sandbox, and where.
+const NOT_REMOVED: &str = "not_removed";
 
-/// Returns an error without its causes, paths and other facts about the machine, where it is about the machine.
-pub fn conceal(error: Error) -> Error {
-    match error.kind {
-        Kind::Internal | Kind::NotAvailable | Kind::StartFailed => {
-            let mut told = Error::new(error.kind, without_paths(&error.message))
-                .hint("try again; if it stays, tell the operator the request's id");
-            told.details.extend(error.details.into_iter().filter(|(name, _)| OWN.contains(&name.as_str())));
-            told
+/// Returns an error as a tenant is told it: without causes, paths and other facts about the machine, where it is about
+/// the machine.
+pub fn conceal(error: &Error) -> Error {
+    let about_the_machine = is_about_the_machine(error.kind);
+    let mut told = match about_the_machine {
+        true => Error::new(error.kind, without_paths(&error.message))
+            .hint("try again; if it stays, tell the operator the request's id"),
+        false => {
+            let mut whole = Error::new(error.kind, error.chain());
+            whole.hint.clone_from(&error.hint);
+            whole
         }
+    };
+    let may_be_told = |name: &str| if about_the_machine { OWN.contains(&name) } else { name != NOT_REMOVED };
+    let details = error.details.iter().filter(|(name, _)| may_be_told(name));
+    told.details.extend(details.map(|(name, value)| (name.clone(), value.clone())));
+    told
+}
+
+fn is_about_the_machine(kind: Kind) -> bool {
+    match kind {
+        Kind::Internal | Kind::NotAvailable | Kind::StartFailed => true,
         Kind::Invalid
         | Kind::NotFound
         | Kind::NotOwner
@@ -28,7 +43,7 @@ pub fn conceal(error: Error) -> Error {
         | Kind::Timeout
         | Kind::Aborted
         | Kind::EgressDenied
-        | Kind::Denied => error,
+        | Kind::Denied => false,
     }
 }
 
@@ -52,12 +67,12 @@ mod tests {
             .detail("not_removed", "/srv/x")
             .caused_by(cause);
 
-        let told = conceal(error).to_json();
+        let told = conceal(&error).to_json();
 
         assert_eq!(told["error"]["message"], "could not read sandbox `sbx_1` in `…`");
         let unreachable =
             Error::new(Kind::NotAvailable, "could not get `ghcr.io/o/n:1` by `unix:/run/x.sock`");
-        assert_eq!(conceal(unreachable).message, "could not get `ghcr.io/o/n:1` by `…`");
+        assert_eq!(conceal(&unreachable).message, "could not get `ghcr.io/o/n:1` by `…`");
         assert_eq!(told["error"]["details"], serde_json::json!({"sandbox_id": "sbx_1"}));
         assert!(!told.to_string().contains("srv"), "{told}");
     }
@@ -67,6 +82,8 @@ mod tests {
         let error =
             Error::new(Kind::NotFound, "there is no file `/workspace/x`").detail("path", "/workspace/x");
 
-        assert_eq!(conceal(error).message, "there is no file `/workspace/x`");
+        let told = conceal(&error);
+
+        assert_eq!((told.message, told.details), (error.message, error.details));
     }
 }
