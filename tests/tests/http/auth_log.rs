@@ -6,8 +6,6 @@ use coracle_tests::http::Request;
 use coracle_tests::{Daemon, Home, requires};
 use serde_json::{Value, json};
 
-use crate::auth::token;
-
 fn lines(home: &Home) -> Vec<Value> {
     let text = std::fs::read_to_string(home.path().join("audit.jsonl")).expect("a log");
     text.lines().map(|line| serde_json::from_str(line).expect("a line is one document")).collect()
@@ -18,7 +16,7 @@ fn who_did_what_and_what_came_of_it_is_noted_and_no_secret() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let text = token(&home, "acme", &["--allow", "sandbox_*"]);
+    let text = home.token("acme", &["--allow", "sandbox_*"]);
     let id = format!("tok_{}", text.split('_').nth(1).expect("it has parts"));
 
     let opened = Request::post("/v1/sandboxes", &json!({"env": {"V": "env-hunter2"}}))

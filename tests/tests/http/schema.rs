@@ -12,7 +12,7 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
 
 /// Has Schemathesis try everything with a token; `known` are values for parameters it could not make up.
 fn attempt(daemon: &Daemon, token: &str, each: usize, phases: &str, known: &str, left_out: &str) -> usize {
-    let schemathesis = peers::schemathesis().expect("it can be installed");
+    let schemathesis = peers::schemathesis().expect("the test requires it");
     let settings = tempfile::tempdir().expect("a directory");
     let file = settings.path().join("schemathesis.toml");
     std::fs::write(&file, known).expect("writes");
@@ -36,11 +36,10 @@ fn attempt(daemon: &Daemon, token: &str, each: usize, phases: &str, known: &str,
 
 #[test]
 fn whatever_is_sent_the_answer_is_what_the_description_says() {
-    requires!(native);
+    requires!(schemathesis);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let made = home.call(["token", "create", "--tenant", "acme", "--json"]).succeed().json();
-    let token = made["token"].as_str().expect("a token");
+    let token = &home.token("acme", &[]);
     let each = count(4, 40);
     let opened = Request::post("/v1/sandboxes", &json!({"ttl": "1h"})).token(token).send(&daemon.tcp());
     let sandbox = opened.expect(200).json()["sandbox_id"].as_str().expect("an id").to_owned();

@@ -128,6 +128,52 @@ fn a_terminal_has_the_size_it_is_told_and_signals_arrive() {
 }
 
 #[test]
+fn who_comes_again_goes_on_behind_what_was_read() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = home.open();
+    start(&daemon, &sandbox, json!({"cmd": ["cat"], "stream": true, "stdin_open": true, "exec_id": "cat"}));
+    let mut first = Socket::open(&daemon, &sandbox, "cat", "");
+    first.tell(&json!({"type": "stdin", "data": "one\n"}));
+    let (_, read) = first.until("chunk");
+    drop(first);
+
+    let mut second = Socket::open(&daemon, &sandbox, "cat", &format!("since_seq={}", read["seq"]));
+    second.tell(&json!({"type": "stdin", "data": "two\n", "eof": true}));
+    let (rest, _) = second.until("end");
+    let (all, _) = Socket::open(&daemon, &sandbox, "cat", "since_seq=0").until("end");
+
+    assert_eq!((rest.as_str(), all.as_str()), ("two\n", "one\ntwo\n"));
+}
+
+#[test]
+fn a_terminal_is_hung_up_with_the_client_that_attends_it_and_with_no_other() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = home.open();
+    for exec in ["attended", "watched"] {
+        let script = "trap 'exit 9' HUP; echo ready; while :; do sleep 0.05; done";
+        let input = json!({"cmd": ["sh", "-c", script], "stream": true, "stdin_open": true, "exec_id": exec,
+            "tty": {"rows": 24, "columns": 80}});
+        start(&daemon, &sandbox, input);
+    }
+
+    for (exec, query) in [("watched", "attend=false"), ("attended", "attend=true")] {
+        Socket::open(&daemon, &sandbox, exec, query).until("chunk");
+    }
+
+    let wait = |exec: &str| format!("/v1/sandboxes/{sandbox}/execs/{exec}/wait");
+    let ended = Request::get(&wait("attended")).send(&daemon.unix()).expect(200).json();
+    assert_eq!(ended["exit_code"], 9, "{ended}");
+    let shown = Request::get(&format!("/v1/sandboxes/{sandbox}")).send(&daemon.unix()).expect(200).json();
+    let execs = shown["execs"].as_array().expect("a list");
+    let watched = execs.iter().find(|exec| exec["exec_id"] == "watched");
+    assert_eq!(watched.map(|exec| &exec["status"]), Some(&json!("running")), "{shown}");
+}
+
+#[test]
 fn nonsense_ends_the_connection_and_not_the_command() {
     requires!(native);
     let home = Home::new();

@@ -24,6 +24,7 @@ mod routes;
 mod shares;
 mod stream;
 mod trace;
+mod vigil;
 
 use std::fmt;
 use std::sync::Arc;

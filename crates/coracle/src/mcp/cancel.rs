@@ -15,8 +15,10 @@ use crate::telemetry;
 
 /// Between TERM and KILL. Clients give a server about two seconds before they kill it.
 const GRACE: Duration = Duration::from_millis(500);
-/// A command may be asked for and not have started yet; it is looked for again after this.
+/// A command may be asked for and not have started yet, or stand still, or its guest be busy: it is tried again after
+/// this, and then after longer.
 const APART: Duration = Duration::from_millis(20);
+const APART_MAX: Duration = Duration::from_secs(1);
 
 /// What a call can be found by from outside.
 #[derive(Debug)]
@@ -77,15 +79,16 @@ impl Target {
 
     /// Stops it, and waits for the end of the work, which comes by that.
     pub async fn stop_until_ended(self: &std::sync::Arc<Self>, work: &mut JoinHandle<Result<Value>>) {
+        let mut apart = APART;
         loop {
             let target = std::sync::Arc::clone(self);
             let stop = telemetry::carried(move || target.stop());
             let stopped = tokio::task::spawn_blocking(stop).await.unwrap_or(true);
             match stopped {
                 true => return drop(work.await),
-                false => match tokio::time::timeout(APART, &mut *work).await {
+                false => match tokio::time::timeout(apart, &mut *work).await {
                     Ok(_) => return,
-                    Err(_) => continue,
+                    Err(_) => apart = (apart * 2).min(APART_MAX),
                 },
             }
         }
@@ -99,8 +102,8 @@ impl Target {
                 let input = json!({"sandbox_id": sandbox, "exec_id": exec, "grace_ms": grace});
                 match self.call("sandbox_exec_stop", input) {
                     Ok(_) => true,
-                    // It may be on its way still; where the sandbox is what is not found, the work has ended.
-                    Err(error) => error.kind != Kind::NotFound,
+                    // Somebody else's by now, who decides about it.
+                    Err(error) => matches!(error.kind, Kind::NotOwner | Kind::StaleEpoch | Kind::LentOut),
                 }
             }
             What::Sandbox(place) => match place.get() {

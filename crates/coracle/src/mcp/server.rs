@@ -137,12 +137,12 @@ impl Server {
             interest: self
                 .calls
                 .interest(registered.iter().map(Registered::token).chain([context.ct.clone()])),
+            opened: self.opened.clone(),
         };
         self.identity.complete(operation, &mut call.input);
         let token = context.meta.get_progress_token();
         let beats = token.map(|token| Beats { peer: context.peer.clone(), token });
-        let answer = call.carry_out(beats).await;
-        answer.inspect(|output| self.opened.learn(operation, output))
+        call.carry_out(beats).await
     }
 }
 

@@ -6,5 +6,6 @@ mod down;
 mod instances;
 mod meddling;
 mod points;
+mod purge;
 mod restarts;
 mod site;

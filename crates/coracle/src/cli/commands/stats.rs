@@ -57,7 +57,8 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 
 fn table(seen: Vec<Stats>) -> Result<(), Stop> {
     let mut table = Columns::new([
-        "SANDBOX", "STATE", "CPU", "MEMORY", "PEAK", "PROCS", "DISK", "EXECS", "OUTPUT", "DENIED", "UP", "IDLE",
+        "SANDBOX", "STATE", "CPU", "MEMORY", "PEAK", "PROCS", "DISK", "EXECS", "OUTPUT", "DENIED", "UP",
+        "IDLE",
     ]);
     for one in seen {
         let usage = one.usage;
@@ -67,7 +68,10 @@ fn table(seen: Vec<Stats>) -> Result<(), Stop> {
             told(usage.cpu_ms, |millis| format!("{}.{:02}s", millis / 1000, millis % 1000 / 10)),
             of(usage.memory_bytes.map(bytes), one.memory_limit_bytes.map(bytes)),
             told(usage.memory_peak_bytes, bytes),
-            of(usage.processes.map(|count| count.to_string()), one.processes_limit.map(|max| max.to_string())),
+            of(
+                usage.processes.map(|count| count.to_string()),
+                one.processes_limit.map(|max| max.to_string()),
+            ),
             of(usage.disk_bytes.map(bytes), usage.disk_limit_bytes.map(bytes)),
             told(one.execs_running, |count| count.to_string()),
             told(one.output_bytes, bytes),

@@ -1,0 +1,63 @@
+//! A purge takes what is at an engine, too, and forgets nothing of one that it cannot reach.
+
+use coracle_tests::engines::{Containers, Ending, docker, podman, relay::Relay};
+use coracle_tests::requires;
+
+use super::site::{Site, engine};
+
+/// Fails if there is anything of these sandboxes.
+#[track_caller]
+fn expect_nothing_of(site: &Site<'_>, sandboxes: &[String]) {
+    let of_them = |line: &String| sandboxes.iter().any(|sandbox| line.contains(sandbox));
+    let left: Vec<_> = site.left().into_iter().filter(of_them).collect();
+    assert!(left.is_empty(), "{left:#?}");
+    assert!(!site.home.path().exists(), "the home is left");
+}
+
+#[track_caller]
+fn expect_told_and_purged(site: &Site<'_>) {
+    let sandboxes = [site.open(), site.open()];
+    site.exec(&sandboxes[0], "sleep 60 & dd if=/dev/zero of=/dev/null bs=1M count=200").succeed();
+    assert!(site.left().iter().any(|line| line.contains(&sandboxes[0])), "it is counted where it is");
+
+    let told = site.call(&["stats", &sandboxes[0], "--json"]).succeed().json();
+    let purged = site.call(&["purge", "--yes", "--json"]).succeed().json();
+
+    for name in ["cpu_ms", "memory_bytes", "processes"] {
+        assert!(told[0][name].as_u64() > Some(0), "{name}: {told}");
+    }
+    assert_eq!((&purged["purged"], &purged["sandboxes"]), (&true.into(), &2.into()), "{purged}");
+    expect_nothing_of(site, &sandboxes);
+}
+
+#[test]
+fn what_is_at_docker_is_told_of_and_purged() {
+    requires!(docker);
+    expect_told_and_purged(&Site::at(docker()));
+}
+
+#[test]
+fn what_is_at_podman_is_told_of_and_purged() {
+    requires!(podman);
+    expect_told_and_purged(&Site::at(podman()));
+}
+
+#[test]
+fn what_cannot_be_reached_keeps_the_home_until_it_can() {
+    requires!(docker);
+    let engine = engine(Containers::Live);
+    let relay = Relay::to(&engine.socket()).expect("a port is free");
+    let site = Site::through(&engine, &relay.address());
+    let sandbox = site.open();
+    assert!(!site.left().is_empty());
+    engine.stop(Ending::Killed);
+
+    let told = site.call(&["purge", "--yes", "--json"]).run().expect_code(1).json();
+
+    assert_eq!(told["purged"], false);
+    assert!(told["trouble"].to_string().contains(&sandbox), "{told}");
+    assert_eq!(site.state(&sandbox), "destroy_failed", "it is known where it is");
+    engine.begin().expect("an engine starts again");
+    site.call(&["purge", "--yes"]).succeed();
+    expect_nothing_of(&site, &[sandbox]);
+}
