@@ -146,8 +146,11 @@ fn what_the_janitor_repairs_is_counted() {
     assert_eq!(repaired, 1.0);
 }
 
-/// What is scraped, what that is called where it is sent, and its labels there.
-const SAME: [(&str, &str, &[(&str, &str)]); 12] = [
+/// What something is called where it is scraped, and where it is sent.
+type Names = (&'static str, &'static str);
+
+/// Every family, with its labels.
+const SAME: [(&str, &str, &[Names]); 12] = [
     (
         "coracle_operation_duration_seconds_count",
         "coracle.operation.duration",

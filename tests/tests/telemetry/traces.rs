@@ -1,9 +1,10 @@
 //! One trace of one command, whichever door it came by.
 
 use std::io::Write;
+use std::process::ChildStdin;
 
 use coracle_tests::http::Request;
-use coracle_tests::{Daemon, Home, requires};
+use coracle_tests::{Call, Daemon, Home, Started, requires};
 use serde_json::{Value, json};
 
 use super::collector::{Collector, Span, names};
@@ -55,6 +56,22 @@ fn message_to(path: &str, method: &str, params: &Value) -> Request {
     Request::post(path, &message)
         .header("Accept", "application/json, text/event-stream")
         .header("MCP-Protocol-Version", "2025-06-18")
+}
+
+/// Starts a server on standard input and shakes hands.
+fn client_of(call: Call) -> (Started, ChildStdin) {
+    let (server, mut stdin) = call.start_talking();
+    let client = json!({"name": "tests", "version": "1"});
+    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
+    say(&mut stdin, &json!({"id": 1, "method": "initialize", "params": hello}));
+    say(&mut stdin, &json!({"method": "notifications/initialized"}));
+    (server, stdin)
+}
+
+fn say(stdin: &mut ChildStdin, message: &Value) {
+    let mut message = message.clone();
+    message["jsonrpc"] = "2.0".into();
+    writeln!(stdin, "{message}").expect("the server reads");
 }
 
 #[test]
@@ -281,17 +298,8 @@ fn a_client_on_standard_input_is_below_whoever_started_the_server() {
     let collector = Collector::honest();
     let home = home_with(&collector);
 
-    let (server, mut stdin) = home.call(["mcp"]).env("TRACEPARENT", traceparent()).start_talking();
-    let client = json!({"name": "tests", "version": "1"});
-    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
-    let open = json!({"name": "sandbox_open", "arguments": {}});
-    for line in [
-        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}),
-        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
-        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": open}),
-    ] {
-        writeln!(stdin, "{line}").expect("the server reads");
-    }
+    let (server, mut stdin) = client_of(home.call(["mcp"]).env("TRACEPARENT", traceparent()));
+    say(&mut stdin, &json!({"id": 2, "method": "tools/call", "params": {"name": "sandbox_open"}}));
     server.wait_for(|said| String::from_utf8_lossy(said).contains("\"id\":2"));
     drop(stdin);
     server.finish().expect_code(0);
@@ -300,6 +308,30 @@ fn a_client_on_standard_input_is_below_whoever_started_the_server() {
     assert_eq!(named(&spans, "tools/call sandbox_open").trace, TRACE);
     assert_eq!(named(&spans, "tools/call sandbox_open").parent, CALLER);
     expect_path(&spans, &["tools/call sandbox_open", "sandbox_open", "session open", "sandbox create"]);
+}
+
+#[test]
+fn stopping_what_a_client_takes_back_belongs_to_its_call() {
+    requires!(native);
+    let collector = Collector::honest();
+    let home = home_with(&collector);
+    let sandbox = home.open();
+    let (server, mut stdin) = client_of(home.call(["mcp"]));
+
+    let arguments = json!({"sandbox_id": sandbox, "cmd": ["sh", "-c", "touch started; sleep 60"]});
+    let exec = json!({"name": "sandbox_exec", "arguments": arguments});
+    say(&mut stdin, &json!({"id": 2, "method": "tools/call", "params": exec}));
+    let started = coracle_tests::eventually(std::time::Duration::from_secs(15), || {
+        home.call(["fs", "read", &sandbox, "started"]).run().code() == Some(0)
+    });
+    assert!(started.is_some(), "the command does not start");
+    say(&mut stdin, &json!({"method": "notifications/cancelled", "params": {"requestId": 2}}));
+
+    // The span of the call is the last to end.
+    let spans = collector.trace_with("tools/call sandbox_exec");
+    expect_path(&spans, &["tools/call sandbox_exec", "sandbox_exec_stop"]);
+    drop(stdin);
+    server.finish().expect_code(0);
 }
 
 #[test]
