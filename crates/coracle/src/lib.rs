@@ -111,7 +111,7 @@ impl Coracle {
         self.stocker.as_ref().map_or(0, |stocker| stocker.ready())
     }
 
-    /// Lists the sandboxes that have not ended, whoever owns them.
+    /// Lists the sandboxes that have not ended, whoever owns them; the newest thousand where there are more.
     pub fn list(&self) -> Result<Vec<Summary>> {
         Ok(self.engine.perform(&self.caller, list::Input::default())?.sandboxes)
     }

@@ -75,6 +75,7 @@ pub enum Recalled {
 /// What may be kept for each tenant, and for the home's own people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
+    /// Of those with an answer, and as many again of those without: neither takes the room of the other.
     pub keys: usize,
     pub bytes: usize,
 }
@@ -82,9 +83,15 @@ pub struct Bounds {
 /// Keeps answers. Safe to use from many threads and processes at once.
 pub trait Answers: Send + Sync {
     /// Notes a question under its key, unless the key is known. Of many at once exactly one is told `New`.
-    fn ask(&self, asked: &Asked, question: &Fingerprint, now: Timestamp) -> Result<Recalled>;
+    ///
+    /// What the same tenant asked longest ago and has no answer to is forgotten, as much as is beyond the bounds; never
+    /// the question that was just noted.
+    fn ask(&self, asked: &Asked, question: &Fingerprint, now: Timestamp, bounds: Bounds) -> Result<Recalled>;
 
-    /// Keeps the answer to what was noted, and forgets the oldest answers of the same tenant that are beyond the bounds.
+    /// Keeps the answer to what was noted; nothing if that was forgotten since.
+    ///
+    /// What was answered to the same tenant longest ago is forgotten, as much as is beyond the bounds and no more; never
+    /// the answer that was just kept.
     fn answer(&self, asked: &Asked, answer: &Answer, bounds: Bounds) -> Result<()>;
 
     /// Forgets a key: what was asked was not done, and may be asked anew.

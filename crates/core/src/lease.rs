@@ -21,6 +21,9 @@ impl Epoch {
     }
 }
 
+/// How often a sandbox may be lent on: deeper than any workflow, and every holder is in every record and answer.
+const HOLDERS_MAX: usize = 64;
+
 /// What a caller shows: its run and, if it wants to be sure, the epoch it believes in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
@@ -101,6 +104,9 @@ impl Lease {
         if self.holders.contains(to) {
             return Err(Denied::HoldsAlready { to: to.clone() });
         }
+        if self.holders.len() >= HOLDERS_MAX {
+            return Err(Denied::TooDeep);
+        }
         let holders = self.holders.iter().chain([to]).cloned().collect();
         Ok(Self { holders, epoch: self.epoch.next()? })
     }
@@ -145,6 +151,8 @@ pub enum Denied {
     Stale { claimed: Epoch, current: Epoch },
     #[error("run `{to}` holds it already")]
     HoldsAlready { to: RunId },
+    #[error("{HOLDERS_MAX} runs hold it already, each lent it by the one before")]
+    TooDeep,
     #[error("ownership has changed too often to be counted")]
     Exhausted,
 }
@@ -174,6 +182,9 @@ impl Denied {
             Self::HoldsAlready { to } => error
                 .hint("give it back with `coracle release` instead of lending it to a run that waits for it")
                 .detail("to", to.as_str()),
+            Self::TooDeep => error
+                .hint(format!("give it back with `coracle release {sandbox}`; whoever has it then may lend it"))
+                .detail("limit", HOLDERS_MAX),
             Self::Exhausted => error.hint("open a new sandbox"),
         }
     }
@@ -183,6 +194,7 @@ impl Denied {
             Self::NotOwner { .. } | Self::Unowned { .. } => Kind::NotOwner,
             Self::LentOut { .. } => Kind::LentOut,
             Self::Stale { .. } => Kind::StaleEpoch,
+            Self::TooDeep => Kind::LimitExceeded,
             Self::HoldsAlready { .. } | Self::Exhausted => Kind::Conflict,
         }
     }

@@ -57,6 +57,10 @@ pub trait Store: event::Log {
     /// Returns records, oldest first.
     fn list(&self, which: Which) -> Result<Vec<Record>>;
 
+    /// Returns at most `max` records of a tenant, of everybody if absent, the newest first and without spares. What others
+    /// have makes it no slower.
+    fn newest(&self, tenant: Option<&TenantId>, which: Which, max: usize) -> Result<Vec<Record>>;
+
     /// Returns how many sandboxes of a tenant there are that take room: live, and not lost.
     fn count(&self, tenant: &TenantId) -> Result<usize>;
 
@@ -65,7 +69,8 @@ pub trait Store: event::Log {
 
     /// Changes a record by `decide`, in one transaction no other writer can come between.
     ///
-    /// An error from `decide` leaves the record as it was and is returned. An unknown id is `not_found`.
+    /// An error from `decide` leaves the record as it was and is returned. An unknown id is `not_found`. What is kept and
+    /// returned of one that has ended is [`as_kept`].
     fn update(
         &self,
         id: &SandboxId,
@@ -73,13 +78,22 @@ pub trait Store: event::Log {
         decide: &mut dyn FnMut(Record) -> Result<Record>,
     ) -> Result<Record>;
 
-    /// Forgets ended records that changed last before `before`, and what dead holders of the right to work left behind;
-    /// returns how many records.
-    fn forget(&self, before: Timestamp) -> Result<usize>;
+    /// Forgets ended records that changed last before `before`, of each tenant and of the home's own people more until
+    /// `keep` are left, the oldest first, and what dead holders of the right to work left behind; returns how many records.
+    fn forget(&self, before: Timestamp, keep: usize) -> Result<usize>;
 
     /// Takes the right to make or destroy this sandbox, waiting for whoever has it.
     fn work_on(&self, id: &SandboxId) -> Result<Box<dyn Work>>;
 
     /// Takes that right if nobody has it, without waiting.
     fn try_work_on(&self, id: &SandboxId) -> Result<Option<Box<dyn Work>>>;
+}
+
+/// Returns a record as it is kept. One that has ended is there to be looked at, for days: nobody needs its environment any
+/// more, which may be most of it and hold secrets.
+pub fn as_kept(mut record: Record) -> Record {
+    if record.state.is_ended() {
+        record.spec.env.clear();
+    }
+    record
 }

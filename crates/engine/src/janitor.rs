@@ -21,6 +21,9 @@ use crate::{Engine, spans};
 /// How long the records of ended sandboxes can be looked at.
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// How many records of ended sandboxes are kept of each tenant, and of the home's own people: one a minute for a week.
+const ENDED_MAX: usize = 10_000;
+
 /// How many events are kept: a few days of a busy home, twenty megabytes of it.
 const EVENTS_MAX: u64 = 100_000;
 
@@ -103,7 +106,7 @@ impl Engine {
             }
         }
         let before = self.facts(&BTreeSet::new()).forget_before();
-        report.forgotten = self.store().forget(before)?;
+        report.forgotten = self.store().forget(before, ENDED_MAX)?;
         self.store().forget_events(before, EVENTS_MAX)?;
         if let Some(Err(error)) = self.parts.logs.as_ref().map(|logs| logs.sweep(self.parts.clock.now())) {
             report.trouble.push(format!("logs: {error}"));

@@ -4,11 +4,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
 
+use coracle_core::store::{Durability, Which};
 use coracle_core::testing::conformance::answers::Memory;
 use coracle_core::testing::conformance::store::Home;
 use coracle_core::testing::conformance::tokens::{self, Keyring};
 use coracle_core::testing::sample;
-use coracle_core::{Answers, Error, Kind, Store, Tokens};
+use coracle_core::{Answers, Error, Kind, Record, State, Store, Tokens};
 use coracle_stores::SqliteStore;
 
 coracle_core::store_conformance!(TemporaryHome::new);
@@ -133,6 +134,32 @@ fn a_newer_schema_is_refused() {
     assert_eq!(refused.kind, Kind::Unsupported);
     assert_eq!(refused.details["schema"], 999);
     assert!(refused.hint.is_some());
+}
+
+#[test]
+fn nobody_reads_the_records_of_other_tenants() {
+    let home = TemporaryHome::new();
+    let store = home.open();
+    let of = |tenant: &str| Record { tenant: Some(sample::tenant(tenant)), ..sample::record() };
+    let (mine, theirs, ended) = (of("mine"), of("theirs"), of("theirs"));
+    for record in [&mine, &theirs, &ended] {
+        store.open(record.clone()).expect("opens");
+    }
+    let fail = &mut |record| Ok(Record { state: State::Failed, ..record });
+    store.update(&ended.id, Durability::Process, fail).expect("updates");
+    // Whoever reads one of theirs cannot but notice.
+    rusqlite::Connection::open(home.path().join("coracle.db"))
+        .and_then(|database| {
+            database.execute("UPDATE sandboxes SET document = 'x' WHERE tenant = 'theirs'", [])
+        })
+        .expect("the records are spoiled");
+
+    for which in [Which::Live, Which::All] {
+        let listed = store.newest(Some(&sample::tenant("mine")), which, 10).expect("lists");
+        assert_eq!(listed, [mine.clone()]);
+        store.newest(Some(&sample::tenant("theirs")), which, 10).expect_err("those are spoiled");
+    }
+    assert_eq!(store.count(&sample::tenant("theirs")).expect("counts"), 1);
 }
 
 #[test]

@@ -111,7 +111,7 @@ impl Keys {
     /// Carries out a request, or tells what came of it before. Blocks.
     pub fn once(&self, engine: &Engine, identity: &Identity, request: Request) -> Result<Response, Refusal> {
         let Some(_turn) = Turn::take(&self.underway, &request.asked) else { return Err(under_way()) };
-        match self.answers.ask(&request.asked, &request.question, self.clock.now())? {
+        match self.answers.ask(&request.asked, &request.question, self.clock.now(), BOUNDS)? {
             Recalled::New => self.carry_out(engine, identity, request),
             Recalled::Unanswered if request.is_repeatable() => self.carry_out(engine, identity, request),
             Recalled::Unanswered => Err(cut_off()),

@@ -15,7 +15,8 @@ pub struct FakeAnswers(Arc<Mutex<BTreeMap<Asked, Kept>>>);
 struct Kept {
     question: Fingerprint,
     asked_at: Timestamp,
-    answer: Option<Answer>,
+    /// Grows with every answer to anybody.
+    answered: Option<(u64, Answer)>,
 }
 
 impl FakeAnswers {
@@ -25,25 +26,28 @@ impl FakeAnswers {
 }
 
 impl Answers for FakeAnswers {
-    fn ask(&self, asked: &Asked, question: &Fingerprint, now: Timestamp) -> Result<Recalled> {
+    fn ask(&self, asked: &Asked, question: &Fingerprint, now: Timestamp, bounds: Bounds) -> Result<Recalled> {
         let mut kept = self.kept();
         Ok(match kept.get(asked) {
             None => {
-                kept.insert(asked.clone(), Kept { question: *question, asked_at: now, answer: None });
+                kept.insert(asked.clone(), Kept { question: *question, asked_at: now, answered: None });
+                while let Some(oldest) = unanswered_beyond(&kept, asked, bounds) {
+                    kept.remove(&oldest);
+                }
                 Recalled::New
             }
             Some(known) if known.question != *question => Recalled::Other,
-            Some(Kept { answer: Some(answer), .. }) => Recalled::Answered(answer.clone()),
+            Some(Kept { answered: Some((_, answer)), .. }) => Recalled::Answered(answer.clone()),
             Some(_) => Recalled::Unanswered,
         })
     }
 
     fn answer(&self, asked: &Asked, answer: &Answer, bounds: Bounds) -> Result<()> {
         let mut kept = self.kept();
-        let noted = kept.get_mut(asked);
-        assert!(noted.is_some(), "an answer to what nobody asked");
-        noted.into_iter().for_each(|noted| noted.answer = Some(answer.clone()));
-        while let Some(oldest) = beyond(&kept, asked, bounds) {
+        let last = kept.values().filter_map(|one| one.answered.as_ref()).map(|(turn, _)| *turn).max();
+        let Some(noted) = kept.get_mut(asked) else { return Ok(()) };
+        noted.answered = Some((last.unwrap_or(0) + 1, answer.clone()));
+        while let Some(oldest) = answered_beyond(&kept, asked, bounds) {
             kept.remove(&oldest);
         }
         Ok(())
@@ -62,11 +66,23 @@ impl Answers for FakeAnswers {
     }
 }
 
-/// Returns what is to be forgotten next, if there is too much.
-fn beyond(kept: &BTreeMap<Asked, Kept>, asked: &Asked, bounds: Bounds) -> Option<Asked> {
-    let own = || kept.iter().filter(|(other, _)| other.tenant == asked.tenant);
-    let bytes: usize = own().filter_map(|(_, one)| one.answer.as_ref()).map(|answer| answer.body.len()).sum();
-    let answered = own().filter(|(_, one)| one.answer.is_some());
-    let oldest = answered.min_by_key(|(_, one)| one.asked_at).map(|(asked, _)| asked.clone());
-    oldest.filter(|_| own().count() > bounds.keys || bytes > bounds.bytes)
+/// Returns which question is to be forgotten next, if there are too many without an answer.
+fn unanswered_beyond(kept: &BTreeMap<Asked, Kept>, asked: &Asked, bounds: Bounds) -> Option<Asked> {
+    let own = || kept.iter().filter(|(other, one)| other.tenant == asked.tenant && one.answered.is_none());
+    let others = own().filter(|(other, _)| *other != asked);
+    let oldest = others.min_by_key(|(_, one)| one.asked_at).map(|(other, _)| other.clone());
+    oldest.filter(|_| own().count() > bounds.keys)
+}
+
+/// Returns which answer is to be forgotten next, if there is too much of them.
+fn answered_beyond(kept: &BTreeMap<Asked, Kept>, asked: &Asked, bounds: Bounds) -> Option<Asked> {
+    let own: Vec<_> = kept
+        .iter()
+        .filter(|(other, _)| other.tenant == asked.tenant)
+        .filter_map(|(other, one)| one.answered.as_ref().map(|(turn, answer)| (other, turn, answer)))
+        .collect();
+    let bytes: usize = own.iter().map(|(_, _, answer)| answer.body.len()).sum();
+    let others = own.iter().filter(|(other, _, _)| *other != asked);
+    let oldest = others.min_by_key(|(_, turn, _)| *turn).map(|(other, _, _)| (*other).clone());
+    oldest.filter(|_| own.len() > bounds.keys || bytes > bounds.bytes)
 }

@@ -11,7 +11,7 @@ use crate::event::{Event, Filter, Log, Page};
 use crate::ids::{InstanceId, SandboxId, SessionKey, TenantId, TokenId};
 use crate::lifecycle::{self, State};
 use crate::record::Record;
-use crate::store::{Durability, Opened, Store, Which, Work};
+use crate::store::{self, Durability, Opened, Store, Which, Work};
 use crate::token::{self, Token, Tokens};
 
 use super::events::Events;
@@ -120,6 +120,13 @@ impl Store for FakeStore {
         Ok(records)
     }
 
+    fn newest(&self, tenant: Option<&TenantId>, which: Which, max: usize) -> Result<Vec<Record>> {
+        let mut records = Store::list(self, which)?;
+        records.retain(|record| record.state != State::Spare);
+        records.retain(|record| tenant.is_none() || record.tenant.as_ref() == tenant);
+        Ok(records.into_iter().rev().take(max).collect())
+    }
+
     fn count(&self, tenant: &TenantId) -> Result<usize> {
         let counted = |record: &&Record| {
             record.tenant.as_ref() == Some(tenant) && record.state.is_live() && record.state != State::Lost
@@ -143,7 +150,7 @@ impl Store for FakeStore {
         let before = records.get(id).ok_or_else(unknown)?.clone();
         let after = {
             let _deciding = Deciding::begin(&self.0);
-            decide(before.clone())?
+            store::as_kept(decide(before.clone())?)
         };
         check_change(&before, &after, durability);
         if let Some(key) = after.key.as_ref().filter(|_| after.state.is_live())
@@ -160,10 +167,18 @@ impl Store for FakeStore {
         Ok(after)
     }
 
-    fn forget(&self, before: Timestamp) -> Result<usize> {
+    fn forget(&self, before: Timestamp, keep: usize) -> Result<usize> {
         let mut records = self.records();
         let count = records.len();
         records.retain(|_, record| record.state.is_live() || record.updated_at >= before);
+        let mut ended: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for record in records.values().filter(|record| !record.state.is_live()) {
+            ended.entry(record.tenant.clone()).or_default().push((record.updated_at, record.id.clone()));
+        }
+        for own in ended.values_mut() {
+            own.sort();
+            own.iter().rev().skip(keep).for_each(|(_, id)| drop(records.remove(id)));
+        }
         Ok(count - records.len())
     }
 

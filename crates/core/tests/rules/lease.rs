@@ -227,6 +227,20 @@ fn a_sandbox_is_not_lent_to_a_run_that_holds_it() {
 }
 
 #[test]
+fn a_sandbox_is_lent_on_so_often_and_comes_back_all_the_way() {
+    let lend = |lease: &Lease, from, to| lease.step(&by(from), &Event::Transfer { to: run(to) });
+    let mut lease = Lease::new(run(0));
+    for borrower in 1..64 {
+        lease = lend(&lease, borrower - 1, borrower).expect("there is room for one more");
+    }
+
+    assert_eq!(lend(&lease, 63, 64), Err(Denied::TooDeep));
+
+    let back = lease.step(&by(63), &Event::Release).expect("it can be given back");
+    lend(&back, 62, 64).expect("there is room again");
+}
+
+#[test]
 fn the_last_epoch_is_not_followed_by_the_first() {
     let json = serde_json::json!({"holders": ["run_0"], "epoch": u64::MAX});
     let lease: Lease = serde_json::from_value(json).expect("a stored lease");
@@ -244,6 +258,7 @@ fn a_denial_names_the_sandbox_the_owner_and_what_to_do() {
         (Denied::LentOut { owner, current }, Kind::LentOut),
         (Denied::Stale { claimed: Epoch(2), current }, Kind::StaleEpoch),
         (Denied::HoldsAlready { to: run(7) }, Kind::Conflict),
+        (Denied::TooDeep, Kind::LimitExceeded),
         (Denied::Exhausted, Kind::Conflict),
     ];
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coracle_core::testing::backend::crashes;
 use coracle_core::testing::{Fault, Step, sample};
-use coracle_core::{Backend, State, Store};
+use coracle_core::{Backend, Clock, Record, State, Store, Timestamp};
 use coracle_engine::ExecRequest;
 use coracle_engine::janitor::{RETENTION, Report};
 use serde_json::json;
@@ -183,4 +183,24 @@ fn ended_records_are_forgotten_after_a_while() {
 
     assert_eq!((early.forgotten, late.forgotten), (0, 1));
     assert_eq!(world.store.find(&id).expect("the store answers"), None);
+}
+
+#[test]
+fn of_too_many_ended_sandboxes_the_oldest_of_that_tenant_are_forgotten() {
+    let world = World::new();
+    let ended = |tenant: &str, millis| {
+        let updated_at = Timestamp::from_millis(world.clock.now().as_millis() + millis);
+        let tenant = Some(sample::tenant(tenant));
+        let record = Record { tenant, updated_at, state: State::Destroyed, ..sample::record() };
+        world.store.plant(record.clone());
+        record.id
+    };
+    let quiet = ended("quiet", 0);
+    let busy: Vec<_> = (0..10_002).map(|millis| ended("busy", millis)).collect();
+
+    let report = world.engine.sweep().expect("a sweep");
+
+    assert_eq!(report, Report { forgotten: 2, ..Report::default() });
+    let known = |id| Store::find(&world.store, id).expect("the store answers").is_some();
+    assert_eq!([&busy[0], &busy[1], &busy[2], &quiet].map(known), [false, false, true, true]);
 }

@@ -1,5 +1,7 @@
 //! Ownership: lent, given back, refused to everyone else, fenced in the guest.
 
+use std::time::Duration;
+
 use coracle_core::testing::{Fault, Step};
 use coracle_core::{Backend, Epoch, Kind, State};
 use coracle_engine::ExecRequest;
@@ -227,4 +229,28 @@ fn ended_sandboxes_are_listed_only_on_request() {
 
     assert_eq!(live["sandboxes"], json!([]));
     assert_eq!(all["sandboxes"][0]["state"], "destroyed");
+}
+
+#[test]
+fn of_many_sandboxes_the_newest_are_listed_and_it_is_said_that_there_are_more() {
+    let world = World::new();
+    let open = |_| {
+        world.clock.advance(Duration::from_secs(1));
+        world.open("run_a")
+    };
+    let ids: Vec<_> = (0..3).map(open).collect();
+
+    let some = world.ok("run_a", "sandbox_list", json!({"max": 2}));
+    let all = world.ok("run_a", "sandbox_list", json!({"max": 3}));
+
+    let listed = |reply: &Value| -> Vec<_> {
+        reply["sandboxes"].as_array().expect("a list").iter().map(|one| one["sandbox_id"].clone()).collect()
+    };
+    let mut expected: Vec<_> = ids.iter().map(|id| json!(id)).collect();
+    assert_eq!(listed(&all).len(), 3);
+    assert_eq!((all["more"].clone(), some["more"].clone()), (Value::Null, json!(true)));
+    assert_eq!(listed(&some), expected.split_off(1));
+    for max in [0, 10_001] {
+        assert_eq!(world.refused("run_a", "sandbox_list", json!({"max": max})).kind, Kind::Invalid);
+    }
 }

@@ -6,14 +6,12 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::connection::Answer as Outcome;
 
-/// How many are forgotten at once where there are too many.
-const PORTION: usize = 64;
-
 pub fn ask(
     connection: &Connection,
     asked: &Asked,
     question: &Fingerprint,
     now: Timestamp,
+    bounds: Bounds,
 ) -> Outcome<Recalled> {
     let sql = "SELECT question, status, body FROM answers WHERE tenant = ?1 AND run = ?2 AND key = ?3";
     let known = connection
@@ -23,7 +21,10 @@ pub fn ask(
         })
         .optional()?;
     match known {
-        None => note(connection, asked, question, now).map(|()| Recalled::New),
+        None => {
+            note(connection, asked, question, now)?;
+            shed_unanswered(connection, asked, bounds).map(|()| Recalled::New)
+        }
         Some((other, _, _)) if other != question => Ok(Recalled::Other),
         Some((_, Some(status), Some(body))) => Ok(Recalled::Answered(Answer { status, body })),
         Some(_) => Ok(Recalled::Unanswered),
@@ -39,9 +40,22 @@ fn note(connection: &Connection, asked: &Asked, question: &Fingerprint, now: Tim
     Ok(())
 }
 
+/// Forgets what was asked longest ago, but for what was asked just now.
+fn shed_unanswered(connection: &Connection, asked: &Asked, bounds: Bounds) -> Outcome<()> {
+    let sql = "DELETE FROM answers WHERE rowid IN (
+                   SELECT rowid FROM answers WHERE tenant = ?1 AND answered IS NULL AND rowid <> ?2
+                   ORDER BY asked_at DESC LIMIT -1 OFFSET ?3)";
+    let noted = connection.last_insert_rowid();
+    let others = i64::try_from(bounds.keys.saturating_sub(1)).unwrap_or(i64::MAX);
+    connection.prepare_cached(sql)?.execute(params![tenant(asked), noted, others])?;
+    Ok(())
+}
+
 pub fn answer(connection: &Connection, asked: &Asked, answer: &Answer, bounds: Bounds) -> Outcome<()> {
-    let sql =
-        "UPDATE answers SET status = ?4, body = ?5, size = ?6 WHERE tenant = ?1 AND run = ?2 AND key = ?3";
+    // Clocks are set back, and two answers may have one time: they are numbered.
+    let sql = "UPDATE answers SET status = ?4, body = ?5, size = ?6,
+                   answered = (SELECT coalesce(max(answered), 0) + 1 FROM answers WHERE tenant = ?1)
+               WHERE tenant = ?1 AND run = ?2 AND key = ?3";
     let size = i64::try_from(answer.body.len()).unwrap_or(i64::MAX);
     connection.prepare_cached(sql)?.execute(params![
         tenant(asked),
@@ -51,25 +65,34 @@ pub fn answer(connection: &Connection, asked: &Asked, answer: &Answer, bounds: B
         answer.body,
         size
     ])?;
-    while exceeds(connection, asked, bounds)? && shed(connection, asked)? > 0 {}
+    shed_answered(connection, asked, bounds)
+}
+
+/// Forgets what was answered longest ago until the rest fits, but for what was answered last: that is this answer.
+fn shed_answered(connection: &Connection, asked: &Asked, bounds: Bounds) -> Outcome<()> {
+    let (mut keys, mut bytes) = taken(connection, asked)?;
+    let beyond = |count: i64, most: usize| usize::try_from(count).unwrap_or(usize::MAX) > most;
+    let sql =
+        "SELECT answered, size FROM answers WHERE tenant = ?1 AND answered IS NOT NULL ORDER BY answered";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([tenant(asked)])?;
+    let mut last = 0;
+    while keys > 1 && (beyond(keys, bounds.keys) || beyond(bytes, bounds.bytes)) {
+        let Some(row) = rows.next()? else { break };
+        last = row.get(0)?;
+        bytes -= row.get::<_, i64>(1)?;
+        keys -= 1;
+    }
+    let sql = "DELETE FROM answers WHERE tenant = ?1 AND answered <= ?2";
+    connection.prepare_cached(sql)?.execute(params![tenant(asked), last])?;
     Ok(())
 }
 
-fn exceeds(connection: &Connection, asked: &Asked, bounds: Bounds) -> Outcome<bool> {
-    let sql = "SELECT count(*), coalesce(sum(size), 0) FROM answers WHERE tenant = ?1";
-    let (keys, bytes): (i64, i64) =
-        connection.prepare_cached(sql)?.query_row([tenant(asked)], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let beyond = |count: i64, most: usize| usize::try_from(count).unwrap_or(usize::MAX) > most;
-    Ok(beyond(keys, bounds.keys) || beyond(bytes, bounds.bytes))
-}
-
-/// Forgets the oldest. What has no answer yet is under way, or somebody has to be told that it was cut off.
-fn shed(connection: &Connection, asked: &Asked) -> Outcome<usize> {
-    let sql = format!(
-        "DELETE FROM answers WHERE rowid IN (SELECT rowid FROM answers
-         WHERE tenant = ?1 AND status IS NOT NULL ORDER BY asked_at LIMIT {PORTION})"
-    );
-    Ok(connection.prepare_cached(&sql)?.execute([tenant(asked)])?)
+/// Returns how many answers there are for a tenant, and what they take.
+fn taken(connection: &Connection, asked: &Asked) -> Outcome<(i64, i64)> {
+    let sql =
+        "SELECT count(*), coalesce(sum(size), 0) FROM answers WHERE tenant = ?1 AND answered IS NOT NULL";
+    Ok(connection.prepare_cached(sql)?.query_row([tenant(asked)], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
 pub fn withdraw(connection: &Connection, asked: &Asked) -> Outcome<()> {

@@ -12,7 +12,7 @@ use super::connection::{Answer, Connection};
 use super::home;
 
 /// Each step brings the schema from its index to the next number. Never change one that was released.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 9] = [
     // What is looked for has a column; the whole record is the document. `records` keeps the two in step.
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE sandboxes (
@@ -65,6 +65,20 @@ const STEPS: [&str; 7] = [
          details TEXT NOT NULL
      );
      CREATE UNIQUE INDEX exec_events ON events (sandbox, exec, kind) WHERE exec IS NOT NULL;",
+    // Answers in the order they were given, and questions without one in the order they were asked. Those that are there
+    // were noted in the order of their rows.
+    "ALTER TABLE answers ADD COLUMN answered INTEGER;
+     UPDATE answers SET answered = rowid WHERE status IS NOT NULL;
+     DROP INDEX sizes_of_answers;
+     CREATE INDEX answers_in_order ON answers (tenant, answered, asked_at, size);",
+    // Whose records are, so that nobody has to read those of others. What has ended keeps no environment any more.
+    "ALTER TABLE sandboxes ADD COLUMN tenant TEXT;
+     UPDATE sandboxes SET tenant = json_extract(document, '$.tenant');
+     UPDATE sandboxes SET document = json_set(document, '$.spec.env', json('{}'))
+         WHERE state IN ('destroyed', 'failed');
+     DROP INDEX tenants_sandboxes;
+     CREATE INDEX live_of_tenants ON sandboxes (tenant, created_at) WHERE state NOT IN ('destroyed', 'failed');
+     CREATE INDEX ended_of_tenants ON sandboxes (tenant, updated_at, id) WHERE state IN ('destroyed', 'failed');",
 ];
 
 /// The version this build writes.

@@ -23,7 +23,7 @@ use coracle_core::error::Result;
 use coracle_core::event::{self, Event, Filter, Log, Page};
 use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId, TokenId};
 use coracle_core::record::Record;
-use coracle_core::store::{Durability, Opened, Store, Which, Work};
+use coracle_core::store::{self, Durability, Opened, Store, Which, Work};
 use coracle_core::token::{Token, Tokens};
 
 use connection::Connection;
@@ -87,6 +87,10 @@ impl Store for SqliteStore {
         self.connection().read("list sandboxes", |connection| records::list(connection, which))
     }
 
+    fn newest(&self, tenant: Option<&TenantId>, which: Which, max: usize) -> Result<Vec<Record>> {
+        self.connection().read("list sandboxes", |connection| records::newest(connection, tenant, which, max))
+    }
+
     fn count(&self, tenant: &TenantId) -> Result<usize> {
         self.connection().read("count sandboxes", |connection| records::count(connection, tenant))
     }
@@ -103,7 +107,7 @@ impl Store for SqliteStore {
     ) -> Result<Record> {
         self.connection().write(durability, "change a sandbox", |transaction| {
             let before = records::find(transaction, id)?.ok_or_else(|| error::unknown(id))?;
-            let after = decide(before.clone())?;
+            let after = store::as_kept(decide(before.clone())?);
             records::replace(transaction, id, &after)?;
             if event::ends_execs(&before, &after) {
                 events::end_execs(transaction, &after)?;
@@ -113,10 +117,10 @@ impl Store for SqliteStore {
         })
     }
 
-    fn forget(&self, before: Timestamp) -> Result<usize> {
+    fn forget(&self, before: Timestamp, keep: usize) -> Result<usize> {
         work::sweep(&self.home);
         self.connection().write(Durability::Process, "forget sandboxes", |transaction| {
-            records::forget(transaction, before)
+            records::forget(transaction, before, keep)
         })
     }
 
@@ -176,9 +180,9 @@ impl Tokens for SqliteStore {
 }
 
 impl Answers for SqliteStore {
-    fn ask(&self, asked: &Asked, question: &Fingerprint, now: Timestamp) -> Result<Recalled> {
+    fn ask(&self, asked: &Asked, question: &Fingerprint, now: Timestamp, bounds: Bounds) -> Result<Recalled> {
         self.connection().write(Durability::Process, "look for an answer", |transaction| {
-            answers::ask(transaction, asked, question, now)
+            answers::ask(transaction, asked, question, now, bounds)
         })
     }
 

@@ -37,18 +37,38 @@ pub fn list(connection: &Connection, which: Which) -> Answer<Vec<Record>> {
         }
         Which::All => "SELECT document FROM sandboxes ORDER BY created_at, id",
     };
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query([])?;
-    let mut records = Vec::new();
-    while let Some(row) = rows.next()? {
-        records.push(decode(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?);
-    }
-    Ok(records)
+    many(connection, sql, [])
+}
+
+pub fn newest(
+    connection: &Connection,
+    tenant: Option<&TenantId>,
+    which: Which,
+    max: usize,
+) -> Answer<Vec<Record>> {
+    // Two parts, because there is an index for each. Documents may be long: only those that are wanted are read.
+    let whose = if tenant.is_some() { "tenant = ?1" } else { "?1 IS NULL" };
+    let part = |state: &str| {
+        format!(
+            "SELECT id, created_at FROM sandboxes WHERE state {state} ('destroyed', 'failed') AND {whose} AND state <> 'spare'"
+        )
+    };
+    let parts = match which {
+        Which::Live => part("NOT IN"),
+        Which::All => format!("{} UNION ALL {}", part("NOT IN"), part("IN")),
+    };
+    let sql = format!(
+        "SELECT document FROM sandboxes WHERE id IN (
+             SELECT id FROM ({parts}) ORDER BY created_at DESC, id DESC LIMIT ?2)
+         ORDER BY created_at DESC, id DESC"
+    );
+    let max = i64::try_from(max).unwrap_or(i64::MAX);
+    many(connection, &sql, params![tenant.map(TenantId::as_str), max])
 }
 
 pub fn count(connection: &Connection, tenant: &TenantId) -> Answer<usize> {
     let sql = "SELECT count(*) FROM sandboxes
-               WHERE json_extract(document, '$.tenant') = ?1 AND state NOT IN ('destroyed', 'failed', 'lost')";
+               WHERE tenant = ?1 AND state NOT IN ('destroyed', 'failed') AND state <> 'lost'";
     let count: i64 = connection.prepare_cached(sql)?.query_row([tenant.as_str()], |row| row.get(0))?;
     Ok(usize::try_from(count).unwrap_or(0))
 }
@@ -65,8 +85,8 @@ pub fn insert(connection: &Connection, record: &Record) -> Answer<()> {
     if find(connection, &record.id)?.is_some() {
         return Err(Error::new(Kind::Conflict, format!("there is a sandbox `{}` already", record.id)).into());
     }
-    let sql = "INSERT INTO sandboxes (id, state, key, epoch, created_at, updated_at, document)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let sql = "INSERT INTO sandboxes (id, state, key, epoch, created_at, updated_at, document, tenant)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     write(connection, sql, record)
 }
 
@@ -86,14 +106,21 @@ pub fn replace(connection: &Connection, id: &SandboxId, record: &Record) -> Answ
         )
         .into());
     }
-    let sql = "UPDATE sandboxes SET state = ?2, key = ?3, epoch = ?4, created_at = ?5, updated_at = ?6, document = ?7
+    let sql = "UPDATE sandboxes SET state = ?2, key = ?3, epoch = ?4, created_at = ?5, updated_at = ?6, document = ?7,
+                   tenant = ?8
                WHERE id = ?1";
     write(connection, sql, record)
 }
 
-pub fn forget(connection: &Connection, before: Timestamp) -> Answer<usize> {
+pub fn forget(connection: &Connection, before: Timestamp, keep: usize) -> Answer<usize> {
     let sql = "DELETE FROM sandboxes WHERE state IN ('destroyed', 'failed') AND updated_at < ?1";
-    Ok(connection.prepare_cached(sql)?.execute([column(before.as_millis())])?)
+    let old = connection.prepare_cached(sql)?.execute([column(before.as_millis())])?;
+    let sql = "DELETE FROM sandboxes WHERE id IN (SELECT id FROM (
+                   SELECT id, row_number() OVER (PARTITION BY tenant ORDER BY updated_at DESC, id DESC) AS place
+                   FROM sandboxes WHERE state IN ('destroyed', 'failed'))
+               WHERE place > ?1)";
+    let many = connection.prepare_cached(sql)?.execute([i64::try_from(keep).unwrap_or(i64::MAX)])?;
+    Ok(old + many)
 }
 
 fn write(connection: &Connection, sql: &str, record: &Record) -> Answer<()> {
@@ -107,6 +134,7 @@ fn write(connection: &Connection, sql: &str, record: &Record) -> Answer<()> {
         column(record.created_at.as_millis()),
         column(record.updated_at.as_millis()),
         document,
+        record.tenant.as_ref().map(TenantId::as_str),
     ])?;
     Ok(())
 }
@@ -115,6 +143,16 @@ fn one(connection: &Connection, sql: &str, params: impl Params) -> Answer<Option
     let document: Option<String> =
         connection.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?;
     document.map(|document| decode(&document)).transpose()
+}
+
+fn many(connection: &Connection, sql: &str, params: impl Params) -> Answer<Vec<Record>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params)?;
+    let mut records = Vec::new();
+    while let Some(row) = rows.next()? {
+        records.push(decode(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?);
+    }
+    Ok(records)
 }
 
 fn decode(document: &str) -> Answer<Record> {

@@ -8,7 +8,7 @@ use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
 use crate::cli::table::Columns;
-use crate::cli::{stdout, sweep};
+use crate::cli::{stderr, stdout, sweep};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -21,7 +21,11 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let engine = context.untouched_engine()?;
     // What is listed as ready shall be so.
     sweep::now(&engine);
-    let listed = engine.perform(&context.caller()?, list::Input { all: args.all })?.sandboxes;
+    let listed = engine.perform(&context.caller()?, list::Input { all: args.all, max: None })?;
+    if listed.more {
+        stderr::warning("there are older ones, which are left out.");
+    }
+    let listed = listed.sandboxes;
     if context.json {
         stdout::json(&listed)?;
         return Ok(Exit::SUCCESS);

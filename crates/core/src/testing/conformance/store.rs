@@ -45,7 +45,10 @@ macro_rules! store_conformance {
                 updates_at_the_same_time_do_not_overwrite_each_other,
                 a_change_of_owner_is_seen_by_everyone,
                 a_listing_is_oldest_first_and_leaves_ended_ones_out_on_request,
+                a_tenants_newest_are_its_own_without_spares,
+                what_has_ended_keeps_no_environment,
                 only_ended_records_from_before_are_forgotten,
+                of_each_tenant_the_newest_ended_records_are_kept,
                 backends_of_what_has_ended_are_known_for_a_while,
                 each_tenant_has_keys_of_its_own,
                 what_takes_room_is_counted_for_its_tenant,
@@ -255,12 +258,78 @@ pub fn only_ended_records_from_before_are_forgotten(home: &impl Home) {
     become_state(&*store, &old.id, State::Failed);
     become_state(&*store, &new.id, State::Failed);
 
-    let forgotten = store.forget(Timestamp::from_millis(20)).expect("forgets");
+    let forgotten = store.forget(Timestamp::from_millis(20), 100).expect("forgets");
 
     assert_eq!(forgotten, 1);
     assert_eq!(store.find(&old.id).expect("looks"), None);
     assert!(store.find(&new.id).expect("looks").is_some());
     assert!(store.find(&live.id).expect("looks").is_some());
+}
+
+pub fn of_each_tenant_the_newest_ended_records_are_kept(home: &impl Home) {
+    let store = home.open();
+    let end = |tenant: Option<&str>, millis| {
+        let updated_at = Timestamp::from_millis(millis);
+        let record = Record { tenant: tenant.map(sample::tenant), updated_at, ..sample::record() };
+        store.open(record.clone()).expect("opens");
+        become_state(&*store, &record.id, State::Failed);
+        record.id
+    };
+    let busy: Vec<_> = [30, 10, 40, 20].map(|millis| end(Some("busy"), millis)).into();
+    let (quiet, own) = (end(Some("quiet"), 1), end(None, 1));
+    let live = Record { tenant: Some(sample::tenant("busy")), ..sample::record() };
+    store.open(live.clone()).expect("opens");
+
+    let forgotten = store.forget(Timestamp::from_millis(0), 2).expect("forgets");
+
+    let known = |id: &SandboxId| store.find(id).expect("looks").is_some();
+    assert_eq!(forgotten, 2);
+    assert_eq!(busy.iter().map(known).collect::<Vec<_>>(), [true, false, true, false]);
+    assert!(known(&quiet) && known(&own) && known(&live.id));
+}
+
+pub fn a_tenants_newest_are_its_own_without_spares(home: &impl Home) {
+    let store = home.open();
+    let open = |tenant: Option<&str>, millis, states: &[State]| {
+        let created_at = Timestamp::from_millis(millis);
+        let record = Record { tenant: tenant.map(sample::tenant), created_at, ..sample::record() };
+        store.open(record.clone()).expect("opens");
+        states.iter().for_each(|state| become_state(&*store, &record.id, *state));
+    };
+    open(Some("mine"), 3, &[]);
+    open(Some("mine"), 1, &[State::Ready]);
+    open(Some("mine"), 2, &[State::Failed]);
+    open(Some("other"), 4, &[]);
+    open(None, 5, &[State::Spare]);
+
+    let newest = |tenant: Option<&str>, which, max| -> Vec<_> {
+        let records = store.newest(tenant.map(sample::tenant).as_ref(), which, max).expect("lists");
+        records.iter().map(|record| record.created_at.as_millis()).collect()
+    };
+
+    assert_eq!(newest(Some("mine"), Which::All, 10), [3, 2, 1]);
+    assert_eq!(newest(Some("mine"), Which::All, 2), [3, 2]);
+    assert_eq!(newest(Some("mine"), Which::Live, 10), [3, 1]);
+    assert_eq!(newest(Some("nobody"), Which::All, 10), Vec::<u64>::new());
+    assert_eq!(newest(None, Which::All, 10), [4, 3, 2, 1]);
+    assert_eq!(newest(None, Which::Live, 2), [4, 3]);
+}
+
+pub fn what_has_ended_keeps_no_environment(home: &impl Home) {
+    let store = home.open();
+    for ending in [&[State::Failed][..], &[State::Ready, State::Destroying, State::Destroyed]] {
+        let mut record = sample::record();
+        record.spec.env.insert("NAME".into(), "value".into());
+        store.open(record.clone()).expect("opens");
+        let kept = || store.find(&record.id).expect("finds").expect("it is there").spec.env;
+
+        for state in ending {
+            assert_eq!(kept(), record.spec.env, "before {state}");
+            become_state(&*store, &record.id, *state);
+        }
+
+        assert!(kept().is_empty(), "{ending:?}");
+    }
 }
 
 pub fn backends_of_what_has_ended_are_known_for_a_while(home: &impl Home) {

@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 
 use coracle_core::store::Which;
-use coracle_core::{Epoch, Record, Result, RunId, SandboxId, SessionKey, State, Timestamp};
+use coracle_core::{Epoch, Error, Record, Result, RunId, SandboxId, SessionKey, State, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Caller, Engine};
+
+/// Returned unless the caller says otherwise: more than anybody reads.
+const DEFAULT: usize = 1000;
+/// The most at once: as many as are kept of a tenant's that have ended.
+const MOST: usize = 10_000;
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -15,11 +20,19 @@ pub struct Input {
     /// Those that have ended, too.
     #[serde(default)]
     pub all: bool,
+    /// At most this many, the newest; 1000 if absent.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = MOST))]
+    pub max: Option<usize>,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Output {
+    /// The oldest first.
     pub sandboxes: Vec<Summary>,
+    /// There are older ones, which `max` left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
 }
 
 /// A sandbox from outside.
@@ -64,7 +77,12 @@ impl From<&Record> for Summary {
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let which = if input.all { Which::All } else { Which::Live };
-    let records = engine.store().list(which)?;
-    let shown = records.iter().filter(|record| record.state != State::Spare && caller.sees(record));
-    Ok(Output { sandboxes: shown.map(Into::into).collect() })
+    let max = input.max.unwrap_or(DEFAULT);
+    if !(1..=MOST).contains(&max) {
+        return Err(Error::invalid("max", format!("must be 1 to {MOST}")));
+    }
+    let mut records = engine.store().newest(caller.tenant.as_ref(), which, max + 1)?;
+    let more = records.len() > max;
+    records.truncate(max);
+    Ok(Output { sandboxes: records.iter().rev().map(Into::into).collect(), more })
 }
