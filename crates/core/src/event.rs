@@ -346,14 +346,31 @@ pub struct Page {
     pub events: Vec<Numbered>,
     /// Everything up to this number was looked at: the place to go on behind.
     pub next: u64,
-    /// Everything up to this number is forgotten, zero if nothing is.
+    /// Everything of the filter's tenant up to this number is forgotten, zero if nothing is. Where the filter has none,
+    /// something of somebody's up to this number is; it is never behind `next`.
     pub forgotten: u64,
+}
+
+/// Returns how many events each may keep so that `keep` are left: whoever has most makes room.
+pub fn share(mut counts: Vec<u64>, keep: u64) -> u64 {
+    counts.sort_unstable();
+    let (mut room, mut owners) = (keep, counts.len() as u64);
+    for count in counts {
+        let share = room / owners;
+        if count > share {
+            return share;
+        }
+        room -= count;
+        owners -= 1;
+    }
+    u64::MAX
 }
 
 /// Keeps events. Part of every store: what is told of records is written with them.
 pub trait Log: Send + Sync {
     /// Appends what happened inside sandboxes. The start and the end of one exec are each written once, whoever tells
-    /// them and however often; what ended before everything that is still kept was told then, and is not told again.
+    /// them and however often; what ended before everything that is still kept of the same tenant, where some is forgotten, was
+    /// told then, and is not told again.
     fn tell(&self, events: &[Event]) -> Result<()>;
 
     /// Returns at most `max` events behind the number `since`, in order.
@@ -362,7 +379,7 @@ pub trait Log: Send + Sync {
     /// Returns the number of the newest event, zero before the first. Costs next to nothing.
     fn newest_event(&self) -> Result<u64>;
 
-    /// Forgets the oldest events: those from before `before`, and more until `keep` are left. Numbers are never used
-    /// again. Returns how many.
+    /// Forgets the oldest events: those from before `before`, and more until `keep` are left, of whoever has most: a tenant,
+    /// or the home's own people. Numbers are never used again. Returns how many.
     fn forget_events(&self, before: Timestamp, keep: u64) -> Result<u64>;
 }

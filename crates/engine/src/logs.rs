@@ -6,6 +6,7 @@
 
 mod harvest;
 mod kept;
+mod room;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -14,19 +15,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use coracle_core::clock::Timestamp;
-use coracle_core::{ExecId, SandboxId};
+use coracle_core::{ExecId, Record};
 
 pub(crate) use self::kept::Kept;
+use self::room::Held;
 
-/// What all files together may take: many times what one sandbox's can, little on any disk.
-const TOTAL_MAX: u64 = 128 << 20;
-/// How many there may be: each close looks at all of them.
-const FILES_MAX: usize = 512;
 /// A file that is being written is done within seconds; one that is older was left by somebody who died.
 const DRAFT_AGE: Duration = Duration::from_secs(60);
 const DRAFT: &str = ".draft";
 /// Every sandbox's id begins so; a file named like a sandbox would look like something of it that was left behind.
 const PREFIX: &str = "sbx_";
+/// Stands between a sandbox and its tenant in the name of a file; neither has one in its own.
+const OF: char = '~';
 
 /// Where output is kept, and for how long.
 #[derive(Debug, Clone)]
@@ -46,15 +46,9 @@ impl Logs {
     }
 
     /// Writes what a sandbox's execs have left. It is there whole, or not at all.
-    fn write(
-        &self,
-        sandbox: &SandboxId,
-        kept: &[Kept],
-        now: Timestamp,
-        written: &dyn Fn(),
-    ) -> io::Result<()> {
+    fn write(&self, record: &Record, kept: &[Kept], now: Timestamp, written: &dyn Fn()) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-        let path = self.path(sandbox);
+        let path = self.path(record);
         let draft = path.with_extension(&DRAFT[1..]);
         // Somebody who died may have left one.
         let _ = fs::remove_file(&draft);
@@ -73,13 +67,8 @@ impl Logs {
     }
 
     /// Returns what is kept of an exec; nothing where that is none, or was kept for long enough.
-    pub(crate) fn read(
-        &self,
-        sandbox: &SandboxId,
-        exec: &ExecId,
-        now: Timestamp,
-    ) -> io::Result<Option<Kept>> {
-        let file = match File::open(self.path(sandbox)) {
+    pub(crate) fn read(&self, record: &Record, exec: &ExecId, now: Timestamp) -> io::Result<Option<Kept>> {
+        let file = match File::open(self.path(record)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
@@ -108,21 +97,15 @@ impl Logs {
         Ok(gone)
     }
 
-    /// Removes the oldest until the rest is within bounds.
+    /// Removes files until the rest is within bounds.
     fn make_room(&self) -> io::Result<()> {
         let mut files = self.files()?;
         files.retain(|(path, _)| !is_draft(path));
         files.sort_by_key(|(_, metadata)| metadata.modified().unwrap_or(UNIX_EPOCH));
-        let mut total: u64 = files.iter().map(|(_, metadata)| metadata.len()).sum();
-        let mut count = files.len();
-        for (path, metadata) in files {
-            if total <= TOTAL_MAX && count <= FILES_MAX {
-                break;
-            }
+        let held = files.into_iter().map(|(path, metadata)| Held::new(path, metadata.len()));
+        for path in room::surplus(held.collect()) {
             // Somebody else may be at it, too.
             let _ = fs::remove_file(path);
-            total = total.saturating_sub(metadata.len());
-            count -= 1;
         }
         Ok(())
     }
@@ -141,9 +124,13 @@ impl Logs {
         age.is_some_and(|age| age >= self.retention)
     }
 
-    fn path(&self, sandbox: &SandboxId) -> PathBuf {
-        let name = sandbox.as_str();
-        self.directory.join(format!("{}.log", name.strip_prefix(PREFIX).unwrap_or(name)))
+    fn path(&self, record: &Record) -> PathBuf {
+        let id = record.id.as_str();
+        let name = id.strip_prefix(PREFIX).unwrap_or(id);
+        self.directory.join(match &record.tenant {
+            Some(tenant) => format!("{name}{OF}{tenant}.log"),
+            None => format!("{name}.log"),
+        })
     }
 }
 

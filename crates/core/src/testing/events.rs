@@ -1,9 +1,11 @@
 //! The events of the store in memory.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::clock::Timestamp;
 use crate::event::{self, End, Event, Filter, Kind, Numbered, Page};
+use crate::ids::TenantId;
 use crate::record::Record;
 
 /// A strict log: it panics when an exec is said to end that nobody has said to start.
@@ -14,6 +16,15 @@ pub(super) struct Events(Mutex<Told>);
 struct Told {
     kept: Vec<Numbered>,
     newest: u64,
+    /// How far each one's are forgotten.
+    forgotten: BTreeMap<Option<TenantId>, Forgotten>,
+}
+
+#[derive(Debug)]
+struct Forgotten {
+    seq: u64,
+    /// What happened before was told.
+    until: Timestamp,
 }
 
 impl Events {
@@ -42,7 +53,8 @@ impl Events {
         let more = events.len() > max;
         events.truncate(max);
         let last = events.last().map_or(since, |numbered| numbered.seq);
-        Page { next: if more { last } else { told.newest.max(since) }, forgotten: told.forgotten(), events }
+        let next = if more { last } else { told.newest.max(since) };
+        Page { next, forgotten: told.forgotten_for(filter).min(next), events }
     }
 
     pub(super) fn newest(&self) -> u64 {
@@ -53,10 +65,9 @@ impl Events {
         let mut told = self.lock();
         let young = told.kept.iter().position(|numbered| numbered.event.at >= before);
         let by_age = young.unwrap_or(told.kept.len().saturating_sub(1));
-        let by_count = told.kept.len().saturating_sub(usize::try_from(keep.max(1)).unwrap_or(usize::MAX));
-        let gone = by_age.max(by_count);
-        told.kept.drain(..gone);
-        gone as u64
+        let count = told.kept.len();
+        told.forget(by_age, before, keep);
+        (count - told.kept.len()) as u64
     }
 
     fn lock(&self) -> MutexGuard<'_, Told> {
@@ -75,12 +86,11 @@ impl Told {
             told.kind == kind && told.sandbox_id == event.sandbox_id && told.exec_id == event.exec_id
         };
         let has = |kind| self.kept.iter().any(|numbered| same(&numbered.event, kind));
-        let forgotten =
-            self.forgotten() > 0 && self.kept.first().is_some_and(|first| first.event.at > event.at);
-        if has(event.kind) || forgotten {
+        let forgotten = self.forgotten.get(&event.tenant);
+        if has(event.kind) || forgotten.is_some_and(|forgotten| forgotten.until > event.at) {
             return;
         }
-        let begun = event.kind != Kind::ExecEnded || has(Kind::ExecStarted) || self.forgotten() > 0;
+        let begun = event.kind != Kind::ExecEnded || has(Kind::ExecStarted) || forgotten.is_some();
         assert!(begun, "an exec ended that was never started: {event:?}");
         self.push(event);
     }
@@ -98,7 +108,36 @@ impl Told {
         }
     }
 
-    fn forgotten(&self) -> u64 {
-        self.kept.first().map_or(0, |first| first.seq - 1)
+    /// Forgets all before a place, and more of whoever has most.
+    fn forget(&mut self, place: usize, before: Timestamp, keep: u64) {
+        let gone = self.surplus(place, keep);
+        let newest = self.newest;
+        let goes = |one: &mut Numbered| one.seq != newest && gone.contains(&one.seq);
+        let forgotten: Vec<_> = self.kept.extract_if(.., goes).collect();
+        for Numbered { seq, event } in forgotten {
+            let oldest = self.kept.iter().find(|one| one.event.tenant == event.tenant);
+            let until = oldest.map_or(before, |oldest| oldest.event.at);
+            self.forgotten.insert(event.tenant, Forgotten { seq, until });
+        }
+    }
+
+    /// Returns the numbers of all before a place, and of more of whoever has most.
+    fn surplus(&self, place: usize, keep: u64) -> Vec<u64> {
+        let (old, young) = self.kept.split_at(place);
+        let mut counts: BTreeMap<_, u64> = BTreeMap::new();
+        young.iter().for_each(|one| *counts.entry(&one.event.tenant).or_default() += 1);
+        let share = event::share(counts.values().copied().collect(), keep);
+        let excess = young.iter().filter(|one| {
+            let left = counts.entry(&one.event.tenant).or_default();
+            let goes = *left > share;
+            *left -= u64::from(goes);
+            goes
+        });
+        old.iter().chain(excess).map(|one| one.seq).collect()
+    }
+
+    fn forgotten_for(&self, filter: &Filter) -> u64 {
+        let of = |(owner, _): &(&Option<TenantId>, _)| filter.tenant.is_none() || **owner == filter.tenant;
+        self.forgotten.iter().filter(of).map(|(_, forgotten)| forgotten.seq).max().unwrap_or(0)
     }
 }

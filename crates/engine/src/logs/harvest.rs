@@ -36,7 +36,7 @@ impl Engine {
             return;
         };
         let written = || self.crash_at(crash::DESTROY_LOGS_WRITTEN);
-        let _ = logs.write(&record.id, &keep(found), self.parts.clock.now(), &written);
+        let _ = logs.write(record, &keep(found), self.parts.clock.now(), &written);
         self.crash_at(crash::DESTROY_LOGS_AFTER);
     }
 

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use coracle_core::Kind;
 use coracle_core::testing::backend::crashes;
-use coracle_engine::{CrashPoints, Engine, Logs, Parts};
+use coracle_core::testing::sample;
+use coracle_engine::{Caller, CrashPoints, Engine, Logs, Parts};
 use serde_json::{Value, json};
 
 use crate::world::{World, caller, parts};
@@ -174,4 +175,42 @@ fn closing_does_not_wait_for_a_guest_that_is_gone() {
     world.ok("run_a", "sandbox_close", json!({ "sandbox_id": id }));
 
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
+/// Does the same as `closed` for a tenant.
+fn closed_by(world: &World, who: &Caller) -> Value {
+    let call = |name: &str, input: Value| world.engine.call(who, name, input).expect("it is carried out");
+    let opened = call("sandbox_open", json!({}));
+    let id = &opened["sandbox_id"];
+    let ran = call("sandbox_exec", json!({ "sandbox_id": id, "cmd": ["echo", "out"] }));
+    call("sandbox_close", json!({ "sandbox_id": id }));
+    json!({ "sandbox_id": id, "exec_id": ran["exec_id"] })
+}
+
+#[test]
+fn one_tenants_output_does_not_go_for_anothers() {
+    let tenant = |name: &str| Caller { tenant: Some(sample::tenant(name)), ..caller("run_a") };
+    // Too many files, then too many bytes.
+    for (count, bytes) in [(600, 0), (40, 4 << 20)] {
+        let world = World::new();
+        let (quiet, own) = (closed_by(&world, &tenant("quiet")), closed(&world));
+        let busy = closed_by(&world, &tenant("busy"));
+        let theirs = files(&world).into_iter().find(|path| path.to_string_lossy().contains("busy"));
+        for number in 0..count {
+            let path = theirs.as_ref().expect("it is named for its tenant").to_string_lossy();
+            let file = std::fs::File::create(path.replace('~', &format!("{number}~"))).expect("a file");
+            file.set_len(bytes).expect("it takes no room where it is empty");
+        }
+
+        closed_by(&world, &tenant("busy"));
+
+        let reads =
+            |who: &Caller, what: &Value| world.engine.call(who, "sandbox_exec_read", what.clone()).is_ok();
+        assert!(reads(&tenant("quiet"), &quiet) && reads(&caller("run_a"), &own), "{count}");
+        assert!(!reads(&tenant("quiet"), &busy), "it is another's");
+        let left = files(&world);
+        let total: u64 = left.iter().map(|path| path.metadata().expect("it is there").len()).sum();
+        assert!(left.len() <= 512 && total <= 128 << 20, "{} files, {total} bytes", left.len());
+        assert!(left.len() > 30, "no more goes than has to");
+    }
 }

@@ -12,11 +12,12 @@ use super::connection::{Answer, Failure};
 
 /// Appends events; of an exec's start and end only the first that is told.
 pub fn append(connection: &Connection, told: &[Event]) -> Answer<()> {
-    // The clock of whoever ended an exec long ago is all that tells it from news, once its first telling is forgotten.
+    // The clock of whoever ended an exec long ago is all that tells it from news, once its first telling is forgotten. `*`
+    // are all of those who had events before it was written down whose were forgotten.
     let sql = "INSERT INTO events (at, kind, sandbox, tenant, run, exec, details)
                SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
                WHERE ?6 IS NULL OR NOT EXISTS (
-                   SELECT 1 FROM events WHERE seq = (SELECT min(seq) FROM events) AND seq > 1 AND at > ?1)
+                   SELECT 1 FROM forgotten_events WHERE owner IN ('*', coalesce(?4, '')) AND until > ?1)
                ON CONFLICT (sandbox, exec, kind) WHERE exec IS NOT NULL DO NOTHING";
     for event in told {
         connection.prepare_cached(sql)?.execute(params![
@@ -63,8 +64,7 @@ pub fn end_execs(connection: &Connection, record: &Record) -> Answer<()> {
 pub fn page(connection: &Connection, since: u64, filter: &Filter, max: usize) -> Answer<Page> {
     // One statement sees one moment; two might miss what was forgotten between them.
     let snapshot = connection.unchecked_transaction()?;
-    let (oldest, newest) = bounds(&snapshot)?;
-    let mut page = Page { next: newest.max(since), forgotten: oldest.saturating_sub(1), ..Page::default() };
+    let mut page = Page { next: newest(&snapshot)?.max(since), ..Page::default() };
     let sql = "SELECT seq, at, kind, sandbox, tenant, run, exec, details FROM events
                WHERE seq > ?1 AND (?2 IS NULL OR tenant = ?2) AND (?3 IS NULL OR sandbox = ?3) AND at >= ?4
                ORDER BY seq";
@@ -83,6 +83,7 @@ pub fn page(connection: &Connection, since: u64, filter: &Filter, max: usize) ->
         }
         page.events.push(numbered);
     }
+    page.forgotten = forgotten(&snapshot, filter)?.min(page.next);
     Ok(page)
 }
 
@@ -93,25 +94,69 @@ pub fn newest(connection: &Connection) -> Answer<u64> {
 }
 
 pub fn forget(connection: &Connection, before: Timestamp, keep: u64) -> Answer<u64> {
-    let (_, newest) = bounds(connection)?;
-    // From the front only, so that what is forgotten is everything up to a number. The newest stays, whatever its age.
+    // The newest stays, whatever its age and whoever's it is.
+    let newest = newest(connection)?;
     let sql = "SELECT seq FROM events WHERE at >= ?1 ORDER BY seq LIMIT 1";
-    let young: Option<i64> = connection
-        .prepare_cached(sql)?
-        .query_row([column(before.as_millis())], |row| row.get(0))
-        .optional()?;
-    let by_age = young.map_or(newest, number);
-    let by_count = (newest + 1).saturating_sub(keep.max(1));
-    let first = by_age.max(by_count);
-    Ok(connection.prepare_cached("DELETE FROM events WHERE seq < ?1")?.execute([column(first)])? as u64)
+    let before = column(before.as_millis());
+    let young: Option<i64> =
+        connection.prepare_cached(sql)?.query_row([before], |row| row.get(0)).optional()?;
+    let first = young.map_or(newest, number);
+    let owners = owners(connection, first)?;
+    let share = event::share(owners.iter().map(|owner| owner.young).collect(), keep);
+    let mut gone = 0;
+    for owner in owners {
+        let surplus = owner.old + owner.young.saturating_sub(share);
+        gone += forget_of(connection, owner.tenant.as_deref(), surplus, newest, before)?;
+    }
+    Ok(gone)
 }
 
-/// Returns the numbers of the oldest and of the newest event; zero where there is none.
-fn bounds(connection: &Connection) -> Answer<(u64, u64)> {
-    let sql = "SELECT (SELECT min(seq) FROM events), (SELECT max(seq) FROM events)";
-    let pair: (Option<i64>, Option<i64>) =
-        connection.prepare_cached(sql)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok((number(pair.0.unwrap_or(0)), number(pair.1.unwrap_or(0))))
+/// Who has events, and how many from before a number and from there on.
+struct Owner {
+    tenant: Option<String>,
+    old: u64,
+    young: u64,
+}
+
+fn owners(connection: &Connection, first: u64) -> Answer<Vec<Owner>> {
+    let sql = "SELECT tenant, total(seq < ?1), total(seq >= ?1) FROM events GROUP BY tenant";
+    let mut statement = connection.prepare_cached(sql)?;
+    let owners = statement.query_map([column(first)], |row| {
+        let count = |index| row.get::<_, f64>(index).map(|count| count as u64);
+        Ok(Owner { tenant: row.get(0)?, old: count(1)?, young: count(2)? })
+    })?;
+    Ok(owners.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Forgets the oldest events of one owner, and notes how far: what is left of others says nothing of that.
+fn forget_of(
+    connection: &Connection,
+    tenant: Option<&str>,
+    surplus: u64,
+    newest: u64,
+    before: i64,
+) -> Answer<u64> {
+    let sql = "SELECT max(seq) FROM (
+                   SELECT seq FROM events WHERE tenant IS ?1 AND seq < ?2 ORDER BY seq LIMIT ?3)";
+    let key = params![tenant, column(newest), column(surplus)];
+    let last: Option<i64> = connection.prepare_cached(sql)?.query_row(key, |row| row.get(0))?;
+    let Some(last) = last else { return Ok(0) };
+    let sql = "DELETE FROM events WHERE tenant IS ?1 AND seq <= ?2";
+    let gone = connection.prepare_cached(sql)?.execute(params![tenant, last])?;
+    let sql = "INSERT INTO forgotten_events (owner, seq, until)
+               VALUES (coalesce(?1, ''), ?2,
+                   coalesce((SELECT at FROM events WHERE tenant IS ?1 ORDER BY seq LIMIT 1), ?3))
+               ON CONFLICT (owner) DO UPDATE SET seq = excluded.seq, until = excluded.until";
+    connection.prepare_cached(sql)?.execute(params![tenant, last, before])?;
+    Ok(gone as u64)
+}
+
+/// Returns up to which number something is forgotten of what a filter may admit.
+fn forgotten(connection: &Connection, filter: &Filter) -> Answer<u64> {
+    let sql = "SELECT max(seq) FROM forgotten_events WHERE ?1 IS NULL OR owner IN ('*', ?1)";
+    let tenant = filter.tenant.as_ref().map(|tenant| tenant.as_str());
+    let seq: Option<i64> = connection.prepare_cached(sql)?.query_row([tenant], |row| row.get(0))?;
+    Ok(number(seq.unwrap_or(0)))
 }
 
 /// Returns the event of a row; nothing if a newer coracle has words for it that this one has not.

@@ -12,7 +12,7 @@ use super::connection::{Answer, Connection};
 use super::home;
 
 /// Each step brings the schema from its index to the next number. Never change one that was released.
-const STEPS: [&str; 9] = [
+const STEPS: [&str; 10] = [
     // What is looked for has a column; the whole record is the document. `records` keeps the two in step.
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE sandboxes (
@@ -79,6 +79,12 @@ const STEPS: [&str; 9] = [
      DROP INDEX tenants_sandboxes;
      CREATE INDEX live_of_tenants ON sandboxes (tenant, created_at) WHERE state NOT IN ('destroyed', 'failed');
      CREATE INDEX ended_of_tenants ON sandboxes (tenant, updated_at, id) WHERE state IN ('destroyed', 'failed');",
+    // How far each one's events are forgotten, and what was told before when. No tenant is called `*` or has no name: what
+    // was forgotten so far was everybody's, and the home's own people have none.
+    "CREATE INDEX events_of_tenants ON events (tenant, seq);
+     CREATE TABLE forgotten_events (owner TEXT PRIMARY KEY, seq INTEGER NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;
+     INSERT INTO forgotten_events (owner, seq, until)
+         SELECT '*', seq - 1, at FROM events WHERE seq = (SELECT min(seq) FROM events) AND seq > 1;",
 ];
 
 /// The version this build writes.

@@ -40,7 +40,10 @@ macro_rules! event_conformance {
                 a_filter_leaves_out_and_still_moves_on,
                 what_is_forgotten_is_everything_up_to_a_number,
                 numbers_are_never_used_again,
+                whoever_has_most_events_makes_room,
+                a_reader_of_everything_learns_page_by_page_what_is_missing,
                 an_end_from_before_all_that_is_kept_is_not_told_again,
+                an_end_is_told_where_only_others_have_forgotten,
                 writers_at_the_same_time_leave_no_hole_behind_a_reader,
             ]
         );
@@ -279,6 +282,55 @@ pub fn numbers_are_never_used_again(home: &impl Home) {
     assert_eq!(all(&*store).forgotten, 2);
 }
 
+pub fn whoever_has_most_events_makes_room(home: &impl Home) {
+    let store = home.open();
+    // Busy has 1, 2, 4, 6, 8, 9.
+    for of in ["busy", "busy", "quiet", "busy", "", "busy", "quiet", "busy", "busy"] {
+        opened(&*store, of_tenant(of));
+    }
+
+    let forgotten = store.forget_events(at(0), 5).expect("forgets");
+
+    assert_eq!((forgotten, numbers(&all(&*store))), (4, vec![3, 5, 7, 8, 9]));
+    assert_eq!(forgotten_of(&*store, "busy"), 6);
+    assert_eq!(forgotten_of(&*store, "quiet"), 0, "nothing of theirs is missing");
+    store.forget_events(at(u64::MAX), 5).expect("forgets");
+    assert_eq!((numbers(&all(&*store)), forgotten_of(&*store, "busy")), (vec![9], 8));
+    assert_eq!(forgotten_of(&*store, "quiet"), 7);
+}
+
+pub fn a_reader_of_everything_learns_page_by_page_what_is_missing(home: &impl Home) {
+    let store = home.open();
+    for of in ["quiet", "busy", "quiet", "busy", "quiet", "busy", "busy"] {
+        opened(&*store, of_tenant(of));
+    }
+    store.forget_events(at(0), 5).expect("forgets");
+
+    let first = store.events(1, &Filter::default(), 1).expect("reads");
+    let second = store.events(first.next, &Filter::default(), 10).expect("reads");
+    let behind = store.events(second.next, &Filter::default(), 10).expect("reads");
+
+    assert_eq!((numbers(&first), first.forgotten), (vec![3], 3));
+    assert_eq!((numbers(&second), second.forgotten), (vec![5, 6, 7], 4));
+    assert_eq!((numbers(&behind), behind.forgotten, behind.next), (vec![], 4, 7));
+}
+
+pub fn an_end_is_told_where_only_others_have_forgotten(home: &impl Home) {
+    let store = home.open();
+    let quiet = opened(&*store, of_tenant("quiet"));
+    tell_exec(&*store, &quiet, "exec_1", Kind::ExecStarted, 5_000_000_000_000);
+    let busy = opened(&*store, of_tenant("busy"));
+    for exec in ["exec_1", "exec_2", "exec_3"] {
+        tell_exec(&*store, &busy, exec, Kind::ExecStarted, 6_000_000_000_000);
+    }
+    store.forget_events(at(0), 4).expect("forgets");
+
+    tell_exec(&*store, &quiet, "exec_1", Kind::ExecEnded, 5_000_000_000_000);
+    tell_exec(&*store, &busy, "exec_1", Kind::ExecStarted, 5_000_000_000_000);
+
+    assert_eq!(numbers(&all(&*store)), [1, 2, 5, 6, 7]);
+}
+
 pub fn an_end_from_before_all_that_is_kept_is_not_told_again(home: &impl Home) {
     let store = home.open();
     let record = opened(&*store, sample::record());
@@ -314,6 +366,16 @@ pub fn writers_at_the_same_time_leave_no_hole_behind_a_reader(home: &impl Home) 
 /// A sandbox that is made ahead.
 fn untaken() -> Record {
     Record { lease: Lease::unowned(), ..sample::record() }
+}
+
+fn of_tenant(name: &str) -> Record {
+    let tenant = (!name.is_empty()).then(|| sample::tenant(name));
+    Record { tenant, ..sample::record() }
+}
+
+fn forgotten_of(store: &dyn Store, tenant: &str) -> u64 {
+    let filter = Filter { tenant: Some(sample::tenant(tenant)), ..Filter::default() };
+    store.events(0, &filter, 10).expect("reads").forgotten
 }
 
 fn opened(store: &dyn Store, record: Record) -> Record {

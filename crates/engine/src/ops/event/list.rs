@@ -53,7 +53,7 @@ pub struct Output {
     pub events: Vec<Numbered>,
     /// What to ask for next as `since_seq`.
     pub next_seq: u64,
-    /// Events up to this number are forgotten, zero if none is.
+    /// Events up to this number are forgotten, zero if none is; where one sees everybody's, some of them.
     pub forgotten_seq: u64,
     /// Some events behind `since_seq` were forgotten before they could be returned.
     pub missed: bool,
