@@ -157,6 +157,12 @@ impl Home {
         self.call(["exec", sandbox, "--"].into_iter().chain(command))
     }
 
+    /// Makes a token for a tenant, with more flags, and returns its text.
+    pub fn token(&self, tenant: &str, flags: &[&str]) -> String {
+        let words = ["token", "create", "--tenant", tenant].into_iter().chain(flags.iter().copied());
+        self.call(words).succeed().text().trim().to_owned()
+    }
+
     /// Returns the records of live sandboxes.
     pub fn live(&self) -> Vec<Value> {
         let listed = self.call(["ps", "--json"]).succeed().json();

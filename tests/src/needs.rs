@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use crate::peers;
+use crate::{binary, peers};
 
 /// What engines of our own are made of: the package and a file of it.
 const DOCKER: &[(&str, &str)] = &[
@@ -63,6 +63,8 @@ fn missing(need: &str) -> Option<String> {
         "sshd" => not_root().or_else(|| not_installed(SSH)),
         "mcp_python" => native().or_else(|| peers::python().err()),
         "mcp_node" => native().or_else(|| peers::node().err()),
+        "schemathesis" => native().or_else(|| peers::schemathesis().err()),
+        "old_build" => native().or_else(|| binary::old().err()),
         "buildah" => native().or_else(|| refusal("buildah", &["--version"])),
         "ssh" => native().or_else(|| not_installed(DOCKER)).or_else(|| not_installed(SSH)),
         other => panic!("no probe for the need `{other}`"),

@@ -3,10 +3,10 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::binary;
+use crate::binary::{self, succeed};
 
 /// The official client for Python, and what it is pinned to.
 const PYTHON: &[&str] = &["mcp==2.3.0"];
@@ -75,10 +75,18 @@ fn brought(
     if std::fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == wanted) {
         return Ok(directory);
     }
-    let _ = std::fs::remove_dir_all(&directory);
-    install(&directory, packages)?;
+    let fresh = || {
+        let _ = std::fs::remove_dir_all(&directory);
+        install(&directory, packages)
+    };
+    twice(fresh)?;
     std::fs::write(&stamp, wanted).map_err(told)?;
     Ok(directory)
+}
+
+/// Tries once more what has failed: a registry that does not answer now does in a moment.
+fn twice(attempt: impl Fn() -> Result<(), String>) -> Result<(), String> {
+    attempt().or_else(|first| attempt().map_err(|second| format!("{first}; and again: {second}")))
 }
 
 fn install_python(directory: &Path, packages: &[&str]) -> Result<(), String> {
@@ -104,12 +112,22 @@ fn node_package() -> &'static str {
     }
 }
 
-fn succeed(command: &mut Command) -> Result<(), String> {
-    let shown = format!("{command:?}");
-    let output =
-        command.stdin(Stdio::null()).output().map_err(|error| format!("could not start {shown}: {error}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("{shown} failed: {}", String::from_utf8_lossy(&output.stderr))),
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn what_has_failed_is_tried_once_more_and_no_more() {
+        let tried = Cell::new(0);
+        let fails_until = |good: u32| {
+            tried.set(tried.get() + 1);
+            if tried.get() >= good { Ok(()) } else { Err(format!("no {}", tried.get())) }
+        };
+
+        assert_eq!((twice(|| fails_until(2)), tried.replace(0)), (Ok(()), 2));
+        assert_eq!((twice(|| fails_until(1)), tried.replace(0)), (Ok(()), 1));
+        assert_eq!((twice(|| fails_until(9)), tried.get()), (Err("no 1; and again: no 2".to_owned()), 2));
     }
 }

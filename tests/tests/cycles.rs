@@ -71,7 +71,7 @@ fn nothing_grows() {
     // Output of closed sandboxes is kept for a while, on purpose.
     let config = Config { logs_retention: std::time::Duration::ZERO, ..Config::at(home.path()) };
     let coracle = Coracle::open(config).expect("a home can be opened");
-    let rounds = count(500, 10_000);
+    let rounds = count(250, 10_000);
     // Whatever is made once and kept is made by then.
     (0..20).for_each(|number| cycle(&coracle, number));
     let (before, memory_before) = (Held::now(home.path()), memory());

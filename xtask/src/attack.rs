@@ -13,7 +13,7 @@ const VERDICTS: [&str; 4] = ["held", "broken", "vacuous", "not applicable"];
 
 /// Builds both binaries, runs the suite, prints the report, and fails if a starred row is broken or proves nothing.
 pub fn run(arguments: &[String]) -> Result<()> {
-    let mut command = cargo::cargo(["test", "--package", "coracle-tests", "--no-fail-fast"]);
+    let mut command = cargo::cargo(["test", "--workspace", "--no-fail-fast"]);
     command.args(["--test", "attack", "--test", "attack_docker"]);
     for argument in arguments {
         match argument.as_str() {
@@ -51,13 +51,15 @@ pub fn run(arguments: &[String]) -> Result<()> {
 /// Builds the one whose walls can be left out, and the binary.
 ///
 /// Into one directory, so that what both are made of is built once; there the last one has the name, so the first is
-/// copied away.
+/// copied away. By way of a test of the binary's package in the whole workspace: that is how the suites are built, and
+/// asked for by itself its dependencies would have other features, and be built once more for them.
 pub fn binaries(target: &Path) -> Result<(PathBuf, PathBuf)> {
     let (binary, weak) = (target.join("debug/coracle"), target.join("weak/debug/coracle"));
-    cargo::run(&mut cargo::cargo(["build", "--package", "coracle", "--features", "weaken"]))?;
+    let build = ["test", "--workspace", "--no-run", "--test", "embedded"];
+    cargo::run(cargo::cargo(build).args(["--features", "coracle/weaken"]))?;
     std::fs::create_dir_all(target.join("weak/debug"))?;
     std::fs::copy(&binary, &weak).context("could not keep the binary whose walls can be left out")?;
-    cargo::run(&mut cargo::cargo(["build", "--package", "coracle"]))?;
+    cargo::run(&mut cargo::cargo(build))?;
     Ok((binary, weak))
 }
 

@@ -4,8 +4,8 @@ use anyhow::{Result, bail};
 
 use crate::{cargo, test, tidy};
 
-/// The needs a machine of ours has to have.
-const REQUIRED: &str = "native";
+/// The needs a machine of ours has to have: sandboxes of its own, and the clients that others have written.
+const REQUIRED: &str = "native,mcp_python,mcp_node,schemathesis";
 
 /// Checks, then tests. A missing tool is a failure here.
 pub fn run() -> Result<()> {
@@ -20,4 +20,16 @@ pub fn run() -> Result<()> {
     }
     // The tests read it from their environment; starting this program again sets it without touching our own.
     cargo::run(cargo::cargo(["xtask", "test"]).env("CORACLE_REQUIRE", REQUIRED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_of_ci_requires_the_same() {
+        let script = std::fs::read_to_string(cargo::root().join(".ci/run")).expect("the script of CI");
+
+        assert!(script.contains(&format!("${{CORACLE_REQUIRE-{REQUIRED}}}")), "{script}");
+    }
 }

@@ -4,8 +4,8 @@ use crate::{Error, Kind};
 
 /// Facts about the tenant's own things.
 const OWN: [&str; 4] = ["sandbox_id", "state", "image", "backend"];
-/// What is left of a sandbox, and where.
-const NOT_REMOVED: &str = "not_removed";
+/// Facts about the machine: what is left of a sandbox and where, and which backends there are.
+const NOT_OWN: [&str; 2] = ["not_removed", "refused"];
 
 /// Returns an error as a tenant is told it: without causes, paths and other facts about the machine, where it is about
 /// the machine.
@@ -20,7 +20,8 @@ pub fn conceal(error: &Error) -> Error {
             whole
         }
     };
-    let may_be_told = |name: &str| if about_the_machine { OWN.contains(&name) } else { name != NOT_REMOVED };
+    let may_be_told =
+        |name: &str| if about_the_machine { OWN.contains(&name) } else { !NOT_OWN.contains(&name) };
     let details = error.details.iter().filter(|(name, _)| may_be_told(name));
     told.details.extend(details.map(|(name, value)| (name.clone(), value.clone())));
     told

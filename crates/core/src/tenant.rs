@@ -99,8 +99,7 @@ pub fn check_registry(image: &str, allowed: &Allowed) -> Result<()> {
     let Some(reference) = image.parse::<Reference>().ok().filter(|_| !own) else { return Ok(()) };
     let registry = reference.registry();
     let host = registry.rsplit_once(':').map_or(registry, |(host, _)| host);
-    let public = host.contains('.') && host.parse::<IpAddr>().is_err() && !host.starts_with('[');
-    match public || allowed.patterns().is_some() {
+    match is_name(host) || allowed.patterns().is_some() {
         true => Ok(()),
         false => Err(Error::new(
             Kind::ImageNotAllowed,
@@ -109,6 +108,15 @@ pub fn check_registry(image: &str, allowed: &Allowed) -> Result<()> {
         .detail("image", image)
         .hint("the operator allows such images by a list (`images.allow`)")),
     }
+}
+
+/// Tells whether a host is a name of the internet, and no address in any of the ways there are to write one: what ends in
+/// a number is one to whoever resolves it (`127.1`, `0x7f.1`).
+fn is_name(host: &str) -> bool {
+    let Some((_, last)) = host.trim_end_matches('.').rsplit_once('.') else { return false };
+    host.parse::<IpAddr>().is_err()
+        && !host.starts_with('[')
+        && !last.starts_with(|one: char| one.is_ascii_digit())
 }
 
 /// Refuses a tenant something that is for the home's own people.

@@ -2,9 +2,11 @@
 //!
 //! A connection of its own: what it sends must not wait behind a long read.
 
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use coracle_core::{ExecId, Result, SandboxId};
+use coracle_core::{Error, ExecId, Result, SandboxId};
 use coracle_wire::Terminal;
 
 use crate::gate::Inside;
@@ -33,7 +35,23 @@ impl Engine {
     }
 }
 
+/// Cuts a control off when it is dropped: whatever waits there, for a command that does not read, fails.
+#[derive(Debug)]
+pub struct Cutter(UnixStream);
+
+impl Drop for Cutter {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
 impl Control {
+    /// Returns what ends it from another thread.
+    pub fn cutter(&self) -> Result<Cutter> {
+        let handle = self.inside.guest.handle();
+        handle.map(Cutter).map_err(|error| Error::internal("could not share the way to a command", error))
+    }
+
     /// Writes to standard input, waiting while the command does not read.
     ///
     /// At most 1 MiB at once; more belongs in several calls.

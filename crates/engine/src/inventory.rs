@@ -10,7 +10,7 @@ use crate::Engine;
 /// A count of everything that has not ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
-    /// How many sandboxes are in each state.
+    /// How many sandboxes are in each state, but for the spares, which are nobody's yet.
     pub states: BTreeMap<State, u64>,
     /// How many were made ahead and wait to be taken, whoever tends them.
     pub spares: u64,
@@ -26,7 +26,7 @@ impl Engine {
         for record in &records {
             *inventory.states.entry(record.state).or_default() += 1;
         }
-        inventory.spares = inventory.states.get(&State::Spare).copied().unwrap_or_default();
+        inventory.spares = inventory.states.remove(&State::Spare).unwrap_or_default();
         let networked = |record: &&Record| !record.spec.network.is_none();
         let denied = |record: &Record| (record.id.clone(), self.last_denial(record));
         inventory.denied = records.iter().filter(networked).map(denied).collect();

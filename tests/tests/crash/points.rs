@@ -2,7 +2,7 @@
 
 use std::panic::catch_unwind;
 
-use coracle_tests::{Finished, Home, requires};
+use coracle_tests::{Finished, Home, count, requires};
 use serde_json::Value;
 
 /// One call of the story and the run that makes it.
@@ -154,11 +154,11 @@ fn survive(home: &Home, point: &str) {
     expect_order(home, point);
 }
 
-/// Tries every point, so that one report names all that fail.
+/// Tries every point, or every third in an ordinary run, so that one report names all that fail.
 #[track_caller]
 fn survive_all(points: &[&str], home: fn() -> Home) {
     let dies = |point: &&&str| catch_unwind(|| survive(&home(), point)).is_err();
-    let dead: Vec<_> = points.iter().filter(dies).collect();
+    let dead: Vec<_> = points.iter().step_by(count(3, 1)).filter(dies).collect();
     assert!(dead.is_empty(), "a kill at these points is not survived: {dead:?}");
 }
 

@@ -7,12 +7,6 @@ use serde_json::{Map, Value, json};
 /// An id of the right form that nobody ever had.
 const NEVER: &str = "sbx_00000000000000000000000000";
 
-/// Makes a token and returns its text.
-pub fn token(home: &Home, tenant: &str, flags: &[&str]) -> String {
-    let words = ["token", "create", "--tenant", tenant].into_iter().chain(flags.iter().copied());
-    home.call(words).succeed().text().trim().to_owned()
-}
-
 /// One thing that is served.
 #[derive(Debug, Clone)]
 struct Route {
@@ -110,11 +104,11 @@ fn every_route_lets_in_whom_it_should_and_nobody_else() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let right = token(&home, "acme", &[]);
-    let narrow = token(&home, "acme", &["--allow", "volume_list"]);
-    let other = token(&home, "acme", &["--allow", "image_list"]);
-    let expired = token(&home, "acme", &["--expires", "1ms"]);
-    let revoked = token(&home, "acme", &[]);
+    let right = home.token("acme", &[]);
+    let narrow = home.token("acme", &["--allow", "volume_list"]);
+    let other = home.token("acme", &["--allow", "image_list"]);
+    let expired = home.token("acme", &["--expires", "1ms"]);
+    let revoked = home.token("acme", &[]);
     let id = format!("tok_{}", revoked.split('_').nth(1).expect("it has parts"));
     home.call(["token", "revoke", &id]).succeed();
     let wrong = format!("{}0", &right[..right.len() - 1]);
@@ -168,7 +162,7 @@ fn an_open_attach_is_asked_for_a_token_too() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let narrow = token(&home, "acme", &["--allow", "sandbox_exec_read"]);
+    let narrow = home.token("acme", &["--allow", "sandbox_exec_read"]);
     let attach = |token: Option<&str>| {
         let request = Request::get(&format!("/v1/sandboxes/{NEVER}/execs/exec_1/attach"))
             .header("Upgrade", "websocket")
@@ -193,7 +187,7 @@ fn ids_of_others_are_answered_byte_for_byte_like_ids_that_never_were() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let (mine, theirs) = (token(&home, "mine", &[]), token(&home, "theirs", &[]));
+    let (mine, theirs) = (home.token("mine", &[]), home.token("theirs", &[]));
     let open = |token: &str| {
         let opened =
             Request::post("/v1/sandboxes", &json!({})).token(token).send(&daemon.tcp()).expect(200).json();
@@ -240,7 +234,7 @@ fn a_token_that_is_revoked_opens_nothing_from_then_on() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let text = token(&home, "acme", &[]);
+    let text = home.token("acme", &[]);
     let list = Request::get("/v1/sandboxes").token(&text);
     list.send(&daemon.tcp()).expect(200);
 
@@ -258,7 +252,7 @@ fn tenants_have_as_many_sandboxes_and_requests_as_the_settings_say() {
     let settings = "[tenants.few]\nsandboxes = 1\n[tenants.seldom]\nrate = 1\nburst = 2\n";
     std::fs::write(home.path().join("config.toml"), settings).expect("ours");
     let daemon = Daemon::start(&home);
-    let (few, seldom) = (token(&home, "few", &[]), token(&home, "seldom", &[]));
+    let (few, seldom) = (home.token("few", &[]), home.token("seldom", &[]));
 
     let open = || Request::post("/v1/sandboxes", &json!({})).token(&few).send(&daemon.tcp());
     open().expect(200);
@@ -279,7 +273,7 @@ fn faults_of_the_machine_are_told_to_tenants_without_where_things_are() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let text = token(&home, "acme", &[]);
+    let text = home.token("acme", &[]);
     // An image whose registry nobody can reach.
     let body = json!({"image": "registry.invalid/nothing"});
 

@@ -4,8 +4,6 @@ use coracle_tests::http::{Answer, Request};
 use coracle_tests::{Daemon, Home, requires};
 use serde_json::json;
 
-use crate::auth::token;
-
 fn allows_no_page(answer: &Answer) {
     let cors: Vec<_> = answer.headers.iter().filter(|(name, _)| name.starts_with("access-control")).collect();
     assert!(cors.is_empty(), "{cors:?}");
@@ -17,7 +15,7 @@ fn names_that_lead_here_but_are_not_ours_are_misdirected() {
     let home = Home::new();
     std::fs::write(home.path().join("config.toml"), "[serve]\nhosts = ['box.example.com']\n").expect("ours");
     let daemon = Daemon::start(&home);
-    let text = token(&home, "acme", &[]);
+    let text = home.token("acme", &[]);
     let asked = |host: &str| {
         let answer = Request::get("/v1/sandboxes").header("Host", host).token(&text).send(&daemon.tcp());
         allows_no_page(&answer);
@@ -59,7 +57,7 @@ fn pages_that_are_not_allowed_send_nothing_even_with_a_token() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let text = token(&home, "acme", &[]);
+    let text = home.token("acme", &[]);
     let paths = ["/v1/sandboxes", "/v1/sandboxes/sbx_1/execs/e/stream", "/v1/sandboxes/sbx_1/execs/e/attach"];
 
     for path in paths {
@@ -84,7 +82,7 @@ fn forms_change_nothing() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let text = token(&home, "acme", &[]);
+    let text = home.token("acme", &[]);
     let body = json!({"code": "print(1)"}).to_string();
 
     for kind in

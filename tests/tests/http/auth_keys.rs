@@ -6,8 +6,6 @@ use coracle_tests::http::{Answer, Request};
 use coracle_tests::{Daemon, Home, eventually, requires};
 use serde_json::{Value, json};
 
-use crate::auth::token;
-
 fn keyed(path: &str, body: &Value, key: &str) -> Request {
     Request::post(path, body).header("Idempotency-Key", key)
 }
@@ -21,7 +19,7 @@ fn the_same_again_is_answered_the_same_and_done_once() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let (mine, theirs) = (token(&home, "mine", &[]), token(&home, "theirs", &[]));
+    let (mine, theirs) = (home.token("mine", &[]), home.token("theirs", &[]));
     let open =
         |token: &str, body: &Value| keyed("/v1/sandboxes", body, "k1").token(token).send(&daemon.tcp());
 

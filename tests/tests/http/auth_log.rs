@@ -6,8 +6,6 @@ use coracle_tests::http::Request;
 use coracle_tests::{Daemon, Home, requires};
 use serde_json::{Value, json};
 
-use crate::auth::token;
-
 fn lines(home: &Home) -> Vec<Value> {
     let text = std::fs::read_to_string(home.path().join("audit.jsonl")).expect("a log");
     text.lines().map(|line| serde_json::from_str(line).expect("a line is one document")).collect()
@@ -18,7 +16,7 @@ fn who_did_what_and_what_came_of_it_is_noted_and_no_secret() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let text = token(&home, "acme", &["--allow", "sandbox_*"]);
+    let text = home.token("acme", &["--allow", "sandbox_*"]);
     let id = format!("tok_{}", text.split('_').nth(1).expect("it has parts"));
 
     let opened = Request::post("/v1/sandboxes", &json!({"env": {"V": "env-hunter2"}}))
@@ -37,6 +35,8 @@ fn who_did_what_and_what_came_of_it_is_noted_and_no_secret() {
     Request::get("/v1/images").token(&text).send(&daemon.tcp()).expect(403);
     Request::get("/v1/images").send(&daemon.tcp()).expect(401);
     Request::get("/v1/images").send(&daemon.unix()).expect(200);
+    let hidden = second.as_str().expect("an id").replacen('s', "%73", 1);
+    Request::get(&format!("/v1/sandboxes/{hidden}")).token(&text).send(&daemon.tcp()).expect(200);
     Request::get("/healthz").send(&daemon.tcp()).expect(200);
 
     let all = lines(&home);
@@ -66,7 +66,11 @@ fn who_did_what_and_what_came_of_it_is_noted_and_no_secret() {
         (&Value::Null, &json!(200))
     );
     assert!(all.iter().any(|line| line["who"].is_null() && line["status"] == 401), "{all:?}");
-    assert_eq!(all.iter().filter(|line| line["sandbox"] == second).count(), 2, "and again under the key");
+    assert_eq!(
+        all.iter().filter(|line| line["sandbox"] == second).count(),
+        3,
+        "under a key, again, and however it is written"
+    );
     let paused: Vec<_> = all.iter().filter(|line| line["operation"] == "sandbox_pause").collect();
     assert_eq!([&paused[0]["outcome"], &paused[1]["outcome"]], [&json!("not_found"), &json!("refused")]);
     let log = format!("{all:?}{}", daemon.said());

@@ -8,7 +8,6 @@ use coracle_tests::http::{Place, Request, Stream};
 use coracle_tests::{Daemon, Home, count, eventually, requires};
 use serde_json::json;
 
-use crate::auth::token;
 use crate::streams::memory;
 
 /// Sends these bytes and returns the status of the answer, or nothing where the connection was closed without one.
@@ -98,7 +97,7 @@ fn a_tenant_that_has_its_share_of_calls_takes_nothing_from_others() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let (greedy, other) = (token(&home, "greedy", &[]), token(&home, "other", &[]));
+    let (greedy, other) = (home.token("greedy", &[]), home.token("other", &[]));
     let list = |token: &str| Request::get("/v1/sandboxes").token(token).send(&daemon.tcp());
 
     let waiting: Vec<_> =
@@ -118,7 +117,7 @@ fn a_tenant_that_sends_much_at_once_takes_nothing_from_others() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let (greedy, other) = (token(&home, "greedy", &[]), token(&home, "other", &[]));
+    let (greedy, other) = (home.token("greedy", &[]), home.token("other", &[]));
     let run = |token: &str| {
         Request::post("/v1/run", &json!({"cmd": ["echo", "hello"]})).token(token).send(&daemon.tcp()).status
     };

@@ -45,17 +45,51 @@ fn a_socket_that_was_opened_for_it_is_served_and_readiness_is_told() {
     assert!(socket.exists(), "the manager's socket is the manager's");
 }
 
-#[test]
-fn the_units_name_flags_and_words_there_are() {
-    let unit = |name: &str| {
-        let path = format!("{}/../deploy/systemd/{name}", env!("CARGO_MANIFEST_DIR"));
-        std::fs::read_to_string(path).expect("a unit")
-    };
+fn unit(name: &str) -> String {
+    let path = format!("{}/../deploy/systemd/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(path).expect("a unit")
+}
 
+#[test]
+fn what_the_unit_starts_is_a_command_the_binary_has() {
+    let (home, service) = (Home::new(), unit("coracle.service"));
+    // Words are judged before help is given.
+    let judged = |words: &[&str]| home.call(words.iter().chain(&["--help"])).run();
+
+    let starts: Vec<_> = service.lines().filter_map(|line| line.strip_prefix("ExecStart=")).collect();
+    let [start] = starts[..] else { panic!("one command: {starts:?}") };
+    let (program, words) = start.split_once(' ').expect("a program and its words");
+    let words: Vec<&str> = words.split(' ').collect();
+
+    assert!(program.ends_with("/coracle"), "{program}");
+    let help = judged(&words).expect_code(0);
+    assert!(help.text().contains("coracle serve"), "the daemon's own help: {}", help.text());
+    assert_ne!(
+        judged(&[&words[..], &["--no-such-flag"]].concat()).code(),
+        Some(0),
+        "the binary is a judge of them"
+    );
+}
+
+#[test]
+fn the_units_wait_for_the_word_and_leave_sandboxes_and_strangers_alone() {
     let service = unit("coracle.service");
-    for line in ["Type=notify", "ExecStart=/usr/local/bin/coracle serve", "KillMode=process", "Delegate=yes"]
-    {
+
+    for line in ["Type=notify", "KillMode=process", "Delegate=yes"] {
         assert!(service.lines().any(|one| one == line), "{line}");
     }
     assert!(unit("coracle.socket").lines().any(|one| one == "SocketMode=0600"));
+}
+
+#[test]
+fn a_socket_others_can_reach_needs_a_word_whoever_opened_it() {
+    requires!(native);
+    let home = Home::new();
+    home.call(["ps"]).succeed();
+    let activate =
+        ACTIVATE.replace("socket.AF_UNIX", "socket.AF_INET").replace("sys.argv[1]", "('0.0.0.0', 0)");
+
+    let refused = home.call(["serve", "--json"]).through(["python3", "-c", &activate, "none"]).run();
+
+    assert_eq!(refused.error_kind(), "invalid");
 }

@@ -1,9 +1,10 @@
 //! WebSockets: output one way, input, signals and terminal size the other.
 
 use std::io::{Read, Write};
+use std::time::Duration;
 
 use coracle_tests::http::{Request, Stream};
-use coracle_tests::{Daemon, Home, requires};
+use coracle_tests::{Daemon, Home, eventually, requires};
 use serde_json::{Value, json};
 
 /// The answer to the key below, by RFC 6455.
@@ -35,9 +36,13 @@ impl Socket {
     }
 
     fn say(&mut self, opcode: u8, payload: &[u8]) {
-        let length =
-            u8::try_from(payload.len()).ok().filter(|length| *length < 126).expect("a short message");
-        let mut frame = vec![0x80 | opcode, 0x80 | length, 0, 0, 0, 0];
+        let length = u16::try_from(payload.len()).expect("a short message");
+        let mut frame = vec![0x80 | opcode];
+        match u8::try_from(length).ok().filter(|length| *length < 126) {
+            Some(length) => frame.push(0x80 | length),
+            None => frame.extend([&[0x80 | 126][..], &length.to_be_bytes()].concat()),
+        }
+        frame.extend([0; 4]);
         frame.extend_from_slice(payload);
         self.0.write_all(&frame).expect("writes");
     }
@@ -128,6 +133,52 @@ fn a_terminal_has_the_size_it_is_told_and_signals_arrive() {
 }
 
 #[test]
+fn who_comes_again_goes_on_behind_what_was_read() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = home.open();
+    start(&daemon, &sandbox, json!({"cmd": ["cat"], "stream": true, "stdin_open": true, "exec_id": "cat"}));
+    let mut first = Socket::open(&daemon, &sandbox, "cat", "");
+    first.tell(&json!({"type": "stdin", "data": "one\n"}));
+    let (_, read) = first.until("chunk");
+    drop(first);
+
+    let mut second = Socket::open(&daemon, &sandbox, "cat", &format!("since_seq={}", read["seq"]));
+    second.tell(&json!({"type": "stdin", "data": "two\n", "eof": true}));
+    let (rest, _) = second.until("end");
+    let (all, _) = Socket::open(&daemon, &sandbox, "cat", "since_seq=0").until("end");
+
+    assert_eq!((rest.as_str(), all.as_str()), ("two\n", "one\ntwo\n"));
+}
+
+#[test]
+fn a_terminal_is_hung_up_with_the_client_that_attends_it_and_with_no_other() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = home.open();
+    for exec in ["attended", "watched"] {
+        let script = "trap 'exit 9' HUP; echo ready; while :; do sleep 0.05; done";
+        let input = json!({"cmd": ["sh", "-c", script], "stream": true, "stdin_open": true, "exec_id": exec,
+            "tty": {"rows": 24, "columns": 80}});
+        start(&daemon, &sandbox, input);
+    }
+
+    for (exec, query) in [("watched", "attend=false"), ("attended", "attend=true")] {
+        Socket::open(&daemon, &sandbox, exec, query).until("chunk");
+    }
+
+    let wait = |exec: &str| format!("/v1/sandboxes/{sandbox}/execs/{exec}/wait");
+    let ended = Request::get(&wait("attended")).send(&daemon.unix()).expect(200).json();
+    assert_eq!(ended["exit_code"], 9, "{ended}");
+    let shown = Request::get(&format!("/v1/sandboxes/{sandbox}")).send(&daemon.unix()).expect(200).json();
+    let execs = shown["execs"].as_array().expect("a list");
+    let watched = execs.iter().find(|exec| exec["exec_id"] == "watched");
+    assert_eq!(watched.map(|exec| &exec["status"]), Some(&json!("running")), "{shown}");
+}
+
+#[test]
 fn nonsense_ends_the_connection_and_not_the_command() {
     requires!(native);
     let home = Home::new();
@@ -152,4 +203,32 @@ fn nonsense_ends_the_connection_and_not_the_command() {
     Socket::open(&daemon, &sandbox, "sleeper", "").tell(&json!({"type": "stop"}));
     let waited = Request::get(&format!("/v1/sandboxes/{sandbox}/execs/sleeper/wait")).send(&daemon.unix());
     assert_eq!(waited.expect(200).json()["outcome"]["kind"], "stopped");
+}
+
+/// A client that is gone leaves no thread behind, even where the command reads nothing of what it sent.
+#[test]
+fn whoever_goes_while_its_input_waits_holds_nothing() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = home.open();
+    start(
+        &daemon,
+        &sandbox,
+        json!({"cmd": ["sleep", "600"], "stream": true, "stdin_open": true, "exec_id": "deaf"}),
+    );
+    let before = threads(daemon.pid());
+
+    for _ in 0..20 {
+        let mut socket = Socket::open(&daemon, &sandbox, "deaf", "");
+        // More than the pipe takes, and less than makes us wait.
+        (0..20).for_each(|_| socket.say(BINARY, &[b'x'; 4096]));
+    }
+
+    let gone = eventually(Duration::from_secs(40), || threads(daemon.pid()) <= before + 4);
+    assert!(gone.is_some(), "{before} threads before, {} now", threads(daemon.pid()));
+}
+
+fn threads(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/task")).expect("the daemon runs").count()
 }

@@ -100,6 +100,50 @@ fn what_is_under_way_ends_with_the_client() {
     }
 }
 
+/// What is told meanwhile is no reason to wait for longer.
+#[test]
+fn signs_of_life_do_not_put_off_the_end() {
+    requires!(native);
+    let home = Home::new();
+    let client = Client::start(&home, &[]);
+    let sandbox = client.open();
+    for number in 0..3 {
+        let command = json!({"sandbox_id": sandbox, "cmd": ["sleep", format!("98{number}.5")]});
+        let meta = json!({"progressToken": number});
+        client.send("tools/call", json!({"name": "sandbox_exec", "arguments": command, "_meta": meta}));
+    }
+    let run =
+        |home: &Home| (0..3).map(|number| home.census().named(&format!("98{number}.5")).len()).sum::<usize>();
+    eventually(Duration::from_secs(20), || run(&home) == 3 && signs(&client).len() >= 3).expect("they run");
+
+    client.hang_up();
+    let ended = eventually(Duration::from_secs(15), || run(&home) == 0);
+
+    assert!(ended.is_some(), "they go on:\n{}", home.census().describe());
+    client.finish().expect_code(0);
+}
+
+#[test]
+fn what_stood_still_when_it_was_cancelled_is_stopped_when_it_goes_on() {
+    requires!(native);
+    let home = Home::new();
+    let client = Client::start(&home, &[]);
+    let sandbox = client.open();
+    let command = json!({"sandbox_id": sandbox, "cmd": ["sleep", "984.5"]});
+    let id = client.send("tools/call", json!({"name": "sandbox_exec", "arguments": command}));
+    eventually(Duration::from_secs(20), || !home.census().named("984.5").is_empty()).expect("it runs");
+    home.call(["pause", &sandbox]).succeed();
+
+    client.notify("notifications/cancelled", json!({"requestId": id}));
+    // Long enough for the first tries to fail.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!home.census().named("984.5").is_empty(), "it cannot be stopped while it stands still");
+    home.call(["resume", &sandbox]).succeed();
+
+    let ended = eventually(Duration::from_secs(15), || home.census().named("984.5").is_empty());
+    assert!(ended.is_some(), "it goes on:\n{}", home.census().describe());
+}
+
 #[test]
 fn a_command_in_the_background_outlives_the_client() {
     requires!(native);

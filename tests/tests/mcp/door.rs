@@ -44,12 +44,17 @@ pub fn send(daemon: &Daemon, headers: &[(&str, &str)], message: &Value) -> Box<d
     stream
 }
 
-/// Returns the message that answers a request, whichever way it came.
-pub fn message(answer: &Answer) -> Value {
+/// Returns the messages of an answer, whichever way they came.
+pub fn messages(answer: &Answer) -> Vec<Value> {
     let body = String::from_utf8_lossy(&answer.body).into_owned();
     let lines = body.lines().filter_map(|line| line.strip_prefix("data:")).chain([body.as_str()]);
-    let mut messages = lines.filter_map(|line| serde_json::from_str::<Value>(line.trim()).ok());
-    messages.find(|message| !message["id"].is_null() || message["error"].is_object()).unwrap_or_default()
+    lines.filter_map(|line| serde_json::from_str::<Value>(line.trim()).ok()).collect()
+}
+
+/// Returns the message that answers a request.
+pub fn message(answer: &Answer) -> Value {
+    let answers = |message: &Value| !message["id"].is_null() || message["error"].is_object();
+    messages(answer).into_iter().find(answers).unwrap_or_default()
 }
 
 /// Returns the session an older client was given.

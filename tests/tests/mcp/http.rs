@@ -6,7 +6,9 @@ use coracle_tests::daemon::Daemon;
 use coracle_tests::{Home, eventually, requires};
 use serde_json::{Value, json};
 
-use crate::door::{call, calling, current, initialize, message, request, request_at, send, session};
+use crate::door::{
+    call, calling, current, initialize, message, messages, request, request_at, send, session,
+};
 
 const DYING: Duration = Duration::from_secs(5);
 
@@ -50,9 +52,9 @@ fn the_url_says_which_tools_there_are() {
 
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert_eq!(names, ["sandbox_run", "sandbox_claim", "sandbox_transfer", "sandbox_release"]);
-    for wrong in ["/mcp?mode=everything", "/mcp?with=git", "/mcp?with=x", "/mcp?more=1"] {
-        let refused = request_at(wrong, &[], &list()).send(&daemon.unix());
-        assert!((400..500).contains(&refused.status), "{wrong}: {refused:?}");
+    for wrong in ["mode=everything", "with=x", "more=1", "mode=code&mode=none"] {
+        let refused = request_at(&format!("/mcp?{wrong}"), &[], &list()).send(&daemon.unix());
+        assert_eq!((refused.status, refused.kind().as_str()), (400, "invalid"), "{wrong}: {refused}");
     }
 }
 
@@ -70,6 +72,61 @@ fn a_client_that_goes_away_has_its_command_stopped() {
 
     assert!(alive.is_some(), "{}", home.census().describe());
     let dead = eventually(DYING, || home.census().named("981").is_empty());
+    assert!(dead.is_some(), "{}", home.census().describe());
+}
+
+/// Returns a command that takes long, with a word of it, and its call with a token for progress.
+fn lasting(sandbox: &Value, word: &str) -> Value {
+    let script = format!("echo begun; exec sleep {word}");
+    let mut calling = calling("sandbox_exec", json!({"sandbox_id": sandbox, "cmd": ["sh", "-c", script]}));
+    calling["params"]["_meta"]["progressToken"] = json!("beat");
+    calling
+}
+
+#[test]
+fn who_asks_for_progress_is_told_it_before_the_answer() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = call(&daemon, "sandbox_open", json!({}))["sandbox_id"].clone();
+    let mut old = lasting(&sandbox, "2.5");
+    old["params"]["_meta"] = json!({"progressToken": "beat"});
+    let session = session(&daemon);
+
+    let now = request(&current("sandbox_exec"), &lasting(&sandbox, "2.5").to_string()).send(&daemon.unix());
+    let before = request(&of_session(&session), &old.to_string()).send(&daemon.unix());
+
+    for answer in [now, before] {
+        let told = messages(&answer);
+        let (last, beats) = told.split_last().expect("messages");
+        assert_eq!(answer.header("content-type"), Some("text/event-stream"), "{answer}");
+        assert_eq!(last["result"]["structuredContent"]["stdout"], "begun\n", "{answer}");
+        assert!(!beats.is_empty(), "{answer}");
+        for beat in beats {
+            assert_eq!(beat["method"], "notifications/progress", "{answer}");
+            assert_eq!(beat["params"]["progressToken"], "beat", "{answer}");
+            let said = beat["params"]["message"].as_str().unwrap_or_default();
+            assert!(said.ends_with("6 bytes of output"), "{answer}");
+        }
+        assert!(beats.iter().map(|beat| beat["params"]["progress"].as_f64()).is_sorted(), "{answer}");
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_after_a_sign_of_life_has_its_command_stopped() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = call(&daemon, "sandbox_open", json!({}))["sandbox_id"].clone();
+
+    let request = request(&current("sandbox_exec"), &lasting(&sandbox, "984").to_string());
+    // The head comes with the first message of the stream.
+    let stream = request.open(&daemon.unix()).expect("the daemon answers");
+    let alive = home.census().named("984").len();
+    drop(stream);
+
+    assert_eq!(alive, 1, "{}", home.census().describe());
+    let dead = eventually(DYING, || home.census().named("984").is_empty());
     assert!(dead.is_some(), "{}", home.census().describe());
 }
 

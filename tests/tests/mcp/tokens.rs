@@ -7,11 +7,6 @@ use serde_json::{Value, json};
 
 use crate::door::{call, calling, current, initialize, message, request};
 
-fn token(home: &Home, tenant: &str, allow: &str) -> String {
-    let made = home.call(["token", "create", "--tenant", tenant, "--allow", allow]).succeed();
-    made.text().trim().to_owned()
-}
-
 /// Sends a message over the network.
 fn post(daemon: &Daemon, token: Option<&str>, headers: &[(&str, &str)], message: &Value) -> Answer {
     let request = request(headers, &message.to_string());
@@ -42,7 +37,7 @@ fn a_token_shows_and_does_what_it_is_for() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let token = token(&home, "acme", "sandbox_open,sandbox_fs_*,sandbox_close");
+    let token = home.token("acme", &["--allow", "sandbox_open,sandbox_fs_*,sandbox_close"]);
     let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
 
     let listed = message(&post(&daemon, Some(&token), &[], &list));
@@ -68,7 +63,7 @@ fn tenants_know_nothing_of_each_other() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let (acme, evil) = (token(&home, "acme", "*"), token(&home, "evil", "*"));
+    let (acme, evil) = (home.token("acme", &["--allow", "*"]), home.token("evil", &["--allow", "*"]));
     let opened = result(&daemon, &acme, "sandbox_open", json!({"session_key": "user:x"}));
     let sandbox = &opened["structuredContent"]["sandbox_id"];
     let command = |id: &Value| json!({"sandbox_id": id, "cmd": ["true"]});
@@ -89,7 +84,7 @@ fn a_session_is_of_no_use_to_who_has_stolen_it() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let (acme, evil) = (token(&home, "acme", "*"), token(&home, "evil", "*"));
+    let (acme, evil) = (home.token("acme", &["--allow", "*"]), home.token("evil", &["--allow", "*"]));
     let introduced = post(&daemon, Some(&acme), &[], &initialize("2025-11-25"));
     let session = introduced.header("mcp-session-id").expect("a session").to_owned();
     let headers = [("MCP-Protocol-Version", "2025-11-25"), ("Mcp-Session-Id", session.as_str())];
@@ -104,7 +99,7 @@ fn what_is_done_is_noted_with_who_did_it_and_without_what_was_said() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let token = token(&home, "acme", "*");
+    let token = home.token("acme", &["--allow", "*"]);
     let sandbox =
         result(&daemon, &token, "sandbox_open", json!({}))["structuredContent"]["sandbox_id"].clone();
     let command = json!({"sandbox_id": sandbox, "cmd": ["echo", "said-aloud"], "secrets": {"KEY": "hushed"}});

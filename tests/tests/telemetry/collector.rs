@@ -11,6 +11,8 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequ
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::{NumberDataPoint, number_data_point};
 use opentelemetry_proto::tonic::trace::v1 as proto;
 use prost::Message;
 
@@ -61,6 +63,9 @@ pub struct Span {
     pub service: String,
 }
 
+/// Every number by its name and attributes; of a histogram, how many there were.
+pub type Numbers = BTreeMap<(String, BTreeMap<String, String>), f64>;
+
 impl Collector {
     pub fn start(manner: Manner) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port can be had");
@@ -109,17 +114,10 @@ impl Collector {
         spans.iter().filter(|span| span.trace == *trace).cloned().collect()
     }
 
-    /// Returns the names of all metrics that have come, with their attributes.
-    pub fn metrics(&self) -> BTreeMap<String, Vec<String>> {
-        let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for request in self.received().into_iter().filter(|request| request.path == "/v1/metrics") {
-            let sent = ExportMetricsServiceRequest::decode(&*request.body).expect("protobuf");
-            let scopes = sent.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
-            for metric in scopes.flat_map(|scope| scope.metrics) {
-                named.entry(metric.name.clone()).or_default().push(format!("{:?}", metric.data));
-            }
-        }
-        named
+    /// Returns the metrics that came last.
+    pub fn metrics(&self) -> Numbers {
+        let mut exports = self.received().into_iter().filter(|request| request.path == "/v1/metrics");
+        exports.next_back().map(|request| numbers_of(&request.body)).unwrap_or_default()
     }
 }
 
@@ -187,6 +185,37 @@ fn spans_of(body: &[u8]) -> Vec<Span> {
         }
     }
     spans
+}
+
+fn numbers_of(body: &[u8]) -> Numbers {
+    let sent = ExportMetricsServiceRequest::decode(body).expect("protobuf");
+    let scopes = sent.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
+    let mut numbers = Numbers::new();
+    for metric in scopes.flat_map(|scope| scope.metrics) {
+        for (pairs, value) in points(metric.data.expect("a metric has numbers")) {
+            let twice = numbers.insert((metric.name.clone(), attributes(pairs)), value);
+            assert!(twice.is_none(), "`{}` is there twice", metric.name);
+        }
+    }
+    numbers
+}
+
+fn points(data: Data) -> Vec<(Vec<KeyValue>, f64)> {
+    let number = |point: NumberDataPoint| {
+        let value = match point.value.expect("a point has a value") {
+            number_data_point::Value::AsInt(value) => value as f64,
+            number_data_point::Value::AsDouble(value) => value,
+        };
+        (point.attributes, value)
+    };
+    match data {
+        Data::Gauge(gauge) => gauge.data_points.into_iter().map(number).collect(),
+        Data::Sum(sum) => sum.data_points.into_iter().map(number).collect(),
+        Data::Histogram(histogram) => {
+            histogram.data_points.into_iter().map(|point| (point.attributes, point.count as f64)).collect()
+        }
+        other @ (Data::ExponentialHistogram(_) | Data::Summary(_)) => panic!("not ours: {other:?}"),
+    }
 }
 
 fn shown(span: proto::Span, service: &str) -> Span {

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use coracle_tests::{Home, requires};
+use coracle_tests::{Daemon, Home, requires};
 
 use super::collector::{Collector, Manner};
 
@@ -101,4 +101,32 @@ fn variables_meant_for_other_programs_keep_nobody_from_working() {
         let call = home.call(["ps"]).env("OTEL_TRACES_EXPORTER", "otlp").env(name, value);
         call.succeed();
     }
+}
+
+#[test]
+fn a_daemon_says_each_time_that_nothing_is_sent_and_why() {
+    requires!(native);
+    let home = Home::new().env("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317");
+
+    for _ in 0..2 {
+        let daemon = Daemon::start(&home);
+        let said = daemon.said();
+        daemon.end().expect_code(0);
+
+        assert_eq!(said.matches("note: nothing is sent by OTLP: ").count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn compression_that_is_asked_for_is_left_out_and_everything_is_sent() {
+    requires!(native);
+    let collector = Collector::honest();
+    let home = Home::new()
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint())
+        .env("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip");
+
+    let finished = home.call(["ps"]).succeed();
+
+    assert_eq!(finished.stderr, "");
+    assert!(collector.spans().iter().any(|span| span.name == "coracle ps"));
 }

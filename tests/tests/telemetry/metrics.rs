@@ -7,7 +7,7 @@ use coracle_tests::http::Request;
 use coracle_tests::{Daemon, Home, eventually, requires};
 use serde_json::json;
 
-use super::collector::Collector;
+use super::collector::{Collector, Numbers};
 use super::exposition::{Samples, parse};
 
 fn scrape(daemon: &Daemon) -> Samples {
@@ -98,10 +98,15 @@ fn spares_that_wait_are_counted() {
     let daemon = Daemon::start(&home);
     Request::post("/v1/run", &json!({"cmd": ["true"]})).send(&daemon.unix()).expect(200);
 
-    let counted =
-        eventually(Duration::from_secs(20), || value(&scrape(&daemon), "coracle_spares", &[]) >= 2.0);
+    let mut samples = Samples::new();
+    let counted = eventually(Duration::from_secs(20), || {
+        samples = scrape(&daemon);
+        value(&samples, "coracle_spares", &[]) >= 2.0
+    });
 
     assert!(counted.is_some());
+    // Whoever adds up the states wants those somebody has.
+    assert_eq!(value(&samples, "coracle_sandboxes", &[("state", "spare")]), 0.0);
     daemon.end().expect_code(0);
 }
 
@@ -141,32 +146,92 @@ fn what_the_janitor_repairs_is_counted() {
     assert_eq!(repaired, 1.0);
 }
 
+/// What something is called where it is scraped, and where it is sent.
+type Names = (&'static str, &'static str);
+
+/// Every family, with its labels.
+const SAME: [(&str, &str, &[Names]); 12] = [
+    (
+        "coracle_operation_duration_seconds_count",
+        "coracle.operation.duration",
+        &[("operation", "coracle.operation"), ("outcome", "coracle.outcome")],
+    ),
+    (
+        "coracle_sandbox_create_duration_seconds_count",
+        "coracle.sandbox.create.duration",
+        &[("backend", "coracle.backend"), ("outcome", "coracle.outcome")],
+    ),
+    (
+        "coracle_sandbox_destroy_duration_seconds_count",
+        "coracle.sandbox.destroy.duration",
+        &[("backend", "coracle.backend"), ("outcome", "coracle.outcome")],
+    ),
+    (
+        "coracle_exec_duration_seconds_count",
+        "coracle.exec.duration",
+        &[("backend", "coracle.backend"), ("outcome", "coracle.exec.outcome")],
+    ),
+    ("coracle_exec_output_bytes_total", "coracle.exec.output", &[]),
+    ("coracle_file_read_bytes_total", "coracle.file.read", &[]),
+    ("coracle_file_written_bytes_total", "coracle.file.written", &[]),
+    ("coracle_egress_denied_total", "coracle.egress.denied", &[]),
+    (
+        "coracle_reconcile_actions_total",
+        "coracle.reconcile.actions",
+        &[("action", "coracle.reconcile.action"), ("outcome", "coracle.outcome")],
+    ),
+    ("coracle_limits_hit_total", "coracle.limits.hit", &[("limit", "coracle.limit")]),
+    ("coracle_sandboxes", "coracle.sandboxes", &[("state", "coracle.state")]),
+    ("coracle_spares", "coracle.spares", &[]),
+];
+
+/// Returns what was scraped as it would have been sent.
+fn as_sent(samples: &Samples) -> Numbers {
+    let translated = |((name, labels), value): (&(String, BTreeMap<String, String>), &f64)| {
+        let (_, sent, words) = SAME.iter().find(|(scraped, ..)| scraped == name)?;
+        let word = |label: &String| words.iter().find(|(scraped, _)| scraped == label).expect("known").1;
+        let labels = labels.iter().map(|(label, value)| (word(label).to_owned(), value.clone())).collect();
+        Some((((*sent).to_owned(), labels), *value))
+    };
+    samples.iter().filter_map(translated).collect()
+}
+
 #[test]
 fn a_collector_is_sent_the_same_numbers() {
     requires!(native);
     let collector = Collector::honest();
     let home = Home::new()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint())
-        .env("OTEL_METRIC_EXPORT_INTERVAL", "200");
+        .env("OTEL_METRIC_EXPORT_INTERVAL", "200")
+        .env("CORACLE_SPARES", "2");
+    // Something for the janitor, and a sandbox that stays.
+    home.call(["open"]).env("CORACLE_CRASH_AT", "create.backend.after").run();
+    let sandbox = home.open();
     let daemon = Daemon::start(&home);
-    Request::post("/v1/run", &json!({"cmd": ["echo", "hello"]})).send(&daemon.unix()).expect(200);
-    daemon.end().expect_code(0);
+    let place = daemon.unix();
 
-    let sent = collector.metrics();
+    Request::post("/v1/run", &json!({"cmd": ["echo", "hello"]})).send(&place).expect(200);
+    let slow = json!({"cmd": ["sleep", "60"], "timeout_ms": 200});
+    Request::post(&format!("/v1/sandboxes/{sandbox}/execs"), &slow).send(&place).expect(200);
+    let file = format!("/v1/sandboxes/{sandbox}/files?path=f");
+    Request::new("PUT", &file).body("12345").send(&place).expect(200);
+    Request::get(&file).send(&place).expect(200);
 
-    for name in [
-        "coracle.operation.duration",
-        "coracle.sandbox.create.duration",
-        "coracle.exec.duration",
-        "coracle.exec.output",
-        "coracle.file.read",
-        "coracle.file.written",
-        "coracle.egress.denied",
-        "coracle.sandboxes",
-    ] {
-        assert!(sent.contains_key(name), "{name} is missing: {:?}", sent.keys());
+    // Spares are made meanwhile, and what was sent is a moment behind.
+    let (mut scraped, mut sent) = (Numbers::new(), Numbers::new());
+    let same = eventually(Duration::from_secs(20), || {
+        (scraped, sent) = (as_sent(&scrape(&daemon)), collector.metrics());
+        scraped == sent && scraped.get(&("coracle.spares".to_owned(), BTreeMap::new())) == Some(&2.0)
+    });
+    assert!(same.is_some(), "scraped {scraped:#?}\nsent {sent:#?}");
+    // Of every family something was compared, and more than zeros but of refusals.
+    for (_, name, _) in SAME {
+        let least = if name == "coracle.egress.denied" { 0.0 } else { 1.0 };
+        let mut values =
+            sent.iter().filter(|((sent, _), _)| sent == name).map(|(_, value)| *value).peekable();
+        assert!(values.peek().is_some() && values.all(|value| value >= least), "{name}: {sent:#?}");
     }
-    assert!(sent["coracle.operation.duration"].iter().any(|data| data.contains("sandbox_run")));
+    daemon.end().expect_code(0);
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! One trace of one command, whichever door it came by.
 
+use std::io::Write;
+use std::process::ChildStdin;
+
 use coracle_tests::http::Request;
-use coracle_tests::{Daemon, Home, requires};
-use serde_json::json;
+use coracle_tests::{Call, Daemon, Home, Started, requires};
+use serde_json::{Value, json};
 
 use super::collector::{Collector, Span, names};
 
@@ -42,6 +45,33 @@ fn expect(span: &Span, attributes: &[(&str, &str)]) {
     for (name, value) in attributes {
         assert_eq!(span.attributes.get(*name).map(String::as_str), Some(*value), "{name} of {span:?}");
     }
+}
+
+fn message(method: &str, params: &Value) -> Request {
+    message_to("/mcp", method, params)
+}
+
+fn message_to(path: &str, method: &str, params: &Value) -> Request {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    Request::post(path, &message)
+        .header("Accept", "application/json, text/event-stream")
+        .header("MCP-Protocol-Version", "2025-06-18")
+}
+
+/// Starts a server on standard input and shakes hands.
+fn client_of(call: Call) -> (Started, ChildStdin) {
+    let (server, mut stdin) = call.start_talking();
+    let client = json!({"name": "tests", "version": "1"});
+    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
+    say(&mut stdin, &json!({"id": 1, "method": "initialize", "params": hello}));
+    say(&mut stdin, &json!({"method": "notifications/initialized"}));
+    (server, stdin)
+}
+
+fn say(stdin: &mut ChildStdin, message: &Value) {
+    let mut message = message.clone();
+    message["jsonrpc"] = "2.0".into();
+    writeln!(stdin, "{message}").expect("the server reads");
 }
 
 #[test]
@@ -157,13 +187,16 @@ fn a_request_over_http_is_one_trace_below_whoever_sent_it() {
     exec.header("traceparent", &traceparent()).send(&daemon.unix()).expect(200);
 
     // The span of the request is the last to end.
-    let spans = collector.trace_with("POST");
-    assert_eq!(named(&spans, "POST").trace, TRACE);
-    assert_eq!(named(&spans, "POST").parent, CALLER);
+    let post = "POST /v1/sandboxes/{sandbox_id}/execs";
+    let spans = collector.trace_with(post);
+    assert_eq!(named(&spans, post).trace, TRACE);
+    assert_eq!(named(&spans, post).parent, CALLER);
     for below in ["gate admit", "guest connect", "guest exec"] {
-        expect_path(&spans, &["POST", "sandbox_exec", below]);
+        expect_path(&spans, &[post, "sandbox_exec", below]);
     }
-    expect(named(&spans, "POST"), &[("http.response.status_code", "200"), ("coracle.door", "http")]);
+    let request = named(&spans, post);
+    expect(request, &[("http.response.status_code", "200"), ("coracle.door", "http")]);
+    expect(request, &[("http.request.method", "POST"), ("http.route", "/v1/sandboxes/{sandbox_id}/execs")]);
     drop(daemon);
 }
 
@@ -175,13 +208,9 @@ fn a_call_of_a_tool_is_one_trace_below_what_the_client_names() {
     let sandbox = home.open();
     let daemon = Daemon::start(&home);
 
-    let call = |meta: serde_json::Value| {
+    let call = |meta: Value| {
         let arguments = json!({"sandbox_id": sandbox, "cmd": ["true"]});
-        let params = json!({"name": "sandbox_exec", "arguments": arguments, "_meta": meta});
-        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        Request::post("/mcp", &message)
-            .header("Accept", "application/json, text/event-stream")
-            .header("MCP-Protocol-Version", "2025-06-18")
+        message("tools/call", &json!({"name": "sandbox_exec", "arguments": arguments, "_meta": meta}))
     };
     call(json!({"traceparent": traceparent()})).send(&daemon.unix()).expect(200);
     let spans = collector.trace_with("tools/call sandbox_exec");
@@ -195,12 +224,125 @@ fn a_call_of_a_tool_is_one_trace_below_what_the_client_names() {
     let request = call(json!({})).header("traceparent", &format!("00-{other}-{CALLER}-01"));
     request.send(&daemon.unix()).expect(200);
     let arrived = coracle_tests::eventually(std::time::Duration::from_secs(15), || {
-        collector.spans().iter().any(|span| span.trace == other && span.name == "POST")
+        collector.spans().iter().any(|span| span.trace == other && span.name == "POST /mcp")
     });
     assert!(arrived.is_some(), "{:?}", names(&collector.spans()));
     let spans: Vec<_> = collector.spans().into_iter().filter(|span| span.trace == other).collect();
-    expect_path(&spans, &["POST", "tools/call sandbox_exec", "sandbox_exec", "guest exec"]);
+    expect_path(&spans, &["POST /mcp", "tools/call sandbox_exec", "sandbox_exec", "guest exec"]);
     drop(daemon);
+}
+
+#[test]
+fn a_file_read_as_a_resource_is_one_trace_below_what_the_client_names() {
+    requires!(native);
+    let collector = Collector::honest();
+    let home = home_with(&collector);
+    let sandbox = home.open();
+    let daemon = Daemon::start(&home);
+    home.call(["fs", "write", &sandbox, "f"]).stdin("hello").succeed();
+
+    let uri = format!("coracle://{sandbox}/f");
+    let read = message("resources/read", &json!({"uri": uri, "_meta": {"traceparent": traceparent()}}));
+    let answer = read.send(&daemon.unix()).expect(200);
+
+    assert!(String::from_utf8_lossy(&answer.body).contains("hello"));
+    let spans = collector.trace_with("resources/read");
+    assert_eq!(named(&spans, "resources/read").trace, TRACE);
+    assert_eq!(named(&spans, "resources/read").parent, CALLER);
+    expect(
+        named(&spans, "resources/read"),
+        &[("mcp.method.name", "resources/read"), ("coracle.door", "mcp")],
+    );
+    expect_path(&spans, &["resources/read", "sandbox_fs_read"]);
+    daemon.end().expect_code(0);
+}
+
+#[test]
+fn signs_of_life_are_neither_traces_nor_operations() {
+    requires!(native);
+    let collector = Collector::honest();
+    let home = home_with(&collector).env("CORACLE_SPARES", "0");
+    let sandbox = home.open();
+    let daemon = Daemon::start(&home);
+    let before = collector.spans().len();
+
+    let long = ["sh", "-c", "echo hello; sleep 2"];
+    let calls = [
+        ("/mcp", json!({"name": "sandbox_exec", "arguments": {"sandbox_id": sandbox, "cmd": long}})),
+        ("/mcp?mode=compute", json!({"name": "sandbox_run", "arguments": {"cmd": long}})),
+    ];
+    for (path, mut params) in calls {
+        params["_meta"] = json!({"progressToken": "p"});
+        let answer = message_to(path, "tools/call", &params).send(&daemon.unix()).expect(200);
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        assert!(text.contains("6 bytes of output"), "a sign of life was sent: {text}");
+    }
+    let scraped = Request::get("/metrics").send(&daemon.unix()).expect(200);
+    daemon.end().expect_code(0);
+
+    let spans = collector.spans().split_off(before);
+    // The daemon sweeps when it starts, and by itself.
+    let roots = spans.iter().filter(|span| span.parent.is_empty() && span.name != "janitor sweep");
+    assert_eq!(roots.map(|span| &*span.name).collect::<Vec<_>>(), ["POST /mcp", "POST /mcp"]);
+    assert!(
+        !names(&spans).contains(&"sandbox_exec_wait") && !names(&spans).contains(&"sandbox_get"),
+        "{spans:?}"
+    );
+    let text = String::from_utf8_lossy(&scraped.body).into_owned();
+    assert!(!text.contains("sandbox_exec_wait") && !text.contains("sandbox_get"), "{text}");
+}
+
+#[test]
+fn a_client_on_standard_input_is_below_whoever_started_the_server() {
+    requires!(native);
+    let collector = Collector::honest();
+    let home = home_with(&collector);
+
+    let (server, mut stdin) = client_of(home.call(["mcp"]).env("TRACEPARENT", traceparent()));
+    say(&mut stdin, &json!({"id": 2, "method": "tools/call", "params": {"name": "sandbox_open"}}));
+    server.wait_for(|said| String::from_utf8_lossy(said).contains("\"id\":2"));
+    drop(stdin);
+    server.finish().expect_code(0);
+
+    let spans = collector.trace_with("tools/call sandbox_open");
+    assert_eq!(named(&spans, "tools/call sandbox_open").trace, TRACE);
+    assert_eq!(named(&spans, "tools/call sandbox_open").parent, CALLER);
+    expect_path(&spans, &["tools/call sandbox_open", "sandbox_open", "session open", "sandbox create"]);
+}
+
+#[test]
+fn stopping_what_a_client_takes_back_belongs_to_its_call() {
+    requires!(native);
+    let collector = Collector::honest();
+    let home = home_with(&collector);
+    let sandbox = home.open();
+    let (server, mut stdin) = client_of(home.call(["mcp"]));
+
+    let arguments = json!({"sandbox_id": sandbox, "cmd": ["sh", "-c", "touch started; sleep 60"]});
+    let exec = json!({"name": "sandbox_exec", "arguments": arguments});
+    say(&mut stdin, &json!({"id": 2, "method": "tools/call", "params": exec}));
+    let started = coracle_tests::eventually(std::time::Duration::from_secs(15), || {
+        home.call(["fs", "read", &sandbox, "started"]).run().code() == Some(0)
+    });
+    assert!(started.is_some(), "the command does not start");
+    say(&mut stdin, &json!({"method": "notifications/cancelled", "params": {"requestId": 2}}));
+
+    // The span of the call is the last to end.
+    let spans = collector.trace_with("tools/call sandbox_exec");
+    expect_path(&spans, &["tools/call sandbox_exec", "sandbox_exec_stop"]);
+    drop(stdin);
+    server.finish().expect_code(0);
+}
+
+#[test]
+fn every_verb_that_asks_the_engine_is_told() {
+    requires!(native);
+    let collector = Collector::honest();
+    let home = home_with(&collector);
+
+    home.call(["stats"]).succeed();
+
+    expect_path(&collector.spans(), &["coracle stats", "sandbox_stats"]);
 }
 
 #[test]
@@ -217,7 +359,7 @@ fn what_a_daemon_has_not_sent_yet_goes_out_when_it_ends() {
     daemon.end().expect_code(0);
 
     let spans = collector.spans();
-    expect_path(&spans, &["GET", "sandbox_list"]);
+    expect_path(&spans, &["GET /v1/sandboxes", "sandbox_list"]);
 }
 
 #[test]

@@ -11,9 +11,6 @@ use coracle_tests::{Call, Home, binary, count, requires};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The commit before homes had events, tokens and tenants.
-const OLD_COMMIT: &str = "3572daf";
-
 /// Returns a build that is not the one under test, as far as its bytes go.
 fn other_build() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -26,35 +23,9 @@ fn other_build() -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-/// Returns a build from before: the one `CORACLE_OLD_BIN` names, or in a full run one that is built from its commit.
-fn old_build() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("CORACLE_OLD_BIN") {
-        return Some(path.into());
-    }
-    if count(0, 1) == 0 {
-        return None;
-    }
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("it is in the repository");
-    let target = binary::path().ancestors().nth(2).expect("it is in a target directory").join("old");
-    let tree = target.join("tree");
-    let run = |program: &str, words: &[&str], directory: &Path| {
-        let status = Command::new(program).args(words).current_dir(directory).status().expect("it starts");
-        assert!(status.success(), "{program} {words:?}");
-    };
-    if !tree.exists() {
-        std::fs::create_dir_all(&target).expect("makes");
-        run(
-            "git",
-            &["worktree", "add", "--detach", "--force", &tree.to_string_lossy(), OLD_COMMIT],
-            repository,
-        );
-    }
-    run(
-        "cargo",
-        &["build", "--quiet", "--package", "coracle", "--target-dir", &target.to_string_lossy()],
-        &tree,
-    );
-    Some(target.join("debug/coracle"))
+/// Returns a build from before, which the test requires.
+fn old_build() -> PathBuf {
+    binary::old().expect("the test requires it")
 }
 
 fn by(home: &Home, build: &Path, words: &[&str]) -> Call {
@@ -123,20 +94,18 @@ fn another_build_goes_on_with_a_sandbox_and_what_runs_in_it() {
 
 #[test]
 fn a_build_from_before_hands_over_its_sandboxes() {
-    requires!(native);
-    let Some(old) = old_build() else { return };
+    requires!(old_build);
 
-    hand_over(&Home::new(), &old, binary::path());
+    hand_over(&Home::new(), &old_build(), binary::path());
 }
 
 #[test]
 fn a_build_from_before_refuses_a_home_it_does_not_understand() {
-    requires!(native);
-    let Some(old) = old_build() else { return };
+    requires!(old_build);
     let home = Home::new();
     let sandbox = home.open();
 
-    let refused = by(&home, &old, &["ps", "--json"]).run();
+    let refused = by(&home, &old_build(), &["ps", "--json"]).run();
 
     assert_eq!(refused.error_kind(), "unsupported");
     home.exec(&sandbox, ["true"]).succeed();

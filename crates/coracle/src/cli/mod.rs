@@ -97,7 +97,7 @@ fn execute(cli: Cli) -> Exit {
     let settings = context.config().map(|config| config.telemetry.clone()).unwrap_or_default();
     let telemetry = Telemetry::start(&settings, life);
     let exit = match life {
-        Life::Service | Life::Silent => carry_out(cli.verb, &context),
+        Life::Service | Life::Daemon | Life::Silent => carry_out(cli.verb, &context),
         Life::Call => telemetry.call(verb, || {
             let exit = carry_out(cli.verb, &context);
             doors::exits(exit.code());

@@ -7,11 +7,13 @@
 use std::ffi::OsString;
 
 use coracle_core::{Error, Result};
+use ureq::http::Uri;
 
 use super::layers::{Environment, Found, Layers};
 use super::{Setting, Source, setting};
 
 const NAME: &str = "telemetry.otlp_endpoint";
+const BASE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// Where the standard says a collector is, unless somebody says otherwise.
 const COLLECTOR: &str = "http://localhost:4318";
 const PROTOCOL: &str = "http/protobuf";
@@ -42,6 +44,7 @@ pub struct TelemetrySettings {
 
 /// One of the things that can be told.
 struct Signal {
+    name: &'static str,
     path: &'static str,
     exporter: &'static str,
     endpoint: &'static str,
@@ -49,12 +52,14 @@ struct Signal {
 }
 
 const TRACES: Signal = Signal {
+    name: "spans",
     path: "v1/traces",
     exporter: "OTEL_TRACES_EXPORTER",
     endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
 };
 const METRICS: Signal = Signal {
+    name: "metrics",
     path: "v1/metrics",
     exporter: "OTEL_METRICS_EXPORTER",
     endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
@@ -65,23 +70,22 @@ impl TelemetrySettings {
     /// Decides every setting and refuses what is wrong in the file.
     pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
         let environment = layers.environment;
-        let mut notes = Vec::new();
         let written = layers
             .of_file(|file| file.telemetry.otlp_endpoint.clone().map(Some), None)
             .checked(|endpoint| endpoint.as_deref().map_or(Ok(()), |text| check_endpoint(NAME, text)))?;
-        let endpoint = match word(environment, "OTEL_EXPORTER_OTLP_ENDPOINT") {
-            Some(text) => {
-                Found { value: usable("OTEL_EXPORTER_OTLP_ENDPOINT", text, &mut notes), source: VARIABLE }
-            }
-            None => written,
+        let (base, source) = match word(environment, BASE) {
+            Some(text) => (usable(BASE, text).map(Some), Source::Environment(BASE)),
+            None => (Ok(written.value), written.source),
         };
         let service_name = match word(environment, "OTEL_SERVICE_NAME") {
             Some(value) => Found { value, source: Source::Environment("OTEL_SERVICE_NAME") },
             None => layers.of_file(|file| file.telemetry.service_name.clone(), "coracle".to_owned()),
         };
+        let (traces, metrics) = (TRACES.decide(environment, &base), METRICS.decide(environment, &base));
+        let mut notes = unsent(traces.as_ref().err(), metrics.as_ref().err());
         let mut telemetry = Telemetry {
-            traces: TRACES.decide(environment, endpoint.value.as_deref(), &mut notes),
-            metrics: METRICS.decide(environment, endpoint.value.as_deref(), &mut notes),
+            traces: traces.unwrap_or_default(),
+            metrics: metrics.unwrap_or_default(),
             service_name: Some(service_name.value.clone()),
             parent: word(environment, "TRACEPARENT"),
         };
@@ -94,6 +98,7 @@ impl TelemetrySettings {
             telemetry = Telemetry::default();
             notes.clear();
         }
+        let endpoint = Found { value: base.unwrap_or_default(), source };
         Ok(Self { endpoint, service_name, telemetry, notes })
     }
 
@@ -107,40 +112,51 @@ impl TelemetrySettings {
     }
 }
 
-const VARIABLE: Source = Source::Environment("OTEL_EXPORTER_OTLP_ENDPOINT");
+/// Why nothing is sent although somebody asked for it.
+type Unusable = String;
 
 impl Signal {
-    /// Returns where this is sent, if anywhere.
+    /// Returns where this is sent, if anywhere. What is asked for and cannot be done leads nowhere else: whoever named one
+    /// collector did not mean another.
     fn decide(
         &self,
         environment: Environment<'_>,
-        base: Option<&str>,
-        notes: &mut Vec<String>,
-    ) -> Option<String> {
+        base: &Result<Option<String>, Unusable>,
+    ) -> Result<Option<String>, Unusable> {
         let exporters = word(environment, self.exporter);
         let asked = exporters.as_deref().map(|list| list.split(',').any(|word| word.trim() == "otlp"));
         if asked == Some(false) {
-            return None;
+            return Ok(None);
         }
-        let own = word(environment, self.endpoint).and_then(|text| usable(self.endpoint, text, notes));
-        let below = |base: &str| format!("{}/{}", base.trim_end_matches('/'), self.path);
-        let by_default = asked.map(|_| COLLECTOR);
-        let endpoint = own.or_else(|| base.or(by_default).map(below))?;
+        let by_default = || asked.map(|_| COLLECTOR.to_owned());
+        let below = |base: String| format!("{}/{}", base.trim_end_matches('/'), self.path);
+        let endpoint = match word(environment, self.endpoint) {
+            Some(text) => Some(usable(self.endpoint, text)?),
+            None => base.clone()?.or_else(by_default).map(below),
+        };
+        endpoint.map(|endpoint| self.spoken(environment).map(|()| endpoint)).transpose()
+    }
+
+    /// Refuses a protocol that is not spoken here.
+    fn spoken(&self, environment: Environment<'_>) -> Result<(), Unusable> {
         let protocol = [self.protocol, "OTEL_EXPORTER_OTLP_PROTOCOL"].into_iter();
         match protocol.filter_map(|name| word(environment, name)).next() {
             Some(protocol) if protocol != PROTOCOL => {
-                note(
-                    notes,
-                    format!(
-                        "nothing is sent by OTLP: `{}` is not spoken here, only `{PROTOCOL}`",
-                        shown(&protocol)
-                    ),
-                );
-                None
+                Err(format!("`{}` is not spoken here, only `{PROTOCOL}`", shown(&protocol)))
             }
-            _ => Some(endpoint),
+            _ => Ok(()),
         }
     }
+}
+
+/// Returns what people should know of what is not sent.
+fn unsent(traces: Option<&Unusable>, metrics: Option<&Unusable>) -> Vec<String> {
+    if let (Some(reason), true) = (traces, traces == metrics) {
+        return vec![format!("nothing is sent by OTLP: {reason}")];
+    }
+    let told = [(TRACES, traces), (METRICS, metrics)].into_iter();
+    told.filter_map(|(signal, reason)| Some(format!("no {} are sent by OTLP: {}", signal.name, reason?)))
+        .collect()
 }
 
 fn is_disabled(environment: Environment<'_>) -> bool {
@@ -153,32 +169,18 @@ fn word(environment: Environment<'_>, name: &str) -> Option<String> {
 }
 
 /// Returns an address that somebody else's variable names, if it is one.
-fn usable(variable: &str, text: String, notes: &mut Vec<String>) -> Option<String> {
-    match check_endpoint(variable, &text) {
-        Ok(()) => Some(text),
-        Err(error) => {
-            note(notes, format!("nothing is sent by OTLP: {error}"));
-            None
-        }
-    }
-}
-
-fn note(notes: &mut Vec<String>, text: String) {
-    if !notes.contains(&text) {
-        notes.push(text);
-    }
+fn usable(variable: &str, text: String) -> Result<String, Unusable> {
+    check_endpoint(variable, &text).map(|()| text).map_err(|error| error.to_string())
 }
 
 /// What is not repeated: a name and a password before the host, or a key behind a question mark.
 fn check_endpoint(name: &str, text: &str) -> Result<()> {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    let printable = text.bytes().all(|byte| byte.is_ascii_graphic()) && text.len() <= ENDPOINT_MAX;
+    // What sends it reads it by the same rules, and has nobody to complain to.
+    let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+    let readable = printable && text.len() <= ENDPOINT_MAX && text.parse::<Uri>().is_ok();
     match rest {
-        Some(rest)
-            if printable && !rest.is_empty() && !rest.starts_with('/') && !rest.contains(['@', '?', '#']) =>
-        {
-            Ok(())
-        }
+        Some(rest) if readable && !rest.starts_with('/') && !rest.contains(['@', '?', '#']) => Ok(()),
         _ => Err(Error::invalid(name, "is not an address like `http://localhost:4318`")
             .hint("headers go into `OTEL_EXPORTER_OTLP_HEADERS`, not into the address")),
     }
@@ -258,6 +260,8 @@ mod tests {
         for (name, value) in [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:hunter2@collector"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector|4318"),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector:4317"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
         ] {
             let set = [(name, value), ("OTEL_TRACES_EXPORTER", "otlp"), ("OTEL_METRICS_EXPORTER", "none")];
@@ -265,14 +269,37 @@ mod tests {
 
             assert_eq!(decided.notes.len(), 1, "{name}={value}: {:?}", decided.notes);
             assert!(!decided.notes[0].contains("hunter2"));
+            assert_eq!(decided.telemetry.traces, None, "{name}={value} leads nowhere else");
         }
     }
 
     #[test]
+    fn an_unusable_address_of_its_own_does_not_lead_to_the_common_one() {
+        let file = "[telemetry]\notlp_endpoint = \"http://file:4318\"";
+        let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector:4317");
+
+        let decided = decide(&[own], file).expect("never refused");
+        let neither =
+            decide(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317")], file).expect("never refused");
+
+        assert_eq!(decided.telemetry.traces, None);
+        assert_eq!(decided.telemetry.metrics.as_deref(), Some("http://file:4318/v1/metrics"));
+        assert!(decided.notes[0].starts_with("no spans are sent by OTLP: "), "{:?}", decided.notes);
+        assert_eq!((neither.telemetry.traces, neither.telemetry.metrics), (None, None));
+        assert!(neither.notes[0].starts_with("nothing is sent by OTLP: "), "{:?}", neither.notes);
+        assert_eq!(neither.notes.len(), 1);
+    }
+
+    #[test]
     fn what_is_wrong_in_the_file_is_refused_without_repeating_it() {
-        for address in
-            ["localhost:4318", "ftp://x", "http://", "http://user:hunter2@x", "http://x/?key=hunter2"]
-        {
+        for address in [
+            "localhost:4318",
+            "ftp://x",
+            "http://",
+            "http://a|b",
+            "http://user:hunter2@x",
+            "http://x/?key=hunter2",
+        ] {
             let file = format!("[telemetry]\notlp_endpoint = \"{address}\"");
 
             let refused = decide(&[], &file).expect_err(address);

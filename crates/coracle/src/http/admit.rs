@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::RequestExt;
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -31,7 +32,7 @@ struct Recognised {
 /// Stands around everything: turns away what is not for us, names each request and notes what came of it.
 pub async fn watch(State(door): State<Door>, mut request: Request, next: Next) -> Response {
     let (began, id) = (Instant::now(), request_id());
-    let sandbox = sandbox_in(request.uri().path());
+    let sandbox = sandbox_in(&mut request).await;
     let from = request.extensions().get().and_then(Peer::address);
     let noted = is_noted(request.uri().path());
     request.extensions_mut().insert(RequestId(id.clone()));
@@ -144,9 +145,10 @@ fn operation_of(request: &Request) -> Option<&'static str> {
     route.map(|route| route.operation)
 }
 
-/// Returns the sandbox a path names.
-fn sandbox_in(path: &str) -> Option<SandboxId> {
-    path.strip_prefix("/v1/sandboxes/")?.split('/').next()?.parse().ok()
+/// Returns the sandbox a path names, as whoever serves it reads the path.
+async fn sandbox_in(request: &mut Request) -> Option<SandboxId> {
+    let names = request.extract_parts::<RawPathParams>().await.ok()?;
+    names.iter().find(|(name, _)| *name == "sandbox_id").and_then(|(_, value)| value.parse().ok())
 }
 
 /// Draws a name for a request. Without randomness it has none, which harms nobody.

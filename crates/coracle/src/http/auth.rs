@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use coracle::{Epoch, Error, Kind, RunId};
-use coracle_core::TenantId;
 use coracle_core::conceal::conceal;
-use coracle_core::token::{Scope, Shown, Token};
+use coracle_core::token::{Scope, Shown, Standing, Token};
+use coracle_core::{TenantId, TokenId};
 use coracle_engine::Caller;
 
 use super::admit::RequestId;
@@ -22,6 +22,8 @@ pub struct Identity {
     /// For the audit log: `uid:1000` or `token:tok_…`.
     pub who: String,
     pub scope: Scope,
+    /// The token that was shown.
+    token: Option<TokenId>,
     /// Where the request came from over the network.
     pub from: Option<IpAddr>,
     /// What the answer and the audit log call the request.
@@ -57,6 +59,7 @@ impl Identity {
 /// Who stands before the door, before it is known as which run they act.
 struct Known {
     who: String,
+    token: Option<TokenId>,
     tenant: Option<TenantId>,
     scope: Scope,
     /// The run they act as where they name none.
@@ -100,6 +103,7 @@ pub async fn identify(door: &Door, shows: Shows) -> Result<Identity, Refusal> {
             Some(shown) => of_token(door, shown).await?,
             None => Known {
                 who: format!("uid:{uid}"),
+                token: None,
                 tenant: None,
                 scope: Scope::all(),
                 run: door.0.run.clone(),
@@ -110,7 +114,25 @@ pub async fn identify(door: &Door, shows: Shows) -> Result<Identity, Refusal> {
     };
     let caller = Caller::acting_as(shows.run.unwrap_or(known.run)).under(shows.epoch);
     let caller = Caller { tenant: known.tenant, ..caller };
-    Ok(Identity { caller, who: known.who, scope: known.scope, from, request: shows.request })
+    Ok(Identity {
+        caller,
+        who: known.who,
+        scope: known.scope,
+        token: known.token,
+        from,
+        request: shows.request,
+    })
+}
+
+/// Tells whether the token somebody was let in by is still good. One that cannot be looked up now is.
+pub async fn is_still_valid(door: &Door, identity: &Identity) -> bool {
+    let Some(id) = identity.token.clone() else { return true };
+    let (tokens, clock) = (door.0.tokens.clone(), door.0.clock.clone());
+    let found = door.look(move |_| Ok(tokens.find(&id)?.map(|token| token.standing(clock.now()))));
+    match found.await {
+        Ok(standing) => standing == Some(Standing::Valid),
+        Err(_) => true,
+    }
 }
 
 fn is_own(uid: u32) -> bool {
@@ -134,6 +156,7 @@ async fn of_token(door: &Door, shown: Shown) -> Result<Known, Refusal> {
 fn known_by(token: Token) -> Result<Known, Error> {
     Ok(Known {
         who: format!("token:{}", token.id),
+        token: Some(token.id),
         run: token.tenant.as_str().parse()?,
         tenant: Some(token.tenant),
         scope: token.scope,

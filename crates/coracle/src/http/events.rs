@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use super::auth::Identity;
 use super::reply::Refusal;
 use super::stream::{Seat, sse};
+use super::vigil::Vigil;
 use super::{Door, call, query};
 
 /// How long a silent stream waits before it shows that it is still there: proxies close what is silent for a minute.
@@ -40,7 +41,10 @@ pub async fn serve(
     let whose = caller.tenant.as_ref().map(|tenant| tenant.as_str()).unwrap_or_default();
     let seat = door.0.streams.take(&format!("events {whose}"), caller.tenant.as_ref())?;
     let watch = door.engine().watch(caller, since, filter);
-    Ok(sse::response(Body::from_stream(stream::unfold(Some(Reader { watch, seat, identity, door }), step))))
+    Ok(sse::response(Body::from_stream(stream::unfold(
+        Some(Reader { watch, seat, vigil: Vigil::new(identity, door) }),
+        step,
+    ))))
 }
 
 fn wants_stream(headers: &HeaderMap) -> bool {
@@ -67,26 +71,32 @@ async fn asked(fields: &Value, mut request: Request) -> Result<(u64, Filter), Re
 struct Reader {
     watch: Watch,
     seat: Seat,
-    identity: Identity,
-    door: Door,
+    vigil: Vigil,
 }
 
 /// Reads when the client has taken what was read before.
 async fn step(place: Option<Reader>) -> Option<(Result<Bytes, Infallible>, Option<Reader>)> {
-    let Reader { mut watch, seat, identity, door } = place?;
-    let (closing, before) = (door.closing().clone(), watch.seq());
+    let Reader { mut watch, seat, mut vigil } = place?;
+    // Whoever comes again is told why.
+    if !vigil.goes_on().await {
+        return None;
+    }
+    let (closing, before) = (vigil.door.closing().clone(), watch.seq());
     let reading = tokio::task::spawn_blocking(move || {
         let page = watch.next_batch(SILENCE);
-        (watch, page)
+        // With the thread, not with the connection: that may be gone before.
+        (watch, seat, page)
     });
-    let (watch, page) = tokio::select! {
+    let (watch, seat, page) = tokio::select! {
         read = reading => read.ok()?,
         // Whoever follows comes again and goes on.
         () = closing.cancelled() => return None,
     };
     match page {
-        Ok(page) => Some((Ok(written(&page, before)), Some(Reader { watch, seat, identity, door }))),
-        Err(error) => Some((Ok(sse::event(before, "error", &identity.told(error).to_json()["error"])), None)),
+        Ok(page) => Some((Ok(written(&page, before)), Some(Reader { watch, seat, vigil }))),
+        Err(error) => {
+            Some((Ok(sse::event(before, "error", &vigil.identity.told(error).to_json()["error"])), None))
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 use super::auth::Identity;
 use super::call;
 use super::reply::{self, Refusal};
+use crate::cli::stderr;
 
 /// How long answers are kept.
 pub const KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -124,24 +125,25 @@ impl Keys {
         let Request { asked, operation, input, .. } = request;
         let done = engine.call(&identity.caller, operation, input);
         match &done {
-            Ok(reply) => self.keep(&asked, StatusCode::OK, reply, repeatable)?,
+            Ok(reply) => self.keep(&asked, StatusCode::OK, reply, repeatable),
             // Nothing was done; when there is room, it may be.
             Err(error) if error.kind == Kind::LimitExceeded => self.answers.withdraw(&asked)?,
             // How far it came nobody knows: without an answer it is carried out again when it is sent again.
             Err(error) if error.kind == Kind::NotAvailable && repeatable => {}
             Err(error) => {
-                self.keep(&asked, reply::status(error.kind), &shown(identity, error), repeatable)?;
+                self.keep(&asked, reply::status(error.kind), &shown(identity, error), repeatable);
             }
         }
         done.map(|reply| call::answer(&reply)).map_err(Refusal::from)
     }
 
-    /// Keeps an answer that is not too long. A longer one of what can be repeated is found by repeating it.
-    fn keep(&self, asked: &Asked, status: StatusCode, document: &Value, repeatable: bool) -> Result<()> {
+    /// Keeps an answer that is not too long. A longer one of what can be repeated is found by repeating it. What was done
+    /// was done, even if that cannot be written down.
+    fn keep(&self, asked: &Asked, status: StatusCode, document: &Value, repeatable: bool) {
         let body = document.to_string().into_bytes();
         let answer = match body.len() <= ANSWER_MAX {
             true => Answer { status: status.as_u16(), body },
-            false if repeatable => return Ok(()),
+            false if repeatable => return,
             false => {
                 let refusal = too_long();
                 Answer {
@@ -150,7 +152,9 @@ impl Keys {
                 }
             }
         };
-        self.answers.answer(asked, &answer, BOUNDS)
+        if let Err(error) = self.answers.answer(asked, &answer, BOUNDS) {
+            stderr::warning(&format!("an answer could not be kept: {}", error.chain()));
+        }
     }
 }
 

@@ -16,13 +16,15 @@ mod health;
 mod idempotency;
 mod limits;
 pub mod listen;
+pub mod metrics;
 mod openapi;
 mod query;
 mod reply;
 mod routes;
 mod shares;
 mod stream;
-pub mod trace;
+mod trace;
+mod vigil;
 
 use std::fmt;
 use std::sync::Arc;
@@ -202,7 +204,7 @@ pub fn router(door: Door) -> Router {
         .layer(middleware::from_fn_with_state(door.clone(), admit::admit))
         .layer(middleware::from_fn(trace::follow))
         // Whoever scrapes every few seconds would be most of what is told.
-        .merge(trace::routes().layer(middleware::from_fn_with_state(door.clone(), admit::admit)))
+        .merge(metrics::routes().layer(middleware::from_fn_with_state(door.clone(), admit::admit)))
         // Before anybody is asked who they are: whoever looks after the daemon has no token.
         .merge(health::routes())
         .fallback(|| async { Refusal::unknown_route() })

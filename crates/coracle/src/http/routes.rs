@@ -35,7 +35,7 @@ impl Route {
     /// Tells whether it is for requests of this method.
     pub fn is(&self, method: &axum::http::Method) -> bool {
         match self.method {
-            Method::Get => method == axum::http::Method::GET,
+            Method::Get => method == axum::http::Method::GET || method == axum::http::Method::HEAD,
             Method::Post => method == axum::http::Method::POST,
             Method::Delete => method == axum::http::Method::DELETE,
         }

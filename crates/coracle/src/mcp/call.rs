@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::calls::Interest;
 use super::cancel::Target;
+use super::opened::Opened;
 use super::progress::Beats;
 use crate::telemetry;
 
@@ -26,6 +27,8 @@ pub struct Call {
     pub operation: &'static str,
     pub input: Value,
     pub interest: Interest,
+    /// Learns what was opened, even if nobody waits for the answer any more.
+    pub opened: Opened,
 }
 
 impl Call {
@@ -35,7 +38,10 @@ impl Call {
         let target = Arc::new(Target::of(&self));
         let mut work = {
             let (call, target) = (self.clone(), Arc::clone(&target));
-            tokio::task::spawn_blocking(telemetry::carried(move || call.work(&target)))
+            let (operation, opened) = (self.operation, self.opened.clone());
+            tokio::task::spawn_blocking(telemetry::carried(move || {
+                call.work(&target).inspect(|output| opened.learn(operation, output))
+            }))
         };
         let ended = tokio::select! {
             ended = &mut work => Some(ended),

@@ -4,16 +4,21 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use coracle_core::{Kind, Result, SandboxId};
-use coracle_engine::{Caller, Engine};
+use coracle_engine::ops::sandbox::{exec_wait, get};
+use coracle_engine::progress::Progress;
+use coracle_engine::{Caller, Engine, ops};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::call::Call;
+use crate::telemetry;
 
 /// Between TERM and KILL. Clients give a server about two seconds before they kill it.
 const GRACE: Duration = Duration::from_millis(500);
-/// A command may be asked for and not have started yet; it is looked for again after this.
+/// A command may be asked for and not have started yet, or stand still, or its guest be busy: it is tried again after
+/// this, and then after longer.
 const APART: Duration = Duration::from_millis(20);
+const APART_MAX: Duration = Duration::from_secs(1);
 
 /// What a call can be found by from outside.
 #[derive(Debug)]
@@ -53,31 +58,37 @@ impl Target {
         }
     }
 
-    /// Returns how many bytes of output there are so far, where that can be told.
+    /// Returns how many bytes of output there are so far, where that can be told. No operation of the client's: one that
+    /// is looked after every second would be most of what is told and counted.
     pub fn output_so_far(&self) -> Option<u64> {
-        match &self.what {
+        telemetry::untold(|| match &self.what {
             What::Exec { sandbox, exec } => {
                 let input = json!({"sandbox_id": sandbox, "exec_id": exec, "timeout_ms": 1});
-                Some(bytes(&self.call("sandbox_exec_wait", input).ok()?))
+                let input = ops::read("sandbox_exec_wait", input).ok()?;
+                let waited = exec_wait::call(&self.engine, &self.caller, input).ok()?;
+                Some(bytes(&waited.progress))
             }
             What::Sandbox(place) => {
-                let shown = self.call("sandbox_get", json!({"sandbox_id": place.get()?})).ok()?;
-                Some(shown["execs"].as_array()?.iter().map(bytes).sum())
+                let input = get::Input { sandbox_id: place.get()?.clone() };
+                let shown = get::call(&self.engine, &self.caller, input).ok()?;
+                Some(shown.execs?.iter().map(|exec| bytes(&exec.progress)).sum())
             }
             What::Nothing => None,
-        }
+        })
     }
 
     /// Stops it, and waits for the end of the work, which comes by that.
     pub async fn stop_until_ended(self: &std::sync::Arc<Self>, work: &mut JoinHandle<Result<Value>>) {
+        let mut apart = APART;
         loop {
             let target = std::sync::Arc::clone(self);
-            let stopped = tokio::task::spawn_blocking(move || target.stop()).await.unwrap_or(true);
+            let stop = telemetry::carried(move || target.stop());
+            let stopped = tokio::task::spawn_blocking(stop).await.unwrap_or(true);
             match stopped {
                 true => return drop(work.await),
-                false => match tokio::time::timeout(APART, &mut *work).await {
+                false => match tokio::time::timeout(apart, &mut *work).await {
                     Ok(_) => return,
-                    Err(_) => continue,
+                    Err(_) => apart = (apart * 2).min(APART_MAX),
                 },
             }
         }
@@ -91,8 +102,8 @@ impl Target {
                 let input = json!({"sandbox_id": sandbox, "exec_id": exec, "grace_ms": grace});
                 match self.call("sandbox_exec_stop", input) {
                     Ok(_) => true,
-                    // It may be on its way still; where the sandbox is what is not found, the work has ended.
-                    Err(error) => error.kind != Kind::NotFound,
+                    // Somebody else's by now, who decides about it.
+                    Err(error) => matches!(error.kind, Kind::NotOwner | Kind::StaleEpoch | Kind::LentOut),
                 }
             }
             What::Sandbox(place) => match place.get() {
@@ -113,7 +124,6 @@ impl Target {
     }
 }
 
-fn bytes(progress: &Value) -> u64 {
-    let count = |name: &str| progress[name].as_u64().unwrap_or_default();
-    count("stdout_bytes").saturating_add(count("stderr_bytes"))
+fn bytes(progress: &Progress) -> u64 {
+    progress.stdout_bytes.saturating_add(progress.stderr_bytes)
 }

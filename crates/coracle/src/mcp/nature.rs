@@ -36,7 +36,8 @@ pub fn of(name: &str) -> ToolAnnotations {
 
     let (title, effect, reach) = match name {
         "sandbox_run" => ("Run a program in a sandbox of its own", Destroys, World),
-        "sandbox_open" => ("Open a sandbox", AddsOnce, Here),
+        // With a key, twice is as good as once; without one, `/mcp` makes another each time.
+        "sandbox_open" => ("Open a sandbox", Adds, Here),
         // What a command does nobody knows before.
         "sandbox_exec" => ("Run a command", Destroys, World),
         "sandbox_exec_read" => ("Read the output of a command", Reads, Here),
@@ -106,6 +107,13 @@ mod tests {
 
         assert!(untitled.is_empty(), "{untitled:?}");
         assert_eq!(titles.len(), ops::names().len());
+    }
+
+    #[test]
+    fn what_may_make_another_with_every_call_says_so() {
+        for name in ["sandbox_open", "sandbox_run", "sandbox_fork", "sandbox_snapshot", "sandbox_exec"] {
+            assert_eq!(of(name).idempotent_hint, Some(false), "{name}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use super::call::Call;
 use super::calls::{Calls, Name, Registered};
@@ -26,7 +26,8 @@ use super::opened::Opened;
 use super::progress::Beats;
 use super::toolbox::Toolbox;
 use super::{answer, resources};
-use crate::telemetry::{self, Came, doors};
+use crate::telemetry::doors::{self, Origin};
+use crate::telemetry::{self, Came};
 
 /// How long a client may keep the list of tools. It changes when the server is started with other flags, and then the
 /// client of `stdio` is started anew, too.
@@ -136,12 +137,12 @@ impl Server {
             interest: self
                 .calls
                 .interest(registered.iter().map(Registered::token).chain([context.ct.clone()])),
+            opened: self.opened.clone(),
         };
         self.identity.complete(operation, &mut call.input);
         let token = context.meta.get_progress_token();
         let beats = token.map(|token| Beats { peer: context.peer.clone(), token });
-        let answer = call.carry_out(beats).await;
-        answer.inspect(|output| self.opened.learn(operation, output))
+        call.carry_out(beats).await
     }
 }
 
@@ -187,7 +188,8 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let operation = operation(&self.toolbox, &request.name)?;
         let input = Value::Object(request.arguments.unwrap_or_default());
-        let outcome = self.call(operation, input, &context).instrument(span(operation, &context)).await;
+        let outcome =
+            self.call(operation, input, &context).instrument(doors::tool(operation, origin(&context))).await;
         Ok(answer::of(outcome).into())
     }
 
@@ -232,22 +234,21 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         self.expect_resources::<ReadResourceRequestMethod>()?;
         let (began, asked) = (Instant::now(), resources::sandbox_in(&request.uri));
-        let outcome = self.read(request.uri.clone()).await;
+        let outcome = self.read(request.uri.clone()).instrument(doors::resource(origin(&context))).await;
         let about = About { operation: READ, sandbox: asked.as_ref(), took: began.elapsed() };
         let read = self.identity.conclude(about, outcome);
         read.map(Into::into).map_err(|error| resources::failed(&request.uri, &error))
     }
 }
 
-/// Returns the span of a call: the child of what the client names, or of what it came with.
-fn span(operation: &'static str, context: &RequestContext<RoleServer>) -> Span {
-    let traceparent = context.meta.get("traceparent").and_then(Value::as_str);
+/// Returns where a message comes from.
+fn origin(context: &RequestContext<RoleServer>) -> Origin<'_> {
     let came = context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Came>());
-    doors::tool(operation, traceparent, came)
+    Origin { traceparent: context.meta.get("traceparent").and_then(Value::as_str), came }
 }
 
 /// Returns the operation a tool is. Those of no toolbox are not told apart from those that do not exist.

@@ -1,5 +1,6 @@
 //! The spans of doors: what came in, in the words the conventions have for it, and whom it came from.
 
+use std::fmt::Arguments;
 use std::sync::OnceLock;
 
 use coracle::Kind;
@@ -48,16 +49,17 @@ pub fn failed(kind: Kind) {
     Span::current().record("otel.status_code", "ERROR");
 }
 
-/// One request over HTTP. Its path is not told: it names sandboxes, files and volumes.
-pub fn request(method: &str, traceparent: Option<&str>) -> Span {
+/// One request over HTTP. Its path is not told: it names sandboxes, files and volumes. The route is ours.
+pub fn request(method: &str, route: &str, traceparent: Option<&str>) -> Span {
     let method = known(method);
     let span = info_span!(
         "request",
-        otel.name = method,
+        otel.name = format_args!("{method} {route}"),
         otel.kind = "server",
         otel.status_code = Empty,
         coracle.door = "http",
         http.request.method = method,
+        http.route = route,
         http.response.status_code = Empty,
     );
     if let Some(traceparent) = traceparent {
@@ -74,22 +76,46 @@ pub fn answered(span: &Span, status: u16) {
     }
 }
 
-/// One call of a tool: the child of what the client says, of the request it came with, or of who started us.
-pub fn tool(operation: &'static str, traceparent: Option<&str>, came: Option<&Came>) -> Span {
+/// What a message of an MCP client says of where it comes from.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Origin<'a> {
+    /// What the client names.
+    pub traceparent: Option<&'a str>,
+    /// The request it came with.
+    pub came: Option<&'a Came>,
+}
+
+/// One call of a tool.
+pub fn tool(operation: &'static str, origin: Origin<'_>) -> Span {
+    message(format_args!("tools/call {operation}"), "tools/call", Some(operation), origin)
+}
+
+/// One reading of a resource. Which one is not told: it names sandboxes and files.
+pub fn resource(origin: Origin<'_>) -> Span {
+    message(format_args!("resources/read"), "resources/read", None, origin)
+}
+
+/// The child of what the client names, of the request it came with, or of who started us.
+fn message(
+    name: Arguments<'_>,
+    method: &'static str,
+    tool: Option<&'static str>,
+    origin: Origin<'_>,
+) -> Span {
     macro_rules! span {
         ($($parent:tt)*) => {
             info_span!(
                 $($parent)*
-                "tool",
-                otel.name = format_args!("tools/call {operation}"),
+                "message",
+                otel.name = name,
                 otel.kind = "server",
                 coracle.door = "mcp",
-                mcp.method.name = "tools/call",
-                gen_ai.tool.name = operation,
+                mcp.method.name = method,
+                gen_ai.tool.name = tool,
             )
         };
     }
-    match (traceparent, came) {
+    match (origin.traceparent, origin.came) {
         (Some(traceparent), _) => {
             let span = span!(parent: None,);
             adopt(&span, traceparent);

@@ -28,31 +28,53 @@ const REQUEST_MAX: usize = 8 << 20;
 pub struct Exporters {
     spans: Option<SdkTracerProvider>,
     metrics: Option<SdkMeterProvider>,
+    notes: Vec<String>,
 }
 
 impl Exporters {
     /// Sends spans, if there is somebody to send them to.
     pub fn of_spans(config: &config::Telemetry, patience: Duration) -> Self {
-        let exporter = config.traces.as_deref().and_then(|endpoint| spans_to(endpoint, patience).ok());
-        let provider = exporter.map(|exporter| {
+        let mut exporters = Self::default();
+        let exporter = config.traces.as_deref().map(|endpoint| spans_to(endpoint, patience));
+        exporters.spans = exporters.made("spans", exporter).map(|exporter| {
             SdkTracerProvider::builder()
                 .with_resource(resource(config))
                 .with_batch_exporter(Once(exporter))
                 .build()
         });
-        Self { spans: provider, metrics: None }
+        exporters
     }
 
     /// Sends metrics as well.
     pub fn and_metrics(mut self, config: &config::Telemetry, patience: Duration) -> Self {
-        let exporter = config.metrics.as_deref().and_then(|endpoint| metrics_to(endpoint, patience).ok());
-        self.metrics = exporter.map(|exporter| {
+        let exporter = config.metrics.as_deref().map(|endpoint| metrics_to(endpoint, patience));
+        self.metrics = self.made("metrics", exporter).map(|exporter| {
             SdkMeterProvider::builder()
                 .with_resource(resource(config))
                 .with_periodic_exporter(exporter)
                 .build()
         });
         self
+    }
+
+    /// Returns what could be made. Where it could not, that is noted, without the address: a key may be part of it.
+    fn made<T>(&mut self, what: &str, exporter: Option<Result<T, ExporterBuildError>>) -> Option<T> {
+        let made = exporter?.ok();
+        if made.is_none() {
+            let note = "the exporter refuses the address or the `OTEL_EXPORTER_OTLP_*` variables";
+            self.notes.push(format!("no {what} are sent by OTLP: {note}"));
+        }
+        made
+    }
+
+    /// Returns what people should know of what is not sent.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Tells whether somebody is sent what is counted.
+    pub fn have_metrics(&self) -> bool {
+        self.metrics.is_some()
     }
 
     /// Has everything that is counted sent, too.
@@ -113,5 +135,25 @@ fn resource(config: &config::Telemetry) -> Resource {
     match &config.service_name {
         Some(name) => resource.with_service_name(name.clone()).build(),
         None => resource.build(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_sent_to_is_noted_and_not_repeated() {
+        let address = Some("http://a|key".to_owned());
+        let config =
+            config::Telemetry { traces: address.clone(), metrics: address, ..config::Telemetry::default() };
+
+        let exporters = Exporters::of_spans(&config, Duration::ZERO).and_metrics(&config, Duration::ZERO);
+
+        let notes = exporters.notes();
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes.iter().all(|note| !note.contains("key")), "{notes:?}");
+        assert!(notes[0].starts_with("no spans are sent by OTLP: "), "{notes:?}");
+        assert!(notes[1].starts_with("no metrics are sent by OTLP: "), "{notes:?}");
     }
 }

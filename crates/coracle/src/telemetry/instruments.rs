@@ -87,6 +87,15 @@ fn observe(meter: &Meter, metrics: &Weak<Metrics>) {
             }
         })
         .build();
+    let watched = metrics.clone();
+    meter
+        .u64_observable_gauge("coracle.spares")
+        .with_callback(move |observer| {
+            if let Some(inventory) = watched.upgrade().and_then(|metrics| metrics.inventory()) {
+                observer.observe(inventory.spares, &[]);
+            }
+        })
+        .build();
 }
 
 fn total(meter: &Meter, metrics: &Weak<Metrics>, name: &'static str, read: fn(&Counts) -> u64) {

@@ -136,7 +136,9 @@ impl Metrics {
     fn count_exec(&self, facts: &Facts) {
         self.lock().output_bytes += facts.output_bytes;
         // Without an end nobody saw one, and somebody else may.
-        if facts.exec_outcome.is_empty() || !self.memory().is_new(&facts.exec) {
+        if facts.exec_outcome.is_empty()
+            || !self.memory().is_new(&format!("{} {}", facts.sandbox, facts.exec))
+        {
             return;
         }
         let labels = [kind_of(&facts.backend).to_owned(), facts.exec_outcome.clone()];

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use coracle::config;
-use tracing::{Metadata, Span};
+use tracing::{Dispatch, Metadata, Span, dispatcher};
 use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -26,6 +26,7 @@ use self::export::Exporters;
 use self::layer::Counting;
 pub use self::metrics::Metrics;
 pub use self::text::CONTENT_TYPE;
+use crate::cli::stderr;
 
 /// How our own crates begin.
 const OURS: &str = "coracle";
@@ -42,8 +43,10 @@ static METRICS: OnceLock<Arc<Metrics>> = OnceLock::new();
 pub enum Life {
     /// One call: its spans. Metrics of a process that ends at once mean nothing.
     Call,
-    /// A process that stays: its spans, and it counts.
+    /// A process that stays: its spans, and it counts if a collector is sent that.
     Service,
+    /// One that stays and can be asked what it counted.
+    Daemon,
     /// One that says nothing.
     Silent,
 }
@@ -59,15 +62,18 @@ impl Telemetry {
     /// Begins to tell, as far as the settings want it. Where they want nothing, nothing is installed.
     pub fn start(config: &config::Telemetry, life: Life) -> Self {
         let patience = match life {
-            Life::Service => FLUSH_OF_SERVICE,
+            Life::Service | Life::Daemon => FLUSH_OF_SERVICE,
             Life::Call | Life::Silent => FLUSH_OF_CALL,
         };
         let exporters = match life {
             Life::Silent => Exporters::default(),
             Life::Call => Exporters::of_spans(config, patience),
-            Life::Service => Exporters::of_spans(config, patience).and_metrics(config, patience),
+            Life::Service | Life::Daemon => {
+                Exporters::of_spans(config, patience).and_metrics(config, patience)
+            }
         };
-        let counting = (life == Life::Service).then(|| METRICS.get_or_init(Arc::default).clone());
+        exporters.notes().iter().for_each(|note| stderr::note(note));
+        let counting = counts(life, &exporters).then(|| METRICS.get_or_init(Arc::default).clone());
         if let Some(metrics) = &counting {
             exporters.instrument(metrics);
         }
@@ -98,6 +104,20 @@ pub fn carried<T>(deed: impl FnOnce() -> T) -> impl FnOnce() -> T {
     move || span.in_scope(deed)
 }
 
+/// Does something nobody asked for, as looking how far a command is: it belongs to no trace, and is not counted.
+pub fn untold<T>(deed: impl FnOnce() -> T) -> T {
+    dispatcher::with_default(&Dispatch::none(), deed)
+}
+
+/// Tells whether somebody can read what a process has counted.
+fn counts(life: Life, exporters: &Exporters) -> bool {
+    match life {
+        Life::Daemon => true,
+        Life::Service => exporters.have_metrics(),
+        Life::Call | Life::Silent => false,
+    }
+}
+
 fn install(exporters: &Exporters, counting: Option<Arc<Metrics>>) {
     let spans = exporters.layer();
     if spans.is_none() && counting.is_none() {
@@ -112,4 +132,24 @@ fn install(exporters: &Exporters, counting: Option<Arc<Metrics>>) {
 fn is_ours(metadata: &Metadata<'_>) -> bool {
     let target = metadata.target();
     target == OURS || target.starts_with("coracle::") || target.starts_with("coracle_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_counted_that_nobody_can_read() {
+        let nobody = Exporters::default();
+        let config = config::Telemetry {
+            metrics: Some("http://127.0.0.1:9/v1/metrics".to_owned()),
+            ..config::Telemetry::default()
+        };
+        let moment = Duration::from_millis(1);
+        let collector = Exporters::of_spans(&config, moment).and_metrics(&config, moment);
+
+        assert!(!counts(Life::Service, &nobody) && counts(Life::Service, &collector));
+        assert!(counts(Life::Daemon, &nobody) && counts(Life::Daemon, &collector));
+        assert!(!counts(Life::Call, &collector) && !counts(Life::Silent, &collector));
+    }
 }

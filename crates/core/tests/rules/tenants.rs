@@ -53,7 +53,16 @@ fn a_tenant_has_its_own_rules_and_others_those_for_others() {
 fn a_tenant_cannot_have_the_daemon_go_to_machines_next_to_it() {
     let (any, list) = (Allowed::default(), Allowed::only(vec!["*".to_owned()]).expect("a list"));
 
-    for near in ["127.0.0.1:1/x", "localhost:5000/x", "localhost/x", "10.0.0.1/x/y", "169.254.169.254/x"] {
+    for near in [
+        "127.0.0.1:1/x",
+        "localhost:5000/x",
+        "localhost/x",
+        "10.0.0.1/x/y",
+        "169.254.169.254/x",
+        "127.1:1/x",
+        "127.0x1/x",
+        "1.2/x",
+    ] {
         let refused = tenant::check_registry(near, &any).expect_err(near);
         assert_eq!(refused.kind, Kind::ImageNotAllowed, "{near}");
         assert!(tenant::check_registry(near, &list).is_ok(), "the operator decides: {near}");

@@ -11,6 +11,7 @@ mod files;
 mod link;
 mod tunnel;
 
+use std::io;
 use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
@@ -86,6 +87,11 @@ impl Guest {
     /// Tells whether the connection can take another request. After a failure that is no fault it cannot.
     pub fn is_usable(&self) -> bool {
         self.link.is_settled()
+    }
+
+    /// Returns another handle of the connection, by which it can be cut off while it waits.
+    pub fn handle(&self) -> io::Result<UnixStream> {
+        self.link.stream().try_clone_to_owned().map(UnixStream::from)
     }
 
     /// Raises the guest's fence to the epoch of this connection.

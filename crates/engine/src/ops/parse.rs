@@ -1,13 +1,16 @@
 //! JSON from outside: bounded in size and depth, and without the ambiguity of a key written twice.
 
+use std::cell::Cell;
 use std::fmt;
 
 use coracle_core::{Error, Kind, Result};
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 /// The most bytes of JSON an operation takes.
 pub const INPUT_MAX: usize = 16 << 20;
+/// The most values in it: each takes many times what it is written in, and no operation needs a tenth of these.
+const VALUES_MAX: usize = 200_000;
 
 /// Reads one JSON value.
 ///
@@ -17,28 +20,33 @@ pub fn parse(text: &[u8]) -> Result<Value> {
     if text.len() > INPUT_MAX {
         return Err(refuse(format!("it has {} bytes, more than {INPUT_MAX}", text.len())));
     }
-    match serde_json::from_slice::<Strict>(text) {
-        Ok(Strict(value)) => Ok(value),
-        Err(error) => Err(refuse(error.to_string())),
-    }
+    let count = Cell::new(0);
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let read = Once(&count).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    read.map_err(|error| refuse(error.to_string()))
 }
 
 fn refuse(why: String) -> Error {
     Error::new(Kind::Invalid, format!("the input is not valid JSON: {why}"))
 }
 
-/// A value in which every key stands once.
-struct Strict(Value);
+/// Reads a value in which every key stands once, and counts it.
+#[derive(Clone, Copy)]
+struct Once<'a>(&'a Cell<usize>);
 
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        deserializer.deserialize_any(Once).map(Self)
+impl<'de> DeserializeSeed<'de> for Once<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Value, D::Error> {
+        self.0.set(self.0.get() + 1);
+        match self.0.get() <= VALUES_MAX {
+            true => deserializer.deserialize_any(self),
+            false => Err(de::Error::custom(format!("it has more than {VALUES_MAX} values"))),
+        }
     }
 }
 
-struct Once;
-
-impl<'de> Visitor<'de> for Once {
+impl<'de> Visitor<'de> for Once<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,7 +83,7 @@ impl<'de> Visitor<'de> for Once {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<Value, A::Error> {
         let mut all = Vec::new();
-        while let Some(Strict(item)) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(self)? {
             all.push(item);
         }
         Ok(Value::Array(all))
@@ -87,7 +95,7 @@ impl<'de> Visitor<'de> for Once {
             if all.contains_key(&key) {
                 return Err(de::Error::custom(format!("the key `{}` stands twice", key.escape_debug())));
             }
-            let Strict(value) = entries.next_value()?;
+            let value = entries.next_value_seed(self)?;
             all.insert(key, value);
         }
         Ok(Value::Object(all))

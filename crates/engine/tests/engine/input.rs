@@ -170,6 +170,9 @@ fn ambiguous_or_endless_json_is_refused() {
         let shown = String::from_utf8_lossy(&case[..case.len().min(40)]).into_owned();
         assert_eq!(ops::parse(case).expect_err(&shown).kind, Kind::Invalid, "{shown}");
     }
+    let many = format!("[{}0]", "0,".repeat(300_000));
+    assert_eq!(ops::parse(many.as_bytes()).expect_err("too many values").kind, Kind::Invalid);
+    assert!(ops::parse(format!("[{}0]", "0,".repeat(100_000)).as_bytes()).is_ok());
     assert_eq!(
         ops::parse(b" {\"a\": [1, -2, 3.5, true, null, \"x\"]} ").expect("ordinary JSON"),
         json!({"a": [1, -2, 3.5, true, null, "x"]})

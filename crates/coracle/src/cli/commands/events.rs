@@ -118,7 +118,8 @@ fn details(exec: Option<&str>, fields: &serde_json::Map<String, Value>) -> Strin
 
 fn outcome_words(outcome: &serde_json::Map<String, Value>) -> String {
     let kind = outcome.get("kind").and_then(Value::as_str).unwrap_or_default();
-    let rest = outcome.iter().filter(|(name, _)| *name != "kind").map(|(name, value)| format!(" {name}={value}"));
+    let rest =
+        outcome.iter().filter(|(name, _)| *name != "kind").map(|(name, value)| format!(" {name}={value}"));
     format!("{kind}{}", rest.collect::<String>())
 }
 

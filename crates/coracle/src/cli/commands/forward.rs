@@ -38,7 +38,8 @@ impl FromStr for Ports {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (inside, local) = text.split_once(':').map_or((text, None), |(inside, local)| (inside, Some(local)));
+        let (inside, local) =
+            text.split_once(':').map_or((text, None), |(inside, local)| (inside, Some(local)));
         let port = |text: &str| text.parse::<u16>().map_err(|_| format!("`{text}` is no port"));
         let inside = port(inside)?;
         match inside {

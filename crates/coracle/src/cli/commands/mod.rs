@@ -1,4 +1,43 @@
-//! The verbs. Adding one is a file and a line in the list.
+//! The verbs. Adding one is a file, its `mod`, and a line in the list.
+
+// Not in the macro, where what formats the code would not find them.
+mod backends;
+mod call;
+mod claim;
+mod close;
+mod completions;
+mod config;
+mod cp;
+mod doctor;
+mod events;
+mod exec;
+mod fork;
+mod forward;
+mod fs;
+mod gc;
+mod image;
+mod keeper;
+mod logs;
+mod mcp;
+mod network;
+mod open;
+mod pause;
+mod ps;
+mod purge;
+mod release;
+mod resume;
+mod run;
+mod serve;
+mod shell;
+mod show;
+mod snapshot;
+mod stats;
+mod stock;
+mod stop;
+mod token;
+mod transfer;
+mod volume;
+mod wait;
 
 use clap::Subcommand;
 
@@ -7,11 +46,9 @@ use super::exit::Exit;
 use super::stop::Stop;
 use crate::telemetry::Life;
 
-/// The roll-call: a verb, the module with its `Args` and `carry_out`.
+/// The roll-call: a verb, the module with its `Args` and `carry_out`, and how it lives unless it is one call.
 macro_rules! verbs {
-    ($($(#[$meta:meta])* $name:ident => $module:ident,)+) => {
-        $(mod $module;)+
-
+    ($($(#[$meta:meta])* $name:ident => $module:ident $(as $life:ident)?,)+) => {
         /// What can be asked for.
         #[derive(Debug, Subcommand)]
         pub enum Verb {
@@ -26,6 +63,13 @@ macro_rules! verbs {
                 }
             }
 
+            /// Returns how long it lives, for those who are told of what it does.
+            pub fn life(&self) -> Life {
+                match self {
+                    $(Self::$name(_) => life!($($life)?),)+
+                }
+            }
+
             /// Does it and returns the exit code.
             pub fn carry_out(self, context: &Context) -> Result<Exit, Stop> {
                 match self {
@@ -33,6 +77,15 @@ macro_rules! verbs {
                 }
             }
         }
+    };
+}
+
+macro_rules! life {
+    () => {
+        Life::Call
+    };
+    ($life:ident) => {
+        Life::$life
     };
 }
 
@@ -88,7 +141,7 @@ verbs! {
     /// List and remove volumes
     Volume => volume,
     /// Serve HTTP until told to end; sandboxes go on without it
-    Serve => serve,
+    Serve => serve as Daemon,
     /// Make, list and revoke tokens for callers over the network
     Token => token,
     /// Say what is enforced here, what is not, and why
@@ -99,20 +152,22 @@ verbs! {
     Purge => purge,
     /// Keep sandboxes made ahead for other calls
     #[command(hide = true)]
-    Stock => stock,
+    Stock => stock as Service,
     /// Carry out an operation by its name, with JSON
     Call => call,
     /// Serve tools to an MCP client on standard input and output
-    Mcp => mcp,
+    Mcp => mcp as Service,
     /// Print completions for a shell
-    Completions => completions,
+    Completions => completions as Silent,
     /// Print every setting and where it comes from
-    Config => config,
+    // Settings must be readable where they are wrong.
+    Config => config as Silent,
     /// List what can make sandboxes
     Backends => backends,
     /// Hold the network of a sandbox; started by coracle itself
+    // It gives up everything it could tell anyone with.
     #[command(hide = true)]
-    Keeper => keeper,
+    Keeper => keeper as Silent,
 }
 
 impl Verb {
@@ -120,15 +175,5 @@ impl Verb {
     /// of a repository must not keep anyone from closing one.
     pub fn heeds_projects(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Open(_) | Self::Mcp(_) | Self::Config(_))
-    }
-
-    /// Returns how long it lives, for those who are told of what it does. A keeper gives up everything it could tell
-    /// anyone with, and the settings must be readable where they are wrong.
-    pub fn life(&self) -> Life {
-        match self.name() {
-            "keeper" | "completions" | "config" => Life::Silent,
-            "stock" | "serve" | "mcp" => Life::Service,
-            _ => Life::Call,
-        }
     }
 }

@@ -59,7 +59,10 @@ fn tell(context: &Context, report: &Report, home: &Path) -> Result<Exit, Stop> {
         true => stdout::json(report)?,
         false => {
             report.trouble.iter().for_each(|trouble| stderr::warning(trouble));
-            report.left.iter().for_each(|name| stderr::note(&format!("`{name}` stays: it is not coracle's.")));
+            report
+                .left
+                .iter()
+                .for_each(|name| stderr::note(&format!("`{name}` stays: it is not coracle's.")));
             let (Report { sandboxes, volumes, .. }, home) = (report, home.display());
             stdout::line(&match report.purged {
                 true => format!("removed {sandboxes} sandboxes, {volumes} volumes and the home `{home}`"),

@@ -6,10 +6,10 @@ use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 
 use coracle::{Error, Kind, Result, SandboxId, SpecInput};
+use coracle_core::Spec;
 use coracle_core::image::HOST;
 use coracle_core::selection::Refusal;
 use coracle_core::spec::Runtime;
-use coracle_core::Spec;
 use coracle_engine::ops::INPUT_MAX;
 use coracle_engine::ops::sandbox::{fs_write, open, run};
 use coracle_engine::{Caller, Engine, ExecRequest, NewFile};

@@ -50,9 +50,13 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let config = context.config()?.clone();
-    refuse_open_doors(&args)?;
+    args.listen.iter().try_for_each(|address| refuse_open_door(&args, *address))?;
     let engine = context.untouched_engine()?;
-    let Some(_lock) = lock::only_one(&config.home, Duty::Serve)? else { return Err(already_served(&config).into()) };
+    // Each time: who reads the log of a daemon is not who has called here before.
+    config.notes.iter().for_each(|note| stderr::note(note));
+    let Some(_lock) = lock::only_one(&config.home, Duty::Serve)? else {
+        return Err(already_served(&config).into());
+    };
     let runtime = runtime()?;
     let bound = {
         let _inside = runtime.enter();
@@ -90,15 +94,14 @@ fn door(engine: Engine, config: &Config) -> Result<Door> {
 }
 
 /// Whoever can read what passes by has the tokens.
-fn refuse_open_doors(args: &Args) -> Result<()> {
-    match args.listen.iter().find(|address| !address.ip().is_loopback()) {
-        Some(address) if !args.behind_tls => {
-            Err(Error::new(Kind::Invalid, format!("`{address}` can be reached by others, and nothing would be encrypted"))
-                .hint("listen at 127.0.0.1 behind a proxy with TLS; with `--behind-tls` where the proxy is elsewhere")
-                .detail("field", "listen"))
-        }
-        _ => Ok(()),
+fn refuse_open_door(args: &Args, address: SocketAddr) -> Result<()> {
+    if address.ip().is_loopback() || args.behind_tls {
+        return Ok(());
     }
+    let message = format!("`{address}` can be reached by others, and nothing would be encrypted");
+    Err(Error::new(Kind::Invalid, message)
+        .hint("listen at 127.0.0.1 behind a proxy with TLS; with `--behind-tls` where the proxy is elsewhere")
+        .detail("field", "listen"))
 }
 
 fn already_served(config: &Config) -> Error {
@@ -118,8 +121,12 @@ fn runtime() -> Result<Runtime> {
 fn bind(args: &Args, config: &Config) -> Result<Vec<Bound>> {
     let mut bound = Vec::new();
     for number in systemd::sockets() {
-        let inherited = coracle_sys::inherited::take(number).and_then(Bound::inherit);
-        bound.push(inherited.map_err(|error| Error::internal(format!("could not use socket {number}"), error))?);
+        let failed = |error| Error::internal(format!("could not use socket {number}"), error);
+        let inherited = coracle_sys::inherited::take(number).and_then(Bound::inherit).map_err(failed)?;
+        if let Bound::Tcp(listener) = &inherited {
+            refuse_open_door(args, listener.local_addr().map_err(failed)?)?;
+        }
+        bound.push(inherited);
     }
     if bound.is_empty() || args.socket.is_some() {
         let path = args.socket.clone().unwrap_or_else(|| config.home.join("coracle.sock"));

@@ -31,7 +31,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let (engine, caller) = (context.engine()?, context.caller()?);
-    let look = || stats::call(&engine, &caller, stats::Input { sandbox_id: args.sandbox.clone() });
+    let look = || engine.perform(&caller, stats::Input { sandbox_id: args.sandbox.clone() });
     if !args.watch {
         let seen = look()?.sandboxes;
         match context.json {
@@ -57,7 +57,8 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 
 fn table(seen: Vec<Stats>) -> Result<(), Stop> {
     let mut table = Columns::new([
-        "SANDBOX", "STATE", "CPU", "MEMORY", "PEAK", "PROCS", "DISK", "EXECS", "OUTPUT", "DENIED", "UP", "IDLE",
+        "SANDBOX", "STATE", "CPU", "MEMORY", "PEAK", "PROCS", "DISK", "EXECS", "OUTPUT", "DENIED", "UP",
+        "IDLE",
     ]);
     for one in seen {
         let usage = one.usage;
@@ -67,7 +68,10 @@ fn table(seen: Vec<Stats>) -> Result<(), Stop> {
             told(usage.cpu_ms, |millis| format!("{}.{:02}s", millis / 1000, millis % 1000 / 10)),
             of(usage.memory_bytes.map(bytes), one.memory_limit_bytes.map(bytes)),
             told(usage.memory_peak_bytes, bytes),
-            of(usage.processes.map(|count| count.to_string()), one.processes_limit.map(|max| max.to_string())),
+            of(
+                usage.processes.map(|count| count.to_string()),
+                one.processes_limit.map(|max| max.to_string()),
+            ),
             of(usage.disk_bytes.map(bytes), usage.disk_limit_bytes.map(bytes)),
             told(one.execs_running, |count| count.to_string()),
             told(one.output_bytes, bytes),

@@ -14,6 +14,7 @@ use super::{Named, Reader, Told, told};
 use crate::http::Door;
 use crate::http::auth::Identity;
 use crate::http::reply::Refusal;
+use crate::http::vigil::Vigil;
 
 /// What the guest takes of standard input at once, in base64 and with some words around it.
 const MESSAGE_MAX: usize = 3 << 19;
@@ -61,6 +62,7 @@ pub async fn serve(
 ) -> Result<Response, Refusal> {
     identity.may("sandbox_exec_read")?;
     identity.may("sandbox_exec_write")?;
+    identity.may("sandbox_exec_stop")?;
     let Path(named) = named.map_err(Refusal::unreadable)?;
     let Query(asked) = asked.map_err(Refusal::unreadable)?;
     let upgrade = upgrade.map_err(Refusal::unreadable)?;
@@ -70,19 +72,15 @@ pub async fn serve(
     Ok(upgrade
         .max_message_size(MESSAGE_MAX)
         .max_frame_size(MESSAGE_MAX)
-        .on_upgrade(move |socket| converse(socket, reader, control, Host { identity, door })))
+        .on_upgrade(move |socket| converse(socket, reader, control, Vigil::new(identity, door))))
 }
 
-/// Whom one talks to, and where.
-struct Host {
-    identity: Identity,
-    door: Door,
-}
-
-async fn converse(mut socket: WebSocket, reader: Reader, control: Control, host: Host) {
-    let Host { identity, door } = host;
+async fn converse(mut socket: WebSocket, reader: Reader, control: Control, mut vigil: Vigil) {
+    let (identity, closing) = (vigil.identity.clone(), vigil.door.closing().clone());
     let (orders, taken) = mpsc::channel(WAITING_MAX);
     let (complaints, mut heard) = mpsc::channel(WAITING_MAX);
+    // A command that does not read its input must not hold the thread of a client that is gone.
+    let Ok(_cutter) = control.cutter() else { return };
     tokio::task::spawn_blocking(move || steer(control, taken, complaints));
     let mut reading = Box::pin(reader.next());
     let mut waiting: Option<Said> = None;
@@ -92,6 +90,9 @@ async fn converse(mut socket: WebSocket, reader: Reader, control: Control, host:
                 let Ok(more) = show(&mut socket, &identity, batch).await else { return };
                 if !more {
                     break close_code::NORMAL;
+                }
+                if !vigil.goes_on().await {
+                    break close_code::POLICY;
                 }
                 reading = Box::pin(reader.next());
             }
@@ -114,7 +115,7 @@ async fn converse(mut socket: WebSocket, reader: Reader, control: Control, host:
                 }
             }
             // Without an end: whoever was connected comes again and goes on.
-            () = door.closing().cancelled() => break close_code::AWAY,
+            () = closing.cancelled() => break close_code::AWAY,
         }
     };
     let frame = CloseFrame { code: ended, reason: Utf8Bytes::from_static("") };

@@ -17,6 +17,7 @@ use super::{Named, Reader, Told, told};
 use crate::http::Door;
 use crate::http::auth::Identity;
 use crate::http::reply::Refusal;
+use crate::http::vigil::Vigil;
 
 /// Says nothing but that the stream is still there: proxies close what is silent for a minute.
 pub const NOTHING: Bytes = Bytes::from_static(b":\n\n");
@@ -40,7 +41,7 @@ pub async fn serve(
     let Query(asked) = asked.map_err(Refusal::unreadable)?;
     let since = since(&headers, asked.since_seq)?;
     let reader = Reader::start(&door, &identity, named, since, false).await?;
-    Ok(response(Body::from_stream(stream::unfold(Some((reader, identity, door)), step))))
+    Ok(response(Body::from_stream(stream::unfold(Some((reader, Vigil::new(identity, door))), step))))
 }
 
 /// Answers with a body of events.
@@ -60,13 +61,17 @@ pub fn since(headers: &HeaderMap, asked: Option<u64>) -> Result<u64> {
 }
 
 /// Where a stream is; nothing behind its last word.
-type Place = Option<(Reader, Identity, Door)>;
+type Place = Option<(Reader, Vigil)>;
 
 /// Reads when the client has taken what was read before.
 async fn step(place: Place) -> Option<(Result<Bytes, Infallible>, Place)> {
-    let (reader, identity, door) = place?;
+    let (reader, mut vigil) = place?;
+    // Without an end, as below: whoever comes again is told why.
+    if !vigil.goes_on().await {
+        return None;
+    }
     let mut seq = reader.seq();
-    let closing = door.closing().clone();
+    let closing = vigil.door.closing().clone();
     let read = tokio::select! {
         read = reader.next() => read,
         // Without an end: whoever follows comes again and goes on.
@@ -84,11 +89,11 @@ async fn step(place: Place) -> Option<(Result<Bytes, Infallible>, Place)> {
                 write(&mut text, seq, &told);
             });
             let bytes = if text.is_empty() { NOTHING } else { text.into() };
-            Some((Ok(bytes), Some((reader, identity, door))))
+            Some((Ok(bytes), Some((reader, vigil))))
         }
         Err(error) => {
             let mut text = Vec::new();
-            write(&mut text, seq, &Told::failure(&identity, error));
+            write(&mut text, seq, &Told::failure(&vigil.identity, error));
             Some((Ok(text.into()), None))
         }
     }

@@ -10,6 +10,7 @@ mod session;
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
@@ -59,10 +60,11 @@ struct Desk {
 
 async fn serve(
     desk: Desk,
-    Query(wanted): Query<Wanted>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
     Extension(identity): Extension<http::Identity>,
     request: Request,
 ) -> Result<Response, Refusal> {
+    let Query(wanted) = wanted.map_err(Refusal::unreadable)?;
     let toolbox = wanted.toolbox()?;
     // All tokens of a tenant have one share.
     let tenant = identity.caller.tenant.as_ref().map(|tenant| tenant.as_str());

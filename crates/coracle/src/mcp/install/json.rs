@@ -5,10 +5,10 @@ use std::fmt;
 use coracle_core::{Error, Kind, Result};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-/// Returns the text with `name` under `servers` being `entry`.
-pub fn merged(text: &str, servers: &str, name: &str, entry: &Value) -> Result<String> {
+/// Returns the text with `name` under `servers` having the members of `entry`. What else people have put there stays.
+pub fn merged(text: &str, servers: &str, name: &str, entry: &Map<String, Value>) -> Result<String> {
     let mut settings = match text.trim().is_empty() {
         true => Ordered::Object(Vec::new()),
         false => serde_json::from_str(text).map_err(|error| {
@@ -16,11 +16,16 @@ pub fn merged(text: &str, servers: &str, name: &str, entry: &Value) -> Result<St
             Error::new(Kind::Invalid, "it is not plain JSON").caused_by(error)
         })?,
     };
-    if settings.plain().pointer(&format!("/{servers}/{name}")) == Some(entry) {
+    let before = settings.clone();
+    let listed = settings.members("settings")?.entry(servers);
+    let ours = listed.members(servers)?.entry(name);
+    super::expect_program(ours.members(name)?.has("url"))?;
+    for (key, value) in entry {
+        *ours.members(name)?.entry(key) = value.into();
+    }
+    if settings == before {
         return Ok(text.to_owned());
     }
-    let listed = settings.member("settings")?.entry(servers);
-    listed.member(servers)?.set(name, Ordered::from(entry));
     let text = serde_json::to_string_pretty(&settings)
         .map_err(|error| Error::internal("could not write the settings", error))?;
     Ok(text + "\n")
@@ -38,22 +43,12 @@ enum Ordered {
 struct Members<'a>(&'a mut Vec<(String, Ordered)>);
 
 impl Ordered {
-    fn member(&mut self, what: &str) -> Result<Members<'_>> {
+    fn members(&mut self, what: &str) -> Result<Members<'_>> {
         match self {
             Self::Object(members) => Ok(Members(members)),
             Self::Array(_) | Self::Other(_) => {
                 Err(Error::new(Kind::Invalid, format!("`{what}` is not an object")))
             }
-        }
-    }
-
-    fn plain(&self) -> Value {
-        match self {
-            Self::Object(members) => {
-                Value::Object(members.iter().map(|(key, value)| (key.clone(), value.plain())).collect())
-            }
-            Self::Array(items) => Value::Array(items.iter().map(Self::plain).collect()),
-            Self::Other(value) => value.clone(),
         }
     }
 }
@@ -68,8 +63,8 @@ impl<'a> Members<'a> {
         &mut self.0[position].1
     }
 
-    fn set(self, name: &str, value: Ordered) {
-        *self.entry(name) = value;
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(key, _)| key == name)
     }
 }
 
@@ -169,8 +164,9 @@ mod tests {
 
     use super::*;
 
-    fn entry() -> Value {
-        json!({"command": "coracle", "args": ["mcp"]})
+    fn entry() -> Map<String, Value> {
+        let members = json!({"command": "coracle", "args": ["mcp"]});
+        members.as_object().expect("an object").clone()
     }
 
     #[test]
@@ -180,13 +176,25 @@ mod tests {
         let after = merged(before, "mcpServers", "coracle", &entry()).expect("it is JSON");
 
         let value: Value = serde_json::from_str(&after).expect("it is JSON");
-        assert_eq!(value["mcpServers"]["coracle"], entry());
+        assert_eq!(value["mcpServers"]["coracle"], Value::Object(entry()));
         assert_eq!(value["mcpServers"]["other"], json!({"command": "x"}));
         assert_eq!(value["a"], json!([1.5, null, true, "é"]));
         assert!(
             after.find("\"z\"") < after.find("\"mcpServers\"")
                 && after.find("\"mcpServers\"") < after.find("\"a\"")
         );
+    }
+
+    #[test]
+    fn what_people_have_added_to_it_stays() {
+        let before = r#"{"servers": {"coracle": {"env": {"A": "b"}, "args": ["old"], "timeout": 9}}}"#;
+
+        let after = merged(before, "servers", "coracle", &entry()).expect("it is JSON");
+
+        let value: Value = serde_json::from_str(&after).expect("it is JSON");
+        let expected = json!({"env": {"A": "b"}, "args": ["mcp"], "timeout": 9, "command": "coracle"});
+        assert_eq!(value["servers"]["coracle"], expected);
+        assert_eq!(merged(&after, "servers", "coracle", &entry()).expect("it is JSON"), after);
     }
 
     #[test]
@@ -198,7 +206,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_refused() {
-        for text in ["{", "[]", "3", "{\"servers\": 3}", "// comment\n{}", "{\"a\": 1, \"a\": 2}"] {
+        for text in [
+            "{",
+            "[]",
+            "3",
+            "{\"servers\": 3}",
+            "{\"servers\": {\"coracle\": []}}",
+            "{\"servers\": {\"coracle\": {\"type\": \"http\", \"url\": \"http://127.0.0.1:1/mcp\"}}}",
+            "// comment\n{}",
+            "{\"a\": 1, \"a\": 2}",
+        ] {
             assert!(merged(text, "servers", "coracle", &entry()).is_err(), "{text}");
         }
     }

@@ -10,7 +10,7 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use coracle_core::{Error, Kind, Result};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::client::Format;
 pub use self::client::{Client, Scope};
@@ -69,20 +69,27 @@ impl Installation {
 
     fn merged(&self, before: &str) -> Result<String> {
         match self.format {
-            Format::Json { servers, .. } => json::merged(before, servers, NAME, &self.value()),
+            Format::Json { servers, .. } => json::merged(before, servers, NAME, &self.members()),
             Format::Toml { servers } => toml::merged(before, servers, NAME, &self.entry),
         }
     }
 
-    fn value(&self) -> Value {
+    /// Returns what is set of the entry in JSON.
+    fn members(&self) -> Map<String, Value> {
         let Entry { command, arguments } = &self.entry;
-        match self.format {
-            Format::Json { typed: true, .. } => {
-                json!({"type": "stdio", "command": command, "args": arguments})
-            }
-            Format::Json { typed: false, .. } | Format::Toml { .. } => {
-                json!({"command": command, "args": arguments})
-            }
-        }
+        let kind = match self.format {
+            Format::Json { typed: true, .. } => Some(("type", json!("stdio"))),
+            Format::Json { typed: false, .. } | Format::Toml { .. } => None,
+        };
+        let program = [("command", json!(command)), ("args", json!(arguments))];
+        kind.into_iter().chain(program).map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+}
+
+/// Refuses to make a program of an entry that is an address: what goes with the one makes no sense with the other.
+fn expect_program(has_url: bool) -> Result<()> {
+    match has_url {
+        false => Ok(()),
+        true => Err(Error::new(Kind::Invalid, format!("`{NAME}` has a `url` there, so it is no program"))),
     }
 }

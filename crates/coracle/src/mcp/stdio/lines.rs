@@ -4,8 +4,8 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use coracle_engine::ops;
@@ -14,6 +14,7 @@ use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessa
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Streams;
@@ -36,6 +37,8 @@ pub struct Lines {
     calls: Calls,
     /// Cancelled when there is nobody to read or nothing to write any more.
     over: CancellationToken,
+    /// Until when answers are waited for, once the input has ended.
+    last: Arc<OnceLock<Instant>>,
 }
 
 #[derive(Debug)]
@@ -98,7 +101,15 @@ impl Lines {
             let (unread, over) = (Arc::clone(&unread), over.clone());
             std::thread::spawn(move || write(streams.output, to_write, &unread, &over));
         }
-        Self { incoming: Arc::new(Mutex::new(incoming)), outgoing, unread, owed: Arc::default(), calls, over }
+        Self {
+            incoming: Arc::new(Mutex::new(incoming)),
+            outgoing,
+            unread,
+            owed: Arc::default(),
+            calls,
+            over,
+            last: Arc::default(),
+        }
     }
 
     pub fn are_over(&self) -> bool {
@@ -180,7 +191,13 @@ impl Transport<RoleServer> for Lines {
                 Err((error, id)) => self.complain(error, id),
             }
         }
-        let _ = tokio::time::timeout(LAST_ANSWERS, self.owed.nothing()).await;
+        // Counted from the end of the input, however often this is asked for meanwhile; without a reader there is
+        // nobody to wait for.
+        let last = *self.last.get_or_init(|| Instant::now() + LAST_ANSWERS);
+        tokio::select! {
+            _ = tokio::time::timeout_at(last, self.owed.nothing()) => {}
+            () = self.over.cancelled() => {}
+        }
         self.over.cancel();
         self.calls.close();
         None

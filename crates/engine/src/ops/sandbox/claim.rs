@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::handover::HandedOver;
-use crate::{Caller, Engine};
+use crate::{Caller, Engine, provision};
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -26,11 +26,12 @@ pub struct Output {
 
 impl From<HandedOver> for Output {
     fn from(HandedOver { record, unfenced }: HandedOver) -> Self {
+        let why = unfenced.map(|error| provision::reason(&record, &error));
         Self {
             owner: record.lease.owner().cloned(),
             epoch: record.lease.epoch(),
             sandbox_id: record.id,
-            note: unfenced.map(|error| format!("the guest was not told: {}", error.chain())),
+            note: why.map(|why| format!("the guest was not told: {why}")),
         }
     }
 }

@@ -64,7 +64,8 @@ impl Output {
             owner: record.lease.owner().cloned(),
             epoch: record.lease.epoch(),
             backend: record.backend,
-            refused: record.refused,
+            // What else the machine has, and what is wrong with it, is not for tenants.
+            refused: if record.tenant.is_none() { record.refused } else { Vec::new() },
             state: record.state,
         }
     }

@@ -70,7 +70,8 @@ fn walk(
 /// A sandbox makes directories for the files in them; one that goes again leaves its directory behind.
 fn make_empty(attached: &mut Attached, directory: &[u8]) -> Result<()> {
     let path = below(directory, b".coracle-empty");
-    attached.write_file(&NewFile { path: path.clone(), mode: 0o600, overwrite: true }, &mut std::io::empty())?;
+    attached
+        .write_file(&NewFile { path: path.clone(), mode: 0o600, overwrite: true }, &mut std::io::empty())?;
     attached.delete(&path, Depth::One)
 }
 

@@ -12,7 +12,7 @@ use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
 use crate::cli::{stderr, stdout};
-use crate::http::trace;
+use crate::http::metrics;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -58,7 +58,8 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 fn check_scope(scope: &Scope) -> Result<()> {
     let fits = |pattern: &&String| {
         let alone = Scope::try_from(vec![(*pattern).clone()]);
-        *pattern == trace::SCOPE || alone.is_ok_and(|alone| ops::names().iter().any(|name| alone.covers(name)))
+        *pattern == metrics::SCOPE
+            || alone.is_ok_and(|alone| ops::names().iter().any(|name| alone.covers(name)))
     };
     match scope.patterns().iter().find(|pattern| !fits(pattern)) {
         None => Ok(()),
@@ -68,7 +69,8 @@ fn check_scope(scope: &Scope) -> Result<()> {
                 true => "`coracle call --schema` shows every operation there is".to_owned(),
                 false => format!("did you mean {}?", near.join(" or ")),
             };
-            Err(Error::invalid("allow", format!("has `{pattern}`, which no operation's name fits")).hint(hint))
+            Err(Error::invalid("allow", format!("has `{pattern}`, which no operation's name fits"))
+                .hint(hint))
         }
     }
 }
