@@ -67,11 +67,7 @@ fn beginning(engine: &Engine, args: &Args) -> Result<u64, Stop> {
 
 fn tell_missed(page: &Page, since: u64) {
     if since > 0 && page.forgotten > since {
-        stderr::warning(&format!(
-            "of events {} to {} some are forgotten.",
-            since + 1,
-            page.forgotten
-        ));
+        stderr::warning(&format!("of events {} to {} some are forgotten.", since + 1, page.forgotten));
     }
 }
 
