@@ -1,6 +1,8 @@
 //! A WebSocket to one exec: its output comes as text messages of JSON, and standard input, signals and the terminal's
 //! size go the other way. A binary message is standard input as it is.
 
+use std::time::Duration;
+
 use axum::Extension;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::extract::{Path, Query, State};
@@ -9,6 +11,7 @@ use coracle::{Control, Error, Kind, Result};
 use coracle_engine::text;
 use serde::Deserialize;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::{Named, Reader, Told, told};
 use crate::http::Door;
@@ -20,6 +23,8 @@ use crate::http::vigil::Vigil;
 const MESSAGE_MAX: usize = 3 << 19;
 /// Messages read ahead of a command that does not take its input; after that the client waits, too.
 const WAITING_MAX: usize = 8;
+/// How long the orders of a client that is gone may take.
+const LAST_ORDERS: Duration = Duration::from_secs(10);
 
 /// What a client may ask for.
 #[derive(Debug, Deserialize)]
@@ -75,13 +80,27 @@ pub async fn serve(
         .on_upgrade(move |socket| converse(socket, reader, control, Vigil::new(identity, door))))
 }
 
-async fn converse(mut socket: WebSocket, reader: Reader, control: Control, mut vigil: Vigil) {
-    let (identity, closing) = (vigil.identity.clone(), vigil.door.closing().clone());
+/// Serves a client. What it ordered last is done even if it does not wait for that, but a command that does not read its
+/// input must not hold a thread for hours.
+async fn converse(socket: WebSocket, reader: Reader, control: Control, vigil: Vigil) {
     let (orders, taken) = mpsc::channel(WAITING_MAX);
-    let (complaints, mut heard) = mpsc::channel(WAITING_MAX);
-    // A command that does not read its input must not hold the thread of a client that is gone.
-    let Ok(_cutter) = control.cutter() else { return };
-    tokio::task::spawn_blocking(move || steer(control, taken, complaints));
+    let (complaints, heard) = mpsc::channel(WAITING_MAX);
+    let Ok(cutter) = control.cutter() else { return };
+    let steering = tokio::task::spawn_blocking(move || steer(control, taken, complaints));
+    talk(socket, reader, vigil, orders, heard).await;
+    let _ = timeout(LAST_ORDERS, steering).await;
+    drop(cutter);
+}
+
+/// Passes on what either side says, until one of them is gone.
+async fn talk(
+    mut socket: WebSocket,
+    reader: Reader,
+    mut vigil: Vigil,
+    orders: mpsc::Sender<Said>,
+    mut heard: mpsc::Receiver<Error>,
+) {
+    let (identity, closing) = (vigil.identity.clone(), vigil.door.closing().clone());
     let mut reading = Box::pin(reader.next());
     let mut waiting: Option<Said> = None;
     let ended = loop {
