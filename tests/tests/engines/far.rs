@@ -139,7 +139,9 @@ fn whenever_a_call_is_killed_nothing_is_left_there_or_here() {
     let instance = far.home.instance().expect("a home that was used has one").to_owned();
 
     for delay in [10, 50, 100, 200, 400, 700] {
-        let call = far.home.call(["run"].iter().chain(&far.flags()).chain(&["--", "sleep", "60"])).start();
+        // What was killed with its sandbox ready is over when that was idle for long enough.
+        let flags = ["run", "--ttl", "3s"].into_iter().chain(far.flags());
+        let call = far.home.call(flags.chain(["--", "sleep", "3"])).start();
         // The moment is what is tried out here.
         std::thread::sleep(Duration::from_millis(delay));
         call.kill();

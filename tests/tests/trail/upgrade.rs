@@ -76,6 +76,9 @@ fn age(home: &Home) {
         new = [row for row in db.execute('SELECT type, name FROM sqlite_master') if row[1] not in old]\n\
         new = [row for row in new if not row[1].startswith('sqlite_')]\n\
         for kind, name in sorted(new):\n    db.execute(f'DROP {kind} IF EXISTS {name}')\n\
+        old = ('id', 'state', 'key', 'epoch', 'created_at', 'updated_at', 'document')\n\
+        new = [row[1] for row in db.execute('PRAGMA table_xinfo(sandboxes)') if row[1] not in old]\n\
+        for name in new:\n    db.execute(f'ALTER TABLE sandboxes DROP COLUMN {name}')\n\
         db.execute('PRAGMA user_version = 4')\n\
         db.execute('COMMIT')\n\
         db.close()";
