@@ -24,8 +24,9 @@ use crate::mcp::Calls;
 const LINE_MAX: usize = ops::INPUT_MAX + (64 << 10);
 /// Answers that wait for the client to read; while there are that many, it is not listened to.
 const UNREAD_MAX: usize = 64;
-/// How long calls that are under way when the input ends may take to answer: a person may have piped it in.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// How long calls that are under way when the input ends may take to answer: a person may have piped it in. Clients give a
+/// server about two seconds.
+const LAST_ANSWERS: Duration = Duration::from_millis(1500);
 
 /// The lines of one client. All clones are the same.
 #[derive(Debug, Clone)]
