@@ -43,6 +43,8 @@ pub use web::{CREDENTIALS, Visit, Web};
 use crate::engines::Engine;
 use crate::{Breaches, Home};
 
+/// Whoever has sent nothing for as long has nothing more to send.
+const QUIET: Duration = Duration::from_millis(300);
 /// How often threads look whether they are to end.
 const TICK: Duration = Duration::from_millis(20);
 /// How long anything here is waited for.
@@ -146,6 +148,16 @@ impl Internet {
         let asked: BTreeSet<String> = self.names.asked().into_iter().collect();
         let others = asked.into_iter().filter(|name| !allowed.contains(&name.as_str()));
         others.map(|name| format!("asked for `{name}`")).collect()
+    }
+
+    /// Forgets everything that has happened once nothing more does: what was cut off has its last words.
+    pub fn forget_when_quiet(&self) {
+        let mut seen = 0;
+        while self.packets().len() != seen {
+            seen = self.packets().len();
+            std::thread::sleep(QUIET);
+        }
+        self.forget();
     }
 
     /// Forgets everything that has happened.

@@ -71,7 +71,7 @@ fn nw_13_a_narrower_network_leaves_no_connection_behind() {
             let client = arena.call(&["python3", "-c", HOLD_ON]).start();
             client.wait_for(|output| output.starts_with(b"connected"));
             arena.home.call(["network", arena.sandbox(), "allow=other.test"]).succeed();
-            net.forget();
+            net.forget_when_quiet();
             arena.call(&["touch", "/workspace/narrowed"]).succeed();
             let told = client.finish().expect_code(0);
             let strays = net.strays(&[wires::NAME_SERVER, wires::OTHER]);
