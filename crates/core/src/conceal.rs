@@ -1,6 +1,6 @@
 //! What tenants are told of faults of the machine: that there was one, and not where things are on it.
 
-use crate::{Error, Kind};
+use crate::{Error, Kind, Record};
 
 /// Facts about the tenant's own things.
 const OWN: [&str; 4] = ["sandbox_id", "state", "image", "backend"];
@@ -25,6 +25,14 @@ pub fn conceal(error: &Error) -> Error {
     let details = error.details.iter().filter(|(name, _)| may_be_told(name));
     told.details.extend(details.map(|(name, value)| (name.clone(), value.clone())));
     told
+}
+
+/// Returns in words what went wrong with a sandbox, as they may be shown to whoever sees it.
+pub fn reason(record: &Record, error: &Error) -> String {
+    match record.tenant {
+        None => error.chain(),
+        Some(_) => conceal(error).message,
+    }
 }
 
 fn is_about_the_machine(kind: Kind) -> bool {

@@ -7,13 +7,14 @@
 use std::time::{Duration, Instant};
 
 use coracle_core::branch::{Branch, Held, Method};
+use coracle_core::conceal;
 use coracle_core::mount::Access;
 use coracle_core::store::{Opened, Work};
 use coracle_core::{Error, ImageId, Kind, Lease, Record, Result, SandboxId, SessionKey, image, tenant};
 
 use crate::backends::Choice;
 use crate::random::random;
-use crate::{Caller, Engine, crash, provision};
+use crate::{Caller, Engine, crash};
 
 /// What is asked for.
 #[derive(Debug)]
@@ -168,7 +169,7 @@ impl Engine {
     /// Records of children that were never made that they will not be.
     fn give_up(&self, children: Vec<Child>, error: Error) -> Error {
         let ended = children.iter().map(|child| {
-            let reason = format!("its fork failed: {}", provision::reason(&child.record, &error));
+            let reason = format!("its fork failed: {}", conceal::reason(&child.record, &error));
             self.fail(&child.record, &reason)
         });
         let left: Vec<_> = ended.filter_map(Result::err).collect();

@@ -3,7 +3,7 @@
 
 use coracle_core::backend::{Created, Order};
 use coracle_core::branch::Branch;
-use coracle_core::conceal::conceal;
+use coracle_core::conceal;
 use coracle_core::store::Durability;
 use coracle_core::{Error, Kind, Record, Result, Spec, lifecycle, tenant};
 
@@ -97,7 +97,7 @@ impl Engine {
     }
 
     fn abandon(&self, record: &Record, error: Error) -> Error {
-        let reason = reason(record, &error);
+        let reason = conceal::reason(record, &error);
         match self.fail(record, &reason) {
             Ok(()) => started_not(record, error),
             // The row stays for the janitor; the first error is the one that matters.
@@ -118,14 +118,6 @@ impl Engine {
                 Err(error)
             }
         }
-    }
-}
-
-/// Returns why a sandbox did not come to be, as it may be shown to whoever sees the sandbox.
-pub(crate) fn reason(record: &Record, error: &Error) -> String {
-    match record.tenant {
-        None => error.chain(),
-        Some(_) => conceal(error).message,
     }
 }
 

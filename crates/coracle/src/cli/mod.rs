@@ -1,8 +1,9 @@
 //! The command line: what is written is decoded here, one file for each verb, and carried out by the engine.
 //!
 //! Standard output is data and standard error is talk. With `--json` exactly one document is printed, an error
-//! included; only what goes on prints one for each piece: `logs`, `events`, `stats --watch`. Output of commands is passed on byte by byte, to terminals too:
-//! what a command prints may move the cursor. Whatever coracle itself says has its control characters escaped.
+//! included; only what goes on prints one for each piece: `logs`, `events`, `stats --watch`. Output of commands is passed
+//! on byte by byte, to terminals too: what a command prints may move the cursor. Whatever coracle itself says has its
+//! control characters escaped.
 
 mod args;
 mod bars;

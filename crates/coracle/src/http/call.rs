@@ -59,7 +59,7 @@ pub fn answer(done: &Value) -> Response {
     about(sandbox_in(done), reply::json(done))
 }
 
-/// Returns the sandbox an answer is about.
+/// Returns the sandbox an input or an answer is about.
 pub fn sandbox_in(done: &Value) -> Option<SandboxId> {
     done["sandbox_id"].as_str()?.parse().ok()
 }

@@ -47,6 +47,7 @@ use tokio_util::sync::CancellationToken;
 use crate::telemetry;
 
 pub use self::auth::Identity;
+pub use self::call::sandbox_in;
 pub use self::listen::Peer;
 pub use self::reply::Refusal;
 use self::shares::Share;

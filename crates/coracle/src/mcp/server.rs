@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::http::request::Parts;
-use coracle_core::{Error, Result, SandboxId};
+use coracle_core::{Error, Result};
 use coracle_engine::Engine;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams,
@@ -26,6 +26,7 @@ use super::opened::Opened;
 use super::progress::Beats;
 use super::toolbox::Toolbox;
 use super::{answer, resources};
+use crate::http::sandbox_in;
 use crate::telemetry::doors::{self, Origin};
 use crate::telemetry::{self, Came};
 
@@ -268,9 +269,4 @@ fn first_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> 
         None => Ok(()),
         Some(_) => Err(ErrorData::invalid_params("there is only one page, and it has no cursor", None)),
     }
-}
-
-/// Returns the sandbox an input or an output names.
-fn sandbox_in(value: &Value) -> Option<SandboxId> {
-    value["sandbox_id"].as_str()?.parse().ok()
 }

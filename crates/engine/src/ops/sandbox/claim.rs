@@ -1,11 +1,11 @@
 //! `sandbox_claim`: takes a sandbox that is nobody's, or tells its owner the epoch.
 
-use coracle_core::{Epoch, Result, RunId, SandboxId};
+use coracle_core::{Epoch, Result, RunId, SandboxId, conceal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::handover::HandedOver;
-use crate::{Caller, Engine, provision};
+use crate::{Caller, Engine};
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -26,7 +26,7 @@ pub struct Output {
 
 impl From<HandedOver> for Output {
     fn from(HandedOver { record, unfenced }: HandedOver) -> Self {
-        let why = unfenced.map(|error| provision::reason(&record, &error));
+        let why = unfenced.map(|error| conceal::reason(&record, &error));
         Self {
             owner: record.lease.owner().cloned(),
             epoch: record.lease.epoch(),
