@@ -24,7 +24,7 @@ Usage: cargo xtask VERB
   ci                       tidy, then test with nothing skipped
   fuzz [SECONDS]           run every fuzz target for that long
 
-CORACLE_REQUIRE=native,docker makes a missing need a failure instead of a skip.";
+CORACLE_REQUIRE=native,docker makes a missing need a failure instead of a skip; `all` names every need.";
 
 fn main() -> ExitCode {
     match run() {

@@ -15,6 +15,7 @@ pub struct Package {
 pub const TEST: &[Package] = &[
     Package { name: "gcc", why: "links every binary and compiles SQLite" },
     Package { name: "libc6-dev", why: "the static C library the guest is linked with" },
+    Package { name: "buildah", why: "builds images where there is no engine" },
     Package { name: "busybox-static", why: "the smallest images that tests make" },
     Package { name: "curl", why: "the client most agents use, tried in sandboxes" },
     Package { name: "docker.io", why: "the engine most machines have, and the peer of goals P1, P2 and P5" },
