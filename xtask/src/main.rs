@@ -7,6 +7,7 @@ mod cargo;
 mod ci;
 mod fuzz;
 mod packages;
+mod suites;
 mod test;
 mod tidy;
 

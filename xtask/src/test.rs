@@ -6,19 +6,21 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use crate::suites::{self, Environment};
 use crate::{attack, cargo, packages};
 
 /// Installs what the tests need, builds the binary they drive, runs them all.
 pub fn run(arguments: &[String]) -> Result<()> {
-    let mut command = cargo::cargo(["test", "--workspace", "--no-fail-fast"]);
+    let mut environment = Environment::default();
+    let mut filter = Vec::new();
     for argument in arguments {
         match argument.as_str() {
-            "--full" => command.env("CORACLE_FULL", "1"),
+            "--full" => environment.set("CORACLE_FULL", "1"),
             flag if flag.starts_with('-') => {
                 bail!("unknown flag `{flag}`; `test` takes `--full` and a filter")
             }
-            filter => command.arg(filter),
-        };
+            words => filter.push(words.to_owned()),
+        }
     }
     packages::install(packages::TEST);
 
@@ -26,15 +28,19 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let (binary, weak) = attack::binaries(&target)?;
     let skips = target.join("skipped-tests");
     let _ = std::fs::remove_file(&skips);
-    command.env("CORACLE_BIN", binary).env("CORACLE_WEAK_BIN", weak).env("CORACLE_SKIPS", &skips);
+    environment.set("CORACLE_BIN", binary);
+    environment.set("CORACLE_WEAK_BIN", weak);
+    environment.set("CORACLE_SKIPS", &skips);
     // Most of them wait for a process most of the time.
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        command.env("RUST_TEST_THREADS", (2 * cores).to_string());
+        environment.set("RUST_TEST_THREADS", (2 * cores).to_string());
     }
-    let outcome = cargo::run(&mut command);
+    let outcome = suites::run(&environment, &filter);
+    let mut examples = cargo::cargo(["test", "--workspace", "--doc", "--quiet"]);
+    let examples = cargo::run(environment.apply(&mut examples).arg("--").args(&filter));
     report(&skips);
-    outcome
+    outcome.and(examples)
 }
 
 /// Prints what the tests wrote down as they skipped: one line each, need, reason and test, parted by tabs.
