@@ -28,7 +28,7 @@ pub enum Kind {
     Timeout,
     Aborted,
     EgressDenied,
-    /// The caller has shown nothing, or too little, that would allow it. Only doors that strangers can knock at say so.
+    /// The caller has shown nothing, or too little, that would allow it, or it is more than the ceiling of its door.
     Denied,
     Internal,
 }

@@ -2,7 +2,6 @@
 
 use crate::backend::{Probe, Profile};
 use crate::error::{Error, Kind, Result};
-use crate::limits::Limit;
 use crate::spec::{Privileges, Spec};
 
 /// Refuses a spec on a backend that cannot be used, or that would not enforce what the spec demands.
@@ -43,7 +42,7 @@ pub fn check(backend: &str, profile: &Profile, spec: &Spec) -> Result<()> {
 fn demands(spec: &Spec) -> impl Iterator<Item = &str> {
     let limits = spec.limits.required.iter().filter(|limit| !spec.allow_missing.contains(limit));
     limits
-        .map(|limit| name(*limit))
+        .map(|limit| limit.name())
         .chain(spec.require.iter().map(String::as_str))
         // Changing owners and users takes users to change to.
         .chain((spec.privileges == Privileges::Install).then_some("separate_users"))
@@ -56,14 +55,5 @@ fn why(profile: &Profile, misfit: &str) -> String {
             let names: Vec<_> = profile.walls.iter().map(|wall| wall.name.as_str()).collect();
             format!("{misfit} (there is no such wall; there are {})", names.join(", "))
         }
-    }
-}
-
-fn name(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Cpu => "cpu",
-        Limit::Memory => "memory",
-        Limit::Pids => "pids",
-        Limit::Disk => "disk",
     }
 }

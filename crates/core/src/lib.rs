@@ -7,6 +7,7 @@ pub mod answer;
 pub mod backend;
 pub mod branch;
 pub mod bytes;
+pub mod ceiling;
 pub mod clock;
 pub mod conceal;
 pub mod duration;
@@ -38,6 +39,7 @@ pub mod volume;
 
 pub use answer::Answers;
 pub use backend::Backend;
+pub use ceiling::Ceiling;
 pub use clock::{Clock, Timestamp};
 pub use error::{Error, Kind, Result};
 pub use ids::{ExecId, ImageId, InstanceId, RunId, SandboxId, SessionKey, TenantId, TokenId, VolumeName};

@@ -33,6 +33,41 @@ pub struct LimitsInput {
     pub output_bytes: Option<u64>,
 }
 
+impl LimitsInput {
+    /// Returns these limits, and another's where they say nothing.
+    pub fn or(self, other: &Self) -> Self {
+        self.joined(other, Option::or)
+    }
+
+    /// Returns these limits, with none above another's.
+    pub fn lowered_to(&self, most: &Self) -> Self {
+        let lower = |own: Option<u64>, most: Option<u64>| own.map(|own| own.min(most.unwrap_or(own)));
+        self.clone().joined(most, lower)
+    }
+
+    fn joined(self, other: &Self, join: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Self {
+        Self {
+            cpu_millicores: join(self.cpu_millicores, other.cpu_millicores),
+            memory_mb: join(self.memory_mb, other.memory_mb),
+            pids: join(self.pids, other.pids),
+            timeout_seconds: join(self.timeout_seconds, other.timeout_seconds),
+            workspace_mb: join(self.workspace_mb, other.workspace_mb),
+            inodes: join(self.inodes, other.inodes),
+            output_bytes: join(self.output_bytes, other.output_bytes),
+        }
+    }
+
+    /// Tells whether a limit a backend has to enforce is written.
+    pub fn writes(&self, limit: Limit) -> bool {
+        match limit {
+            Limit::Cpu => self.cpu_millicores.is_some(),
+            Limit::Memory => self.memory_mb.is_some(),
+            Limit::Pids => self.pids.is_some(),
+            Limit::Disk => self.workspace_mb.is_some() || self.inodes.is_some(),
+        }
+    }
+}
+
 /// Limits in force. `None` is unlimited, which only an explicit `limits: "unlimited"` gives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
@@ -56,6 +91,17 @@ pub enum Limit {
     Memory,
     Pids,
     Disk,
+}
+
+impl Limit {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::Disk => "disk",
+        }
+    }
 }
 
 /// The default and the most a caller may ask for.

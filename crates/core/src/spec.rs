@@ -30,7 +30,7 @@ const LABEL_LEN_MAX: usize = 256;
 const WALLS_MAX: usize = 64;
 
 /// A sandbox as a caller describes it. Everything may be absent.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpecInput {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,23 @@ pub struct SpecInput {
     pub allow_missing: Vec<Limit>,
 }
 
+/// What a sandbox is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To stay, for as many commands as there will be.
+    Session,
+    OneCommand,
+}
+
 impl SpecInput {
+    /// Returns the spec of a sandbox that is made for this.
+    pub fn for_purpose(self, purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::Session => self,
+            Purpose::OneCommand => self.for_one_command(),
+        }
+    }
+
     /// Returns the spec of a sandbox for one command: whoever made it removes it, and if they die it is soon gone.
     pub fn for_one_command(mut self) -> Self {
         let written = match &self.limits {
@@ -206,6 +222,12 @@ impl Spec {
 
     /// Checks what a caller wrote against the policy and fills in the rest.
     pub fn resolve(input: SpecInput, policy: &Policy) -> Result<Self> {
+        let image = resolve_image(input.image.as_ref(), input.runtime, policy)?;
+        Ok(Self { image, ..Self::of_any_image(input, policy)? })
+    }
+
+    /// Does the same but for the image, which is none: where nobody has chosen one yet, the default may not be allowed.
+    pub(crate) fn of_any_image(input: SpecInput, policy: &Policy) -> Result<Self> {
         check_env("env", &input.env)?;
         check_labels(&input.labels)?;
         check_walls(&input.require)?;
@@ -221,7 +243,7 @@ impl Spec {
         let (backend, fallback) = policy.backends.resolve(input.backend, input.fallback)?;
 
         Ok(Self {
-            image: resolve_image(input.image, input.runtime, policy)?,
+            image: String::new(),
             runtime: input.runtime,
             env: input.env,
             workdir: input.workdir,
@@ -240,9 +262,9 @@ impl Spec {
 }
 
 /// Decides on the image by the caller, the language or the default, and refuses what the operator does not allow.
-fn resolve_image(written: Option<String>, runtime: Option<Runtime>, policy: &Policy) -> Result<String> {
+fn resolve_image(written: Option<&String>, runtime: Option<Runtime>, policy: &Policy) -> Result<String> {
     let of_runtime = runtime.and_then(|runtime| policy.runtimes.get(&runtime));
-    let name = written.as_ref().or(of_runtime).unwrap_or(&policy.image);
+    let name = written.or(of_runtime).unwrap_or(&policy.image);
     if name == image::HOST {
         policy.images.check_host()?;
         return Ok(name.clone());

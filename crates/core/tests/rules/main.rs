@@ -1,5 +1,6 @@
 //! Property and unit tests of the pure rules. `CORACLE_FULL=1` runs a hundred times as many cases.
 
+mod ceiling;
 mod images;
 mod input;
 mod lease;

@@ -1,0 +1,220 @@
+//! The ceiling of a door: which sandboxes callers get through it, and which fields of them they may choose.
+//!
+//! A person sets it when they start a door a model speaks through, or when they make a token. The engine applies it in
+//! two places: where a spec is resolved ([`Ceiling::complete`], then [`Ceiling::check`]), and where a sandbox is looked
+//! up ([`Ceiling::check_record`]), so that a model does not get by a name what it may not ask for.
+
+mod bounds;
+mod choices;
+
+use crate::error::{Error, Kind, Result};
+use crate::ids::{ImageId, VolumeName};
+use crate::image::{self, Allowed, Reference};
+use crate::limits::LimitsInput;
+use crate::mount::{Access, Mount, Source};
+use crate::policy::Policy;
+use crate::record::Record;
+use crate::spec::{LimitsChoice, Purpose, Spec, SpecInput};
+use crate::tenant;
+
+pub use bounds::Bounds;
+pub use choices::{Choice, Choices};
+
+/// What callers of one door may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ceiling {
+    /// What sandboxes are where callers do not choose.
+    spec: SpecInput,
+    freedom: Freedom,
+    bounds: Bounds,
+    /// What sandboxes may have mounted; anything the policy allows if absent.
+    mounts: Option<Vec<Mount>>,
+}
+
+/// What callers may write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Freedom {
+    /// These fields alone; all others are as the ceiling has them.
+    Chosen(Choices),
+    /// Every field; what is absent is as it is for everybody, or the bound where that is less.
+    Everything,
+}
+
+impl Ceiling {
+    /// Returns the ceiling of a door a model speaks through: sandboxes are as `spec` says, and `choices` may be less.
+    ///
+    /// Refuses a spec the policy does not allow, so that the door does not open with it.
+    pub fn of_model(spec: SpecInput, choices: Choices, policy: &Policy) -> Result<Self> {
+        let top = match spec.image {
+            Some(_) => Spec::resolve(spec.clone(), policy)?,
+            None => Spec::of_any_image(spec.clone(), policy)?,
+        };
+        let bounds = Bounds::of(&top);
+        Ok(Self { spec, freedom: Freedom::Chosen(choices), bounds, mounts: Some(top.mounts) })
+    }
+
+    /// Returns the ceiling of a model that shows a token: sandboxes are what the token's bounds say, and the default
+    /// where they say nothing.
+    pub fn of_model_with_token(bounds: Option<&Bounds>, policy: &Policy) -> Result<Self> {
+        let bounds = bounds.cloned().unwrap_or_default();
+        let choices = bounds.let_choose.clone();
+        let ceiling = Self::of_model(bounds.spec(policy), choices, policy)?;
+        Ok(Self { bounds: Bounds { images: bounds.images, ..ceiling.bounds }, ..ceiling })
+    }
+
+    /// Returns the ceiling of a program that shows a token: it may write every field, within the bounds.
+    pub fn of_token(bounds: Bounds) -> Self {
+        Self { spec: SpecInput::default(), freedom: Freedom::Everything, bounds, mounts: None }
+    }
+
+    /// Tells whether callers may choose this.
+    pub fn lets_choose(&self, choice: Choice) -> bool {
+        match &self.freedom {
+            Freedom::Chosen(choices) => choices.has(choice),
+            Freedom::Everything => true,
+        }
+    }
+
+    /// Tells whether a volume is mounted in its sandboxes.
+    pub fn mounts_volume(&self, name: &VolumeName) -> bool {
+        let is_it = |mount: &Mount| matches!(&mount.source, Source::Volume(volume) if volume == name);
+        self.mounts.as_ref().is_none_or(|mounts| mounts.iter().any(is_it))
+    }
+
+    /// Returns the spec a caller gets for what it wrote. What it may not write is refused, however little it is.
+    pub fn complete(&self, written: SpecInput, purpose: Purpose, policy: &Policy) -> Result<SpecInput> {
+        if let Some(image) = &written.image {
+            self.check_image(image, policy)?;
+        }
+        match &self.freedom {
+            Freedom::Everything => self.bounds.complete(written, purpose, policy),
+            Freedom::Chosen(choices) => {
+                choices.check(&written, purpose)?;
+                Ok(self.overlaid(written, purpose))
+            }
+        }
+    }
+
+    /// Lays what a caller chose over the ceiling's own spec.
+    fn overlaid(&self, written: SpecInput, purpose: Purpose) -> SpecInput {
+        let mut spec = self.spec.clone();
+        spec.image = written.image.or(spec.image);
+        spec.runtime = written.runtime.or(spec.runtime);
+        spec.network = written.network.or(spec.network);
+        spec.env.extend(written.env);
+        let chose_idle = matches!(
+            &written.limits,
+            Some(LimitsChoice::Limits(LimitsInput { timeout_seconds: Some(_), .. }))
+        );
+        spec.limits = match (spec.limits, written.limits) {
+            (Some(LimitsChoice::Limits(own)), Some(LimitsChoice::Limits(chosen))) => {
+                Some(LimitsChoice::Limits(chosen.or(&own)))
+            }
+            (own, chosen) => chosen.or(own),
+        };
+        // A sandbox for one command is gone a minute after its caller; a ceiling can only make that less.
+        let long = self.bounds.limits.timeout_seconds.is_none_or(|idle| idle >= 60);
+        if chose_idle || (purpose == Purpose::OneCommand && long) {
+            spec.ttl = None;
+        }
+        if let Some(LimitsChoice::Limits(limits)) = &mut spec.limits
+            && purpose == Purpose::OneCommand
+            && long
+            && !chose_idle
+        {
+            limits.timeout_seconds = None;
+        }
+        spec.for_purpose(purpose)
+    }
+
+    /// Refuses an image callers may not choose.
+    pub fn check_image(&self, image: &str, policy: &Policy) -> Result<()> {
+        let own = self.spec.image.as_deref().unwrap_or(&policy.image);
+        if !self.lets_choose(Choice::Image) {
+            let same = image == own || canonical(image).is_some_and(|image| canonical(own) == Some(image));
+            return if same { Ok(()) } else { Err(not_chosen("image", own)) };
+        }
+        // A name of a registry has this machine go there; which of its own network may be asked is the operator's.
+        if self.bounds.images.is_none() {
+            tenant::check_registry(image, &policy.images)?;
+        }
+        self.check_listed(image)
+    }
+
+    /// Refuses an image that is not on the list, where there is one.
+    fn check_listed(&self, image: &str) -> Result<()> {
+        let Some(patterns) = &self.bounds.images else { return Ok(()) };
+        let allowed = Allowed::only(patterns.clone())?;
+        let checked = if image == image::HOST {
+            allowed.check_host()
+        } else if ImageId::among_names(image).is_some() {
+            allowed.check_snapshot(image)
+        } else {
+            allowed.check_reference(&image.parse()?)
+        };
+        checked.map_err(|error| error.hint(format!("the ceiling allows {}", patterns.join(", "))))
+    }
+
+    /// Refuses a spec that is more than the ceiling.
+    pub fn check(&self, spec: &Spec) -> Result<()> {
+        self.bounds.check(spec)?;
+        self.check_listed(&spec.image)?;
+        let may_miss = |limit| match self.freedom {
+            Freedom::Chosen(_) => self.spec.allow_missing.contains(limit),
+            Freedom::Everything => !self.bounds.limits.writes(*limit),
+        };
+        if let Some(limit) = spec.allow_missing.iter().find(|limit| !may_miss(limit)) {
+            let what = format!("the ceiling does not let the limit on {} be missing", limit.name());
+            return Err(beyond(what, "allow_missing"));
+        }
+        let Some(mounts) = &self.mounts else { return Ok(()) };
+        match spec.mounts.iter().find(|mount| !mounts.iter().any(|allowed| covers(allowed, mount))) {
+            None => Ok(()),
+            Some(mount) => {
+                let what = format!("the ceiling has no such mount at `{}`", mount.target.escape_debug());
+                Err(beyond(what, "mounts"))
+            }
+        }
+    }
+
+    /// Refuses a sandbox that is there and has more than the ceiling.
+    pub fn check_record(&self, record: &Record) -> Result<()> {
+        let spec = Spec { network: record.network().clone(), ..record.spec.clone() };
+        self.check(&spec).map_err(|error| {
+            let field = error.details.get("field").cloned().unwrap_or_default();
+            Error::new(Kind::Denied, format!("sandbox `{}` has more than the ceiling allows", record.id))
+                .caused_by(error)
+                .hint("open another sandbox; whoever set the ceiling can raise it")
+                .detail("sandbox_id", record.id.as_str())
+                .detail("field", field)
+        })
+    }
+}
+
+/// Tells whether a mount is no more than another.
+fn covers(allowed: &Mount, mount: &Mount) -> bool {
+    let access = match (allowed.access, mount.access) {
+        (Access::ReadWrite, _) | (Access::Overlay, Access::Overlay) | (_, Access::ReadOnly) => true,
+        (Access::Overlay | Access::ReadOnly, Access::ReadWrite) | (Access::ReadOnly, Access::Overlay) => {
+            false
+        }
+    };
+    access && allowed.source == mount.source && allowed.target == mount.target
+}
+
+fn canonical(image: &str) -> Option<String> {
+    image.parse::<Reference>().ok().map(|reference| reference.to_string())
+}
+
+fn not_chosen(field: &str, own: &str) -> Error {
+    Error::invalid(field, "may not be chosen here").hint(format!(
+        "it is `{own}`; the person who started this door can open it with `--let-choose {field}`"
+    ))
+}
+
+/// Refuses what is more than the ceiling.
+fn beyond(what: String, field: &str) -> Error {
+    Error::new(Kind::Denied, what)
+        .hint("ask for less; whoever started this door or made the token set the ceiling")
+        .detail("field", field)
+}
