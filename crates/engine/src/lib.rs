@@ -45,8 +45,8 @@ use std::sync::Arc;
 use coracle_core::image::Progress;
 use coracle_core::store::Durability;
 use coracle_core::{
-    Backend, Claim, Clock, Epoch, Error, Kind, Policy, Record, Result, RunId, SandboxId, Store, TenantId,
-    lifecycle,
+    Backend, Ceiling, Claim, Clock, Epoch, Error, Kind, Policy, Record, Result, RunId, SandboxId, Store,
+    TenantId, lifecycle,
 };
 
 pub use self::attach::Attached;
@@ -94,22 +94,35 @@ pub struct Caller {
     pub claim: Claim,
     /// Whose sandboxes it sees; the home's own people have none, and see all.
     pub tenant: Option<TenantId>,
+    /// The most it may have, where a person has said so; a person has none.
+    pub ceiling: Option<Arc<Ceiling>>,
 }
 
 impl Caller {
     /// Returns somebody of the home's own people, who acts under the run's current lease.
     pub fn acting_as(run: RunId) -> Self {
-        Self { claim: Claim { run, epoch: None }, tenant: None }
+        Self { claim: Claim { run, epoch: None }, tenant: None, ceiling: None }
     }
 
     /// Returns the same caller, insisting on an epoch or on none.
     pub fn under(&self, epoch: Option<Epoch>) -> Self {
-        Self { claim: Claim { epoch, ..self.claim.clone() }, tenant: self.tenant.clone() }
+        Self { claim: Claim { epoch, ..self.claim.clone() }, ..self.clone() }
+    }
+
+    /// Returns the same caller below a ceiling.
+    pub fn below(self, ceiling: Ceiling) -> Self {
+        let ceiling = (!egress::weak::off(egress::weak::Wall::Ceiling)).then(|| Arc::new(ceiling));
+        Self { ceiling, ..self }
     }
 
     /// Tells whether it may know that this sandbox exists.
     pub fn sees(&self, record: &Record) -> bool {
         self.tenant.is_none() || self.tenant == record.tenant
+    }
+
+    /// Refuses a sandbox that has more than the caller may have.
+    fn check_reach(&self, record: &Record) -> Result<()> {
+        self.ceiling.as_ref().map_or(Ok(()), |ceiling| ceiling.check_record(record))
     }
 }
 
@@ -169,6 +182,7 @@ impl Engine {
         if !caller.sees(&record) {
             return Err(unknown(id));
         }
+        caller.check_reach(&record)?;
         spans::name(&record);
         Ok(record)
     }

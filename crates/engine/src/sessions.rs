@@ -149,6 +149,7 @@ impl Engine {
 
     /// Decides what an existing record means for the caller; `None` if its key is free again.
     fn settle(&self, caller: &Caller, record: Record) -> Result<Option<Session>> {
+        caller.check_reach(&record)?;
         let record = self.own(caller, record)?;
         match record.state {
             State::Creating | State::Destroying => self.await_worker(&record).map(|()| None),

@@ -99,6 +99,7 @@ pub(crate) fn may_close(caller: &Caller, record: &Record) -> Result<()> {
     if !caller.sees(record) {
         return Err(unknown(&record.id));
     }
+    caller.check_reach(record)?;
     if record.lease.owner().is_none() || record.state == lifecycle::State::Lost {
         return Ok(());
     }

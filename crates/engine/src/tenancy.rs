@@ -1,11 +1,12 @@
-//! What tenants may: the operator's rules for each, the backends they may name, and how many sandboxes they may have.
+//! What callers may: the operator's rules for each tenant, the ceiling of the door they came by, the backends they may
+//! name, and how many sandboxes they may have.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use coracle_core::image::Images;
 use coracle_core::selection::AUTO;
-use coracle_core::spec::SpecInput;
+use coracle_core::spec::{Purpose, SpecInput};
 use coracle_core::tenant::{self, Rate};
 use coracle_core::{Backend, Error, ImageId, Kind, Policy, Result, Spec, TenantId};
 
@@ -49,29 +50,56 @@ impl Engine {
         caller.tenant.as_ref().and_then(|tenant| self.policy().tenants.of(tenant).rate)
     }
 
-    /// Checks what a caller wants of a sandbox, and fills in the rest.
-    pub fn resolve_for(&self, caller: &Caller, input: SpecInput) -> Result<Spec> {
-        let Some(tenant) = &caller.tenant else { return Spec::resolve(input, self.policy()) };
-        tenant::check_spec(&input)?;
-        input.backend.iter().chain(&input.fallback).try_for_each(|name| self.check_named(caller, name))?;
-        let spec = Spec::resolve(input, self.policy_for(caller))?;
-        tenant::check_registry(&spec.image, &self.policy_for(caller).images)?;
-        // Names that will not do are refused before there is a sandbox.
-        tenant::spec_of(Some(tenant), &spec)?;
+    /// Checks what a caller wants of a sandbox, and fills in the rest. Every sandbox that is made for somebody comes by
+    /// here: this is where a ceiling counts.
+    pub fn resolve_for(&self, caller: &Caller, input: SpecInput, purpose: Purpose) -> Result<Spec> {
+        let policy = self.policy_for(caller);
+        if caller.tenant.is_some() {
+            tenant::check_spec(&input)?;
+            input
+                .backend
+                .iter()
+                .chain(&input.fallback)
+                .try_for_each(|name| self.check_named(caller, name))?;
+        }
+        let input = match &caller.ceiling {
+            None => input.for_purpose(purpose),
+            Some(ceiling) => ceiling.complete(input, purpose, policy)?,
+        };
+        let spec = Spec::resolve(input, policy)?;
+        if let Some(ceiling) = &caller.ceiling {
+            ceiling.check(&spec)?;
+        }
+        if let Some(tenant) = &caller.tenant {
+            tenant::check_registry(&spec.image, &policy.images)?;
+            // Names that will not do are refused before there is a sandbox.
+            tenant::spec_of(Some(tenant), &spec)?;
+        }
         Ok(spec)
+    }
+
+    /// Refuses an image the caller may not choose.
+    pub(crate) fn check_choice(&self, caller: &Caller, image: &str) -> Result<()> {
+        let ceiling = caller.ceiling.as_ref();
+        ceiling.map_or(Ok(()), |ceiling| ceiling.check_image(image, self.policy_for(caller)))
     }
 
     /// Refuses what is for the home's own people.
     pub(crate) fn check_own(&self, caller: &Caller, what: &str) -> Result<()> {
-        match caller.tenant {
-            None => Ok(()),
-            Some(_) => Err(tenant::denied(what)),
+        match (&caller.tenant, &caller.ceiling) {
+            (None, None) => Ok(()),
+            (Some(_), _) => Err(tenant::denied(what)),
+            (None, Some(_)) => Err(beyond(what)),
         }
     }
 
-    /// Refuses a tenant backends that exist because somebody names them: a name is an address on other machines.
+    /// Refuses a tenant backends that exist because somebody names them: a name is an address on other machines. Below a
+    /// ceiling nobody names one.
     pub(crate) fn check_named(&self, caller: &Caller, name: &str) -> Result<()> {
         let known = || name == AUTO || self.backends().iter().any(|backend| backend.name() == name);
+        if caller.ceiling.is_some() && caller.tenant.is_none() {
+            return Err(beyond("a backend by its name").detail("field", "backend"));
+        }
         match caller.tenant.is_none() || known() {
             true => Ok(()),
             false => Err(tenant::denied("a backend that is not this machine's").detail("field", "backend")),
@@ -113,6 +141,12 @@ impl Engine {
             false => Err(no_image(image.as_str())),
         }
     }
+}
+
+/// Refuses what is for people to whoever speaks through a door with a ceiling.
+fn beyond(what: &str) -> Error {
+    Error::new(Kind::Denied, format!("{what} is more than the ceiling of this door allows"))
+        .hint("have the person who started this door do it with `coracle`")
 }
 
 /// Says that there is no such image, to whoever may not know whether there is.

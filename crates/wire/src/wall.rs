@@ -78,10 +78,12 @@ pub enum Wall {
     EgressNarrowing,
     /// Connections and names are counted.
     EgressCaps,
+    /// Who speaks through a door with a ceiling gets no sandbox beyond it.
+    Ceiling,
 }
 
 impl Wall {
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::Seccomp,
         Self::NoNewPrivileges,
         Self::Landlock,
@@ -120,6 +122,7 @@ impl Wall {
         Self::EgressRequests,
         Self::EgressNarrowing,
         Self::EgressCaps,
+        Self::Ceiling,
     ];
 
     /// Returns its bit in a set of walls.

@@ -89,5 +89,5 @@ impl Engine {
 /// Nobody's output is anybody's who may see the sandbox, as closing it was.
 fn owned_last(caller: &Caller, record: &Record) -> bool {
     let owned = record.lease.owner().is_none() || record.lease.admit(&caller.claim).is_ok();
-    caller.sees(record) && owned
+    caller.sees(record) && owned && caller.check_reach(record).is_ok()
 }

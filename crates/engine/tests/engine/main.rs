@@ -2,6 +2,7 @@
 
 mod attach;
 mod builds;
+mod ceilings;
 mod crash;
 mod egress;
 mod events;

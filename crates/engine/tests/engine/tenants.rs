@@ -35,7 +35,7 @@ fn open(world: &World, who: &Caller) -> SandboxId {
 }
 
 /// Returns an input for every operation that is about one sandbox.
-fn inputs_about(id: &SandboxId, exec: &str) -> Vec<(&'static str, Value)> {
+pub fn inputs_about(id: &SandboxId, exec: &str) -> Vec<(&'static str, Value)> {
     let mut all = vec![
         ("sandbox_exec", json!({"cmd": ["true"]})),
         ("sandbox_exec_read", json!({"exec_id": exec})),

@@ -22,19 +22,20 @@ pub struct Output {
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let mut images = engine.images_for(caller, input.backend.as_deref())?.list()?;
-    if caller.tenant.is_some() {
+    if caller.tenant.is_some() || caller.ceiling.is_some() {
         images.retain(|stored| may_know(engine, caller, stored));
     }
     Ok(Output { images })
 }
 
-/// A tenant sees what it made and what it may use of what everybody shares.
+/// A tenant sees what it made and what it may use of what everybody shares. Who comes through a door with a ceiling sees
+/// what it may choose; snapshots are files of other sandboxes, which are not shown to it.
 fn may_know(engine: &Engine, caller: &Caller, stored: &Stored) -> bool {
     match ImageId::among_names(&stored.reference) {
-        Some(_) => stored.tenant == caller.tenant,
-        None => stored
-            .reference
-            .parse()
-            .is_ok_and(|reference| engine.policy_for(caller).images.check_reference(&reference).is_ok()),
+        Some(_) => caller.tenant.is_some() && stored.tenant == caller.tenant,
+        None => stored.reference.parse().is_ok_and(|reference| {
+            engine.policy_for(caller).images.check_reference(&reference).is_ok()
+                && engine.check_choice(caller, &stored.reference).is_ok()
+        }),
     }
 }

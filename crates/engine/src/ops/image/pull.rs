@@ -22,6 +22,7 @@ pub struct Input {
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let reference = reference("reference", &input.reference)?;
     engine.policy_for(caller).images.check_reference(&reference)?;
+    engine.check_choice(caller, &reference.to_string())?;
     if caller.tenant.is_some() {
         tenant::check_registry(&reference.to_string(), &engine.policy_for(caller).images)?;
     }

@@ -26,7 +26,9 @@ pub struct Input {
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let images = engine.images_for(caller, input.backend.as_deref())?;
     if let Some(image) = ImageId::among_names(&input.name) {
-        if caller.tenant.is_some() {
+        if caller.tenant.is_none() {
+            engine.check_own(caller, "removing a snapshot")?;
+        } else {
             engine.find_snapshot(caller, Some(images), &image)?;
         }
         return images.remove(image.as_str());

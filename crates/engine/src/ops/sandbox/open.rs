@@ -2,7 +2,7 @@
 
 use coracle_core::mount::MountInput;
 use coracle_core::selection::Refusal;
-use coracle_core::spec::SpecInput;
+use coracle_core::spec::{Purpose, SpecInput};
 use coracle_core::{Epoch, Record, Result, RunId, SandboxId, SessionKey, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ impl Output {
 }
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    let spec = engine.resolve_for(caller, input.spec)?;
+    let spec = engine.resolve_for(caller, input.spec, Purpose::Session)?;
     let mut session = engine.open_session(caller, input.session_key.as_ref(), &spec)?;
     session.cool_down()?;
     Ok(Output::of(session.record, session.created))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use coracle_core::image::HOST;
 use coracle_core::selection::Refusal;
-use coracle_core::spec::{Runtime, SpecInput, check_path};
+use coracle_core::spec::{Purpose, Runtime, SpecInput, check_path};
 use coracle_core::{Error, Record, Result, SandboxId, Spec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,7 +113,7 @@ pub fn call_where(
     if input.code.is_some() {
         input.spec.runtime.get_or_insert(Runtime::Python);
     }
-    let spec = engine.resolve_for(caller, std::mem::take(&mut input.spec).for_one_command())?;
+    let spec = engine.resolve_for(caller, std::mem::take(&mut input.spec), Purpose::OneCommand)?;
     let mut plan = plan(engine, &spec, input)?;
     // Where no program text is run, the language has chosen the image and is of no more use.
     let spec = Spec { runtime: plan.runtime, ..spec };
