@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::ceiling::Bounds;
 use crate::clock::Timestamp;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ALPHABET, TenantId, TokenId};
@@ -43,6 +44,9 @@ pub struct Token {
     pub expires_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
+    /// The most whoever shows it may have; what the tenant may if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Bounds>,
     pub digest: Digest,
 }
 
@@ -54,6 +58,8 @@ pub struct Grant {
     pub label: Option<String>,
     /// How long it lives; without end if absent.
     pub lasts: Option<Duration>,
+    /// The most whoever shows it may have.
+    pub bounds: Option<Bounds>,
 }
 
 /// Randomness for one token.
@@ -73,6 +79,7 @@ impl Grant {
     /// Makes the token: what is kept of it, and what is shown once.
     pub fn issue(self, now: Timestamp, seed: &Seed) -> Result<(Token, Shown)> {
         check_label(self.label.as_deref())?;
+        self.bounds.as_ref().map_or(Ok(()), Bounds::check_self)?;
         let id = TokenId::generate(now, seed.id);
         let expires_at = self.lasts.map(|lasts| after(now, lasts)).transpose()?;
         let shown = Shown { id: id.clone(), secret: seed.secret };
@@ -84,6 +91,7 @@ impl Grant {
             created_at: now,
             expires_at,
             revoked_at: None,
+            bounds: self.bounds,
             digest: shown.digest(),
         };
         Ok((token, shown))

@@ -56,6 +56,10 @@ fn what_is_no_token_no_tenant_and_no_operation_is_refused() {
     assert_eq!(refused(&["token", "revoke", "tok_none"]), "not_found");
     assert_eq!(refused(&["token", "create", "--tenant", "acme", "--allow", "sandbox_opne"]), "invalid");
     assert_eq!(refused(&["token", "create", "--tenant", "acme", "--label", "a\nb"]), "invalid");
+    for bounds in [["--max-memory", "1m"], ["--max-network", "some"], ["--max-images", "docker.io/lib*"]] {
+        let words = [&["token", "create", "--tenant", "acme"][..], &bounds].concat();
+        home.call(words).run().expect_code(125);
+    }
     home.call(["token", "create", "--tenant", "a/b"]).run().expect_code(125);
     home.call(["token", "create"]).run().expect_code(125);
     assert_eq!(home.call(["token", "list", "--json"]).succeed().json(), json!([]));

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use coracle::{Epoch, Error, Kind, RunId};
+use coracle_core::Ceiling;
+use coracle_core::ceiling::Bounds;
 use coracle_core::conceal::conceal;
 use coracle_core::token::{Scope, Shown, Standing, Token};
 use coracle_core::{TenantId, TokenId};
@@ -24,6 +26,8 @@ pub struct Identity {
     pub scope: Scope,
     /// The token that was shown.
     token: Option<TokenId>,
+    /// The most the token is good for, beside what the tenant may.
+    pub bounds: Option<Bounds>,
     /// Where the request came from over the network.
     pub from: Option<IpAddr>,
     /// What the answer and the audit log call the request.
@@ -61,6 +65,7 @@ struct Known {
     who: String,
     token: Option<TokenId>,
     tenant: Option<TenantId>,
+    bounds: Option<Bounds>,
     scope: Scope,
     /// The run they act as where they name none.
     run: RunId,
@@ -105,6 +110,7 @@ pub async fn identify(door: &Door, shows: Shows) -> Result<Identity, Refusal> {
                 who: format!("uid:{uid}"),
                 token: None,
                 tenant: None,
+                bounds: None,
                 scope: Scope::all(),
                 run: door.0.run.clone(),
             },
@@ -114,11 +120,16 @@ pub async fn identify(door: &Door, shows: Shows) -> Result<Identity, Refusal> {
     };
     let caller = Caller::acting_as(shows.run.unwrap_or(known.run)).under(shows.epoch);
     let caller = Caller { tenant: known.tenant, ..caller };
+    let caller = match &known.bounds {
+        Some(bounds) => caller.below(Ceiling::of_token(bounds.clone())),
+        None => caller,
+    };
     Ok(Identity {
         caller,
         who: known.who,
         scope: known.scope,
         token: known.token,
+        bounds: known.bounds,
         from,
         request: shows.request,
     })
@@ -159,6 +170,7 @@ fn known_by(token: Token) -> Result<Known, Error> {
         token: Some(token.id),
         run: token.tenant.as_str().parse()?,
         tenant: Some(token.tenant),
+        bounds: token.bounds,
         scope: token.scope,
     })
 }

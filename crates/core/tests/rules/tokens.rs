@@ -16,7 +16,7 @@ fn later(span: Duration) -> Timestamp {
 }
 
 fn grant(lasts: Option<Duration>) -> Grant {
-    Grant { tenant: "acme".parse().expect("an id"), scope: Scope::all(), label: None, lasts }
+    Grant { tenant: "acme".parse().expect("an id"), scope: Scope::all(), label: None, lasts, bounds: None }
 }
 
 fn issue(lasts: Option<Duration>, secret: [u8; 32]) -> (Token, Shown) {

@@ -1,5 +1,6 @@
 //! Flags that several verbs share, and how their values are read.
 
+mod max;
 mod mount;
 mod pair;
 mod place;
@@ -8,6 +9,7 @@ mod quantity;
 mod secret;
 mod spec;
 
+pub use self::max::MaxArgs;
 pub use self::pair::{LocalFile, Pair};
 pub use self::place::Place;
 pub use self::process::ProcessArgs;

@@ -146,7 +146,7 @@ fn possible(runtime: Runtime) -> PossibleValue {
 }
 
 /// Reads one of a few words, spelt as in JSON.
-fn word<T: DeserializeOwned + Clone + Send + Sync + 'static>(
+pub(super) fn word<T: DeserializeOwned + Clone + Send + Sync + 'static>(
     words: &'static [&'static str],
 ) -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(words).try_map(|word| serde_json::from_value::<T>(word.into()))

@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 use coracle_core::Timestamp;
+use coracle_core::ceiling::Bounds;
 use coracle_core::token::{Standing, Token};
 use serde::Serialize;
 
@@ -49,6 +50,8 @@ struct View {
     created_at: Timestamp,
     expires_at: Option<Timestamp>,
     revoked_at: Option<Timestamp>,
+    /// The most its sandboxes may have.
+    max: Option<Bounds>,
 }
 
 impl View {
@@ -62,6 +65,7 @@ impl View {
             created_at: token.created_at,
             expires_at: token.expires_at,
             revoked_at: token.revoked_at,
+            max: token.bounds.clone(),
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use crate::ceiling::{Bounds, Choice};
 use crate::clock::Timestamp;
 use crate::error::Kind;
 use crate::ids::TokenId;
+use crate::limits::LimitsInput;
+use crate::spec::Privileges;
 use crate::testing::sample;
 use crate::token::{Grant, Rejection, Scope, Seed, Shown, Token, Tokens};
 
@@ -40,12 +43,23 @@ pub fn issued(tenant: &str) -> (Token, Shown) {
     issued_at(tenant, NOW)
 }
 
+fn bounds() -> Bounds {
+    Bounds {
+        network: Some("allow=a.test,*.b.test:8080".parse().expect("a network")),
+        limits: LimitsInput { memory_mb: Some(256), ..LimitsInput::default() },
+        privileges: Some(Privileges::Minimal),
+        images: Some(vec!["host".into(), "docker.io/library/*".into()]),
+        let_choose: [Choice::Image, Choice::Limits].into_iter().collect(),
+    }
+}
+
 fn issued_at(tenant: &str, now: Timestamp) -> (Token, Shown) {
     let grant = Grant {
         tenant: sample::tenant(tenant),
         scope: "sandbox_*,image_list".parse::<Scope>().expect("a scope"),
         label: Some("the \"build\" server".into()),
         lasts: Some(Duration::from_secs(3600)),
+        bounds: Some(bounds()),
     };
     let id = sample::sandbox().as_str().bytes().rev().take(10).collect::<Vec<_>>();
     let seed = Seed { id: id.try_into().expect("ids are longer than that"), secret: [0xa5; 32] };

@@ -1,13 +1,14 @@
 //! `coracle token create`: makes a token and shows it once. What is kept of it opens nothing.
 
 use coracle::{Error, Result, assemble};
-use coracle_core::TenantId;
+use coracle_core::ceiling::Bounds;
 use coracle_core::token::{Grant, Scope, Seed};
+use coracle_core::{Ceiling, Policy, TenantId};
 use coracle_engine::ops;
 use serde::Serialize;
 
 use super::View;
-use crate::cli::args::{Span, span};
+use crate::cli::args::{MaxArgs, Span, span};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -28,6 +29,8 @@ pub struct Args {
     /// What to tell it from others by
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
+    #[command(flatten)]
+    max: MaxArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -40,7 +43,9 @@ struct Made {
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     check_scope(&args.allow)?;
     let lasts = args.expires.map(|span| span.duration);
-    let grant = Grant { tenant: args.tenant, scope: args.allow, label: args.label, lasts };
+    let (tenant, bounds) = (args.tenant, args.max.bounds()?);
+    check_bounds(&context.config()?.policy, &tenant, bounds.as_ref())?;
+    let grant = Grant { tenant, scope: args.allow, label: args.label, lasts, bounds };
     let now = context.now();
     let (token, shown) = grant.issue(now, &seed()?)?;
     assemble::tokens(context.config()?)?.add(&token)?;
@@ -52,6 +57,12 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         }
     }
     Ok(Exit::SUCCESS)
+}
+
+/// Refuses bounds no sandbox of the tenant's fits: that would show only when the token is used.
+fn check_bounds(policy: &Policy, tenant: &TenantId, bounds: Option<&Bounds>) -> Result<()> {
+    let policy = policy.of_tenant(policy.tenants.of(tenant));
+    Ceiling::of_model_with_token(bounds, &policy).map(drop)
 }
 
 /// Refuses patterns no operation fits: a slip would show only when the token is used.
