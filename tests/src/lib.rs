@@ -11,6 +11,7 @@ pub mod home;
 pub mod http;
 pub mod internet;
 pub mod load;
+pub mod mcp;
 pub mod needs;
 pub mod patience;
 pub mod peers;

@@ -4,6 +4,7 @@
 //! has no id is what a sandbox must not show, whoever looks.
 
 mod capabilities;
+mod ceiling;
 mod devices;
 mod environment;
 mod files;

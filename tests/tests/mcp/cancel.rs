@@ -53,7 +53,7 @@ fn a_cancelled_run_takes_its_sandbox_with_it() {
     requires!(native);
     let home = Home::new();
     let client = Client::start(&home, &["--mode", "compute"]);
-    let command = json!({"cmd": ["sh", "-c", DEAF, "sh", "cancelled-run"]});
+    let command = json!({"runtime": "bash", "code": DEAF, "args": ["cancelled-run"]});
     let id = client.send("tools/call", json!({"name": "sandbox_run", "arguments": command}));
     expect_alive(&home, "cancelled-run");
 

@@ -5,27 +5,14 @@ use std::io::Write;
 use coracle_tests::Home;
 use coracle_tests::daemon::Daemon;
 use coracle_tests::engines::relay::Relay;
-use coracle_tests::http::{Answer, Request, Stream};
+use coracle_tests::http::{Answer, Stream};
+pub use coracle_tests::mcp::{calling, current, request, request_at};
 use serde_json::{Value, json};
 
 /// Returns a URL for programs that know nothing of unix sockets. It leads to whichever daemon the home has.
 pub fn url(home: &Home) -> String {
     let relay = Relay::to(&home.path().join("coracle.sock")).expect("a port can be had");
     format!("{}/mcp", relay.address().replace("tcp:", "http:"))
-}
-
-/// Returns a request with a message.
-pub fn request(headers: &[(&str, &str)], message: &str) -> Request {
-    request_at("/mcp", headers, message)
-}
-
-/// The same, with more in the path.
-pub fn request_at(path: &str, headers: &[(&str, &str)], message: &str) -> Request {
-    let request = Request::new("POST", path)
-        .header("Content-Type", "application/json")
-        .header("Accept", "application/json, text/event-stream")
-        .body(message);
-    headers.iter().fold(request, |request, (name, value)| request.header(name, value))
 }
 
 /// Sends a message and leaves the answer unread: whoever drops what this returns has gone away.
@@ -71,22 +58,6 @@ pub fn initialize(version: &str) -> Value {
         "clientInfo": {"name": "coracle-tests", "version": "1"},
     });
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": introduced})
-}
-
-/// Returns the headers of a call in the current revision.
-pub fn current(tool: &str) -> [(&'static str, &str); 3] {
-    [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool)]
-}
-
-/// Returns the message of a call in the current revision.
-pub fn calling(tool: &str, arguments: Value) -> Value {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": {"name": "coracle-tests", "version": "1"},
-    });
-    let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
-    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 }
 
 /// Calls a tool as clients of the current revision do, and returns its data.

@@ -98,3 +98,40 @@ fn printing_writes_nothing() {
     assert_eq!(printed, json!({"mcpServers": {"coracle": entry}}));
     assert_eq!(std::fs::read_dir(person.path()).expect("a directory").count(), 0);
 }
+
+#[test]
+fn the_ceiling_is_written_down_so_that_it_means_the_same_from_anywhere() {
+    let (home, person) = (Home::new(), tempfile::tempdir().expect("a directory"));
+    let directory = person.path().to_str().expect("UTF-8");
+    let flags = ["--workspace", ".:ro", "--network", "allow=a.test", "--memory", "512m"];
+    let install = |words: &[&str]| {
+        let all = ["mcp"].iter().chain(words);
+        home.call(all).env("HOME", person.path()).through(["env", "-C", directory]).run()
+    };
+
+    let behind = [&["install", "--client", "claude", "--let-choose", "image"][..], &flags].concat();
+    install(&behind).expect_code(0);
+    let before = [&flags[..], &["--let-choose", "image", "install", "--client", "cursor"]].concat();
+    install(&before).expect_code(0);
+    let twice = [&["--memory", "1g", "install", "--client", "vscode"][..], &flags].concat();
+    let twice = install(&twice);
+    let nowhere = install(&["install", "--client", "vscode", "--workspace", "not-there"]);
+
+    let here = person.path().canonicalize().expect("it is there");
+    let workspace = format!("{}:ro", here.display());
+    let expected = json!([
+        "mcp",
+        "--let-choose",
+        "image",
+        "--workspace",
+        workspace,
+        "--memory",
+        "512m",
+        "--network",
+        "allow=a.test"
+    ]);
+    assert_eq!(read(&person.path().join(".claude.json"))["mcpServers"]["coracle"]["args"], expected);
+    assert_eq!(read(&person.path().join(".cursor/mcp.json"))["mcpServers"]["coracle"]["args"], expected);
+    assert_eq!((twice.code(), nowhere.code()), (Some(125), Some(125)), "{twice} {nowhere}");
+    assert!(!person.path().join(".config").exists());
+}

@@ -2,7 +2,7 @@
 
 mod bounds;
 mod cancel;
-mod client;
+mod ceiling;
 mod clients;
 mod conformance;
 mod door;
@@ -15,3 +15,5 @@ mod revisions;
 mod stray;
 mod tokens;
 mod tools;
+
+use coracle_tests::mcp as client;

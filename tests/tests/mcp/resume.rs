@@ -31,7 +31,7 @@ async def main(url, lines):
         state["id"] = opened.structured_content["sandbox_id"]
         script = f"i=1; while [ $i -le {lines} ]; do echo line $i; i=$((i + 1)); sleep 0.005; done"
         started = await client.call_tool("sandbox_exec", {
-            "sandbox_id": state["id"], "cmd": ["sh", "-c", script], "stream": True, "exec_id": "exec_resume"})
+            "sandbox_id": state["id"], "cmd": ["sh", "-c", script], "stream": True})
         state["exec"] = started.structured_content["exec_id"]
     async def read(client):
         while True:

@@ -25,9 +25,9 @@ fn nothing_in_the_process_can_print_to_the_client() {
 fn nothing_it_starts_holds_the_clients_streams() {
     requires!(native);
     let home = Home::new();
-    let client = Client::start(&home, &[]);
+    let client = Client::start(&home, &["--network", "allow=example.com"]);
     // Its network is held by a process of its own, which outlives the server.
-    client.data("sandbox_open", json!({"network": "allow=example.com"}));
+    client.open();
     let open = |pid: u32| -> Vec<String> {
         let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         entries

@@ -102,7 +102,7 @@ fn what_is_done_is_noted_with_who_did_it_and_without_what_was_said() {
     let token = home.token("acme", &["--allow", "*"]);
     let sandbox =
         result(&daemon, &token, "sandbox_open", json!({}))["structuredContent"]["sandbox_id"].clone();
-    let command = json!({"sandbox_id": sandbox, "cmd": ["echo", "said-aloud"], "secrets": {"KEY": "hushed"}});
+    let command = json!({"sandbox_id": sandbox, "cmd": ["echo", "said-aloud"], "env": {"KEY": "hushed"}});
     result(&daemon, &token, "sandbox_exec", command);
     result(&daemon, &token, "sandbox_exec", json!({"sandbox_id": "sbx_nope", "cmd": ["true"]}));
     call(&daemon, "sandbox_open", json!({}));

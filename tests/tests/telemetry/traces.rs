@@ -269,7 +269,10 @@ fn signs_of_life_are_neither_traces_nor_operations() {
     let long = ["sh", "-c", "echo hello; sleep 2"];
     let calls = [
         ("/mcp", json!({"name": "sandbox_exec", "arguments": {"sandbox_id": sandbox, "cmd": long}})),
-        ("/mcp?mode=compute", json!({"name": "sandbox_run", "arguments": {"cmd": long}})),
+        (
+            "/mcp?mode=compute",
+            json!({"name": "sandbox_run", "arguments": {"runtime": "bash", "code": long[2]}}),
+        ),
     ];
     for (path, mut params) in calls {
         params["_meta"] = json!({"progressToken": "p"});

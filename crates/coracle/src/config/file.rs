@@ -5,8 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use coracle_core::ceiling::Choice;
 use coracle_core::limits::Range;
-use coracle_core::spec::Runtime;
+use coracle_core::spec::{Runtime, SpecInput};
 use coracle_core::{Error, Kind, Result, duration};
 use serde::{Deserialize, Deserializer};
 
@@ -38,6 +39,8 @@ pub struct File {
     pub telemetry: Telemetry,
     pub logs: Logs,
     pub serve: Serve,
+    /// What models get that come to `/mcp` without a token.
+    pub mcp: Option<Mcp>,
     /// What each tenant may, by name.
     pub tenants: BTreeMap<String, Tenant>,
 }
@@ -48,6 +51,17 @@ pub struct File {
 pub struct Serve {
     pub hosts: Option<Vec<String>>,
     pub origins: Option<Vec<String>>,
+}
+
+/// The table `[mcp]`: a sandbox as `sandbox_open` takes it, and what of it may be chosen.
+// About `flatten` with `deny_unknown_fields`, see `sandbox_open`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mcp {
+    #[serde(default)]
+    pub let_choose: Vec<Choice>,
+    #[serde(flatten)]
+    pub spec: SpecInput,
 }
 
 /// A table `[tenants.NAME]`.

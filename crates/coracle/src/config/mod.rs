@@ -9,6 +9,7 @@ mod home;
 mod images;
 mod languages;
 mod layers;
+mod mcp;
 mod network;
 mod project;
 mod resolve;
@@ -27,6 +28,7 @@ use coracle_core::{Epoch, Error, Policy, Result, RunId};
 use serde::Serialize;
 
 pub use self::images::Registries;
+pub use self::mcp::Models;
 use self::resolve::Resolved;
 pub use self::serve::Doors;
 pub use self::telemetry::Telemetry;
@@ -54,6 +56,8 @@ pub struct Config {
     pub engines: Engines,
     /// Who may speak to the daemon over the network.
     pub doors: Doors,
+    /// What models get that come to the daemon without a token.
+    pub mcp: Models,
     /// The run that owns what is opened.
     pub run: RunId,
     /// The epoch the caller believes in; without it the run's current lease counts.
@@ -105,6 +109,7 @@ impl Config {
             registries: Registries::default(),
             engines: Engines::default(),
             doors: Doors::default(),
+            mcp: Models::default(),
             run: home::person(user()),
             epoch: None,
             spares: None,
@@ -129,6 +134,7 @@ impl From<Resolved> for Config {
             registries: resolved.images.registries(),
             engines: resolved.engines(),
             doors: resolved.serve.doors(),
+            mcp: resolved.mcp.models.value.clone(),
             home: resolved.home.value,
             run: resolved.run.value,
             epoch: resolved.epoch.value,

@@ -12,6 +12,7 @@ use super::engines::EngineSettings;
 use super::file::{self, PartialRange};
 use super::images::{ImageSettings, check_image};
 use super::layers::{Environment, Found, Layers};
+use super::mcp::McpSettings;
 use super::network::NetworkSettings;
 use super::project::{self, ProjectSettings};
 use super::serve::ServeSettings;
@@ -39,6 +40,7 @@ pub struct Resolved {
     pub projects: ProjectSettings,
     pub telemetry: TelemetrySettings,
     pub serve: ServeSettings,
+    pub mcp: McpSettings,
     pub tenants: TenantSettings,
     pub notes: Vec<String>,
     pub crash_at: Option<String>,
@@ -93,6 +95,7 @@ impl Resolved {
             projects: ProjectSettings::from(&layers)?,
             telemetry: TelemetrySettings::from(&layers)?,
             serve: ServeSettings::from(&layers)?,
+            mcp: McpSettings::from(&layers),
             tenants: TenantSettings::from(&layers)?,
             notes: Vec::new(),
             crash_at: environment("CORACLE_CRASH_AT").and_then(|name| name.into_string().ok()),
@@ -178,12 +181,15 @@ impl Resolved {
         all.extend(self.engines.settings());
         all.extend(self.telemetry.settings());
         all.extend(self.serve.settings());
+        all.extend(self.mcp.settings());
         all.extend(self.tenants.settings());
         all
     }
 
     fn check(&self) -> Result<()> {
-        self.tenants.check(&self.policy().limits)?;
+        let policy = self.policy();
+        self.tenants.check(&policy.limits)?;
+        self.mcp.check(&policy)?;
         if self.exec_timeout.value > self.exec_timeout_max.value || self.exec_timeout.value.is_zero() {
             let (value, max) = (self.exec_timeout.value, self.exec_timeout_max.value);
             return Err(Error::invalid("exec_timeout", format!("is {value:?}, outside 1ms to {max:?}")));

@@ -39,7 +39,7 @@ use axum::routing::{MethodRouter, get, on};
 use bytes::Bytes;
 use coracle::RunId;
 use coracle::config::Doors;
-use coracle_core::{Answers, Clock, Tokens};
+use coracle_core::{Answers, Ceiling, Clock, Tokens};
 use coracle_engine::{Engine, ops};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -73,6 +73,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     pub audit: Audit,
     pub doors: Doors,
+    /// What models get that come to `/mcp` and show no token.
+    pub ceiling: Ceiling,
 }
 
 struct Shared {
@@ -83,6 +85,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     audit: Audit,
     doors: Doors,
+    ceiling: Ceiling,
     keys: idempotency::Keys,
     allowances: limits::Allowances,
     shares: shares::Shares,
@@ -102,6 +105,7 @@ impl Door {
             clock: parts.clock,
             audit: parts.audit,
             doors: parts.doors,
+            ceiling: parts.ceiling,
             allowances: limits::Allowances::default(),
             shares: shares::Shares::default(),
             streams: stream::Room::default(),
@@ -113,6 +117,17 @@ impl Door {
     /// Returns where requests are noted.
     pub fn audit(&self) -> &Audit {
         &self.0.audit
+    }
+
+    /// Returns what a model gets that came with this identity: what its token allows, or the settings.
+    pub fn ceiling_of(&self, identity: &Identity) -> coracle::Result<Ceiling> {
+        match identity.caller.tenant {
+            None => Ok(self.0.ceiling.clone()),
+            Some(_) => {
+                let policy = self.engine().policy_for(&identity.caller);
+                Ceiling::of_model_with_token(identity.bounds.as_ref(), policy)
+            }
+        }
     }
 
     pub fn clock(&self) -> &dyn Clock {

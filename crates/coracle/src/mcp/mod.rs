@@ -8,6 +8,7 @@ mod answer;
 mod call;
 pub mod calls;
 mod cancel;
+mod fields;
 pub mod http;
 pub mod identity;
 pub mod install;

@@ -124,6 +124,7 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Result<Value> {
         self.identity.may(operation)?;
+        self.toolbox.check(operation, &input)?;
         let _place = self.calls.enter()?;
         let named = |session: &String| {
             self.calls.register(Name { session: session.clone(), request: context.id.clone() })

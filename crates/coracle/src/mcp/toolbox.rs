@@ -1,13 +1,15 @@
-//! Which operations are tools: those the mode calls for, and the sets that were asked for beyond it.
+//! Which operations are tools: those the mode calls for, and the sets that were asked for beyond it, below the ceiling of
+//! the door.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Ceiling, Error, Kind, Result};
 use coracle_engine::ops;
 use rmcp::model::Tool;
+use serde_json::Value;
 
-use super::tool;
+use super::{fields, tool};
 
 /// What a client gets without asking for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -46,7 +48,7 @@ pub enum Set {
     Inventory,
     Images,
     Volumes,
-    /// Every operation there is.
+    /// Every operation there is for a model.
     All,
 }
 
@@ -121,11 +123,20 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    pub fn of(mode: Mode, sets: &[Set]) -> Self {
+    pub fn of(mode: Mode, sets: &[Set], ceiling: Option<&Ceiling>) -> Self {
         let mut wanted: BTreeSet<&str> = mode.operations().iter().copied().collect();
         wanted.extend(sets.iter().flat_map(|set| set.operations()));
         let tools = ops::names().iter().filter(|name| wanted.contains(*name));
-        Self { tools: tools.filter_map(|name| tool::of(name)).collect() }
+        let mut tools: Vec<Tool> = tools.filter_map(|name| tool::of(name)).collect();
+        if let Some(ceiling) = ceiling {
+            fields::narrow(&mut tools, ceiling);
+        }
+        Self { tools }
+    }
+
+    /// Refuses an input with fields the tool does not list.
+    pub fn check(&self, name: &str, input: &Value) -> Result<()> {
+        self.find(name).map_or(Ok(()), |tool| fields::check(tool, input))
     }
 
     pub fn all(&self) -> &[Tool] {
@@ -147,20 +158,20 @@ mod tests {
 
     #[test]
     fn a_mode_brings_exactly_its_tools() {
-        assert!(names(&Toolbox::of(Mode::None, &[])).is_empty());
-        assert_eq!(names(&Toolbox::of(Mode::Compute, &[])), ["sandbox_run"]);
-        assert_eq!(names(&Toolbox::of(Mode::Code, &[])), CODE);
+        assert!(names(&Toolbox::of(Mode::None, &[], None)).is_empty());
+        assert_eq!(names(&Toolbox::of(Mode::Compute, &[], None)), ["sandbox_run"]);
+        assert_eq!(names(&Toolbox::of(Mode::Code, &[], None)), CODE);
     }
 
     #[test]
     fn every_operation_can_be_had() {
-        assert_eq!(names(&Toolbox::of(Mode::None, &[Set::All])), ops::names());
+        assert_eq!(names(&Toolbox::of(Mode::None, &[Set::All], None)), ops::names());
     }
 
     #[test]
     fn sets_add_to_the_mode_whatever_their_order() {
-        let one = Toolbox::of(Mode::Code, &[Set::Ownership, Set::Snapshots]);
-        let other = Toolbox::of(Mode::Code, &[Set::Snapshots, Set::Ownership, Set::Ownership]);
+        let one = Toolbox::of(Mode::Code, &[Set::Ownership, Set::Snapshots], None);
+        let other = Toolbox::of(Mode::Code, &[Set::Snapshots, Set::Ownership, Set::Ownership], None);
 
         assert_eq!(names(&one), names(&other));
         assert_eq!(names(&one).len(), CODE.len() + 5);

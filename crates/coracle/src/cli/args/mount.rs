@@ -27,6 +27,11 @@ impl Directory {
         let source = true_path(field, &self.path)?;
         Ok(MountInput { source, target: target.to_owned(), access: self.access })
     }
+
+    /// Returns how it is written so that it means the same from any directory.
+    pub fn text(&self, field: &str) -> Result<String> {
+        Ok(format!("{}:{}", true_path(field, &self.path)?, word(self.access)))
+    }
 }
 
 impl FromStr for Directory {
@@ -58,6 +63,17 @@ impl MountFlag {
         };
         Ok(MountInput { source, target: self.target.clone(), access: self.access })
     }
+
+    /// Returns how it is written so that it means the same from any directory.
+    pub fn text(&self) -> Result<String> {
+        let MountInput { source, target, access } = self.input()?;
+        match source.contains(':') {
+            true => {
+                Err(Error::invalid("mount", "leads to a path with a colon, which cannot be written down"))
+            }
+            false => Ok(format!("{source}:{target}:{}", word(access))),
+        }
+    }
 }
 
 impl FromStr for MountFlag {
@@ -87,6 +103,14 @@ fn access(word: &str) -> Option<Access> {
         "ro" => Some(Access::ReadOnly),
         "overlay" => Some(Access::Overlay),
         _ => None,
+    }
+}
+
+fn word(access: Access) -> &'static str {
+    match access {
+        Access::ReadWrite => "rw",
+        Access::ReadOnly => "ro",
+        Access::Overlay => "overlay",
     }
 }
 

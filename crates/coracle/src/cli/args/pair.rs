@@ -1,5 +1,6 @@
 //! `NAME=VALUE` and `PATH=FILE`.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -10,6 +11,12 @@ use coracle::Error;
 pub struct Pair {
     pub name: String,
     pub value: String,
+}
+
+impl fmt::Display for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.value)
+    }
 }
 
 impl FromStr for Pair {

@@ -7,6 +7,7 @@ use coracle_core::VolumeName;
 use coracle_core::limits::{Limit, LimitsInput};
 use coracle_core::mount::{Access, MountInput};
 use coracle_core::spec::{LimitsChoice, Privileges, Runtime, Storage, Unlimited, WORKSPACE};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::mount::{Directory, MountFlag};
@@ -122,6 +123,44 @@ impl SpecArgs {
         })
     }
 
+    /// Returns flags that mean the same from any directory.
+    pub fn flags(&self) -> Result<Vec<String>> {
+        let mut flags = Vec::new();
+        let mut add = |name: &str, value: Option<String>| {
+            flags.extend(value.into_iter().flat_map(|value| [format!("--{name}"), value]));
+        };
+        let list = |words: Vec<String>| (!words.is_empty()).then(|| words.join(","));
+        let millicores = |cpus: u64| format!("{}.{:03}", cpus / 1000, cpus % 1000);
+        add("image", self.image.clone());
+        add("runtime", self.runtime.map(|runtime| runtime.name().to_owned()));
+        self.env.iter().for_each(|pair| add("env", Some(pair.to_string())));
+        add("workdir", self.workdir.clone());
+        add("workspace", self.workspace.as_ref().map(|directory| directory.text("workspace")).transpose()?);
+        add("volume", self.volume.as_ref().map(ToString::to_string));
+        for mount in &self.mount {
+            add("mount", Some(mount.text()?));
+        }
+        add("storage", self.storage.map(spelt));
+        add("memory", self.memory.map(|megabytes| format!("{megabytes}m")));
+        add("cpus", self.cpus.map(millicores));
+        add("pids", self.pids.map(|pids| pids.to_string()));
+        add("disk", self.disk.map(|megabytes| format!("{megabytes}m")));
+        add("inodes", self.inodes.map(|inodes| inodes.to_string()));
+        add("output", self.output.map(|bytes| bytes.to_string()));
+        add("require", list(self.require.clone()));
+        add("allow-missing", list(self.allow_missing.iter().map(|limit| limit.name().to_owned()).collect()));
+        add("ttl", self.ttl.as_ref().map(|ttl| ttl.text.clone()));
+        add("network", self.network.clone());
+        add("privileges", self.privileges.map(spelt));
+        add("backend", self.backend.clone());
+        add("fallback", list(self.fallback.clone()));
+        self.label.iter().for_each(|pair| add("label", Some(pair.to_string())));
+        if self.unlimited {
+            flags.push("--unlimited".to_owned());
+        }
+        Ok(flags)
+    }
+
     fn mounts(&self) -> Result<Vec<MountInput>> {
         let workspace = self.workspace.iter().map(|directory| directory.at("workspace", WORKSPACE));
         let volume = self.volume.iter().map(|name| {
@@ -143,6 +182,11 @@ fn runtime() -> impl TypedValueParser<Value = Runtime> {
 fn possible(runtime: Runtime) -> PossibleValue {
     let value = PossibleValue::new(runtime.name());
     runtime.other_name().map_or(value.clone(), |name| value.alias(name))
+}
+
+/// Returns a word as it is spelt in JSON.
+fn spelt(word: impl Serialize) -> String {
+    serde_json::to_value(word).ok().and_then(|word| Some(word.as_str()?.to_owned())).unwrap_or_default()
 }
 
 /// Reads one of a few words, spelt as in JSON.
@@ -216,6 +260,30 @@ mod tests {
             ],
         });
         assert_eq!(serde_json::to_value(spec).expect("JSON"), expected);
+    }
+
+    #[test]
+    fn flags_can_be_written_down_and_read_again() {
+        let place = tempfile::tempdir().expect("a directory");
+        let workspace = format!("{}:ro", place.path().display());
+        let lines = [
+            "",
+            "--unlimited --volume data --mount cache:/cache:overlay --require seccomp,pids",
+            "--image a/b:1 --runtime node -e A=b=c -e D= --workdir /x --storage disk --memory 512m --cpus 0.5 \
+             --pids 7 --disk 2g --inodes 99 --output 10m --allow-missing cpu,disk --ttl 1h --network allow=a.test \
+             --privileges install --backend docker --fallback native,podman --label k=v --mount /:/machine:ro",
+        ];
+
+        for line in lines {
+            let mut words: Vec<&str> = line.split_whitespace().collect();
+            if !line.contains("--volume") {
+                words.extend(["--workspace", &workspace]);
+            }
+            let before = Line::try_parse_from(["coracle"].iter().chain(&words)).expect("valid flags").spec;
+            let flags = before.flags().expect("can be written");
+            let again = read(&flags.iter().map(String::as_str).collect::<Vec<_>>()).expect("can be read");
+            assert_eq!(again, before.input().expect("what it names is there"), "{flags:?}");
+        }
     }
 
     #[test]

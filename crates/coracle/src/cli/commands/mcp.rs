@@ -3,10 +3,13 @@
 mod install;
 
 use clap::{Subcommand, ValueEnum};
-use coracle::{Error, Kind, Result};
+use coracle::{Error, Kind, Result, SpecInput};
+use coracle_core::Ceiling;
+use coracle_core::ceiling::Choice;
 use coracle_engine::ops::sandbox::close;
 use coracle_engine::{Caller, Engine};
 
+use crate::cli::args::SpecArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stderr;
@@ -24,6 +27,8 @@ pub struct Args {
     /// Close what the client has opened when it goes, instead of leaving that for its idle time
     #[arg(long, global = true)]
     close_at_end: bool,
+    #[command(flatten)]
+    spec: SpecArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -41,12 +46,19 @@ pub struct Offer {
     /// More of them: run, snapshots, ownership, processes, files, network, inventory, images, volumes, all
     #[arg(long, global = true, value_delimiter = ',', value_name = "SETS")]
     with: Vec<String>,
+    /// Let the model choose some of: image, network, limits; never beyond what the flags say
+    #[arg(long, global = true, value_delimiter = ',', value_name = "FIELDS")]
+    let_choose: Vec<Choice>,
 }
 
 impl Offer {
-    pub fn toolbox(&self) -> Result<Toolbox> {
-        let sets: Vec<Set> = self.with.iter().map(|name| name.parse()).collect::<Result<_>>()?;
-        Ok(Toolbox::of(self.mode, &sets))
+    fn sets(&self) -> Result<Vec<Set>> {
+        self.with.iter().map(|name| name.parse()).collect()
+    }
+
+    /// Returns what the client's sandboxes are, and what of it the model may choose.
+    fn ceiling(&self, context: &Context, spec: SpecInput) -> Result<Ceiling> {
+        Ceiling::of_model(spec, self.let_choose.iter().copied().collect(), &context.config()?.policy)
     }
 
     /// Returns the flags that lead to the same.
@@ -57,19 +69,30 @@ impl Offer {
         if !self.with.is_empty() {
             flags.extend(["--with".to_owned(), self.with.join(",")]);
         }
+        if !self.let_choose.is_empty() {
+            let names: Vec<_> = self.let_choose.iter().map(|choice| choice.name()).collect();
+            flags.extend(["--let-choose".to_owned(), names.join(",")]);
+        }
         flags
     }
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let toolbox = args.offer.toolbox()?;
+    let sets = args.offer.sets()?;
     if let Some(Verb::Install(install)) = args.verb {
-        return install::carry_out(context, install, &flags(context, &args.offer, args.close_at_end));
+        let spec = one_of(args.spec, install.spec.clone())?;
+        args.offer.ceiling(context, spec.clone().input()?)?;
+        let mut flags = flags(context, &args.offer, args.close_at_end);
+        flags.extend(spec.flags()?);
+        return install::carry_out(context, install, &flags);
     }
+    let ceiling = args.offer.ceiling(context, args.spec.input()?)?;
     // Before anything could print: from here on standard output is the client's alone.
     let streams = Streams::take()?;
     let (engine, caller) = (context.engine()?, context.caller()?);
-    let server = Server::new(engine.clone(), Identity::of_client(caller.clone())?, toolbox);
+    let model = caller.clone().below(ceiling);
+    let toolbox = Toolbox::of(args.offer.mode, &sets, model.ceiling.as_deref());
+    let server = Server::new(engine.clone(), Identity::of_client(model)?, toolbox);
     let opened = server.opened().clone();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
@@ -84,6 +107,18 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     }
     served?;
     Ok(Exit::SUCCESS)
+}
+
+/// Returns the sandbox that was described, before `install` or behind it.
+fn one_of(before: SpecArgs, behind: SpecArgs) -> Result<SpecArgs> {
+    match (before.flags()?.is_empty(), behind.flags()?.is_empty()) {
+        (true, _) => Ok(behind),
+        (false, true) => Ok(before),
+        (false, false) => {
+            let message = "the sandbox is described twice, before and behind `install`";
+            Err(Error::new(Kind::Invalid, message).hint("write all of it behind `install`"))
+        }
+    }
 }
 
 /// Returns what is to be written down of how this was called.

@@ -90,6 +90,7 @@ fn door(engine: Engine, config: &Config) -> Result<Door> {
         clock: Arc::new(SteadyClock::new()),
         audit: Audit::open(&config.home)?,
         doors: config.doors.clone(),
+        ceiling: config.mcp.ceiling(&config.policy)?,
     }))
 }
 

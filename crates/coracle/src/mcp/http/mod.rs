@@ -16,7 +16,7 @@ use axum::http::{HeaderName, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
-use coracle_core::{Error, Result};
+use coracle_core::{Ceiling, Error, Result};
 use coracle_engine::ops;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -61,11 +61,13 @@ struct Desk {
 async fn serve(
     desk: Desk,
     wanted: Result<Query<Wanted>, QueryRejection>,
-    Extension(identity): Extension<http::Identity>,
+    Extension(mut identity): Extension<http::Identity>,
     request: Request,
 ) -> Result<Response, Refusal> {
     let Query(wanted) = wanted.map_err(Refusal::unreadable)?;
-    let toolbox = wanted.toolbox()?;
+    // Whoever sends it, a model has written it.
+    identity.caller = identity.caller.clone().below(desk.door.ceiling_of(&identity)?);
+    let toolbox = wanted.toolbox(identity.caller.ceiling.as_deref())?;
     // All tokens of a tenant have one share.
     let tenant = identity.caller.tenant.as_ref().map(|tenant| tenant.as_str());
     let calls = desk.clients.calls_of(tenant.unwrap_or(&identity.who))?;
@@ -116,7 +118,7 @@ fn config() -> StreamableHttpServerConfig {
 }
 
 impl Wanted {
-    fn toolbox(&self) -> Result<Toolbox> {
+    fn toolbox(&self, ceiling: Option<&Ceiling>) -> Result<Toolbox> {
         let mode = match &self.mode {
             None => Mode::default(),
             Some(name) => <Mode as clap::ValueEnum>::from_str(name, false).map_err(|_| {
@@ -125,6 +127,6 @@ impl Wanted {
         };
         let names = self.with.as_deref().unwrap_or_default().split(',').filter(|name| !name.is_empty());
         let sets: Vec<Set> = names.map(str::parse).collect::<Result<_>>()?;
-        Ok(Toolbox::of(mode, &sets))
+        Ok(Toolbox::of(mode, &sets, ceiling))
     }
 }

@@ -6,6 +6,7 @@ use coracle::config;
 use coracle::{Error, Kind, Result};
 use serde_json::json;
 
+use crate::cli::args::SpecArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -23,6 +24,8 @@ pub struct Args {
     /// Print the entry instead of writing it
     #[arg(long)]
     print: bool,
+    #[command(flatten)]
+    pub spec: SpecArgs,
 }
 
 pub fn carry_out(context: &Context, args: Args, flags: &[String]) -> Result<Exit, Stop> {

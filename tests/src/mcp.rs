@@ -1,12 +1,14 @@
-//! A client on standard input and output that hides nothing of what it hears.
+//! A client of MCP that hides nothing of what it hears: on standard input and output, or one message at a time at `/mcp`.
 
 use std::cell::{Cell, RefCell};
 use std::io::Write;
 use std::process::ChildStdin;
 use std::time::Duration;
 
-use coracle_tests::{Finished, Home, Started, eventually};
 use serde_json::{Value, json};
+
+use crate::http::Request;
+use crate::{Finished, Home, Started, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -136,4 +138,34 @@ pub fn messages(stdout: &[u8]) -> Vec<Value> {
         message
     };
     lines.map(message).collect()
+}
+
+/// Returns a request with a message.
+pub fn request(headers: &[(&str, &str)], message: &str) -> Request {
+    request_at("/mcp", headers, message)
+}
+
+/// The same, with more in the path.
+pub fn request_at(path: &str, headers: &[(&str, &str)], message: &str) -> Request {
+    let request = Request::new("POST", path)
+        .header("Content-Type", "application/json")
+        .header("Accept", "application/json, text/event-stream")
+        .body(message);
+    headers.iter().fold(request, |request, (name, value)| request.header(name, value))
+}
+
+/// Returns the headers of a call in the current revision.
+pub fn current(tool: &str) -> [(&'static str, &str); 3] {
+    [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool)]
+}
+
+/// Returns the message of a call in the current revision.
+pub fn calling(tool: &str, arguments: Value) -> Value {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "coracle-tests", "version": "1"},
+    });
+    let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 }
