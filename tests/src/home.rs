@@ -47,8 +47,13 @@ impl Default for Home {
 
 impl Home {
     pub fn new() -> Self {
-        let directory =
-            tempfile::Builder::new().prefix("coracle-test-").tempdir().expect("a directory can be made");
+        Self::on(&std::env::temp_dir())
+    }
+
+    /// Makes a home in a directory of the test's.
+    pub fn on(parent: &Path) -> Self {
+        let directory = tempfile::Builder::new().prefix("coracle-test-").tempdir_in(parent);
+        let directory = directory.expect("a directory can be made");
         // Below the hard limit everywhere, and different for homes that exist at the same time.
         let mark = 1 + RandomState::new().hash_one(directory.path()) % 800_000;
         Self {

@@ -7,6 +7,7 @@ pub mod call;
 pub mod census;
 pub mod daemon;
 pub mod engines;
+pub mod filesystem;
 pub mod home;
 pub mod http;
 pub mod internet;

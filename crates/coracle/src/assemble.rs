@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use coracle_core::headroom::{Disk, freeing};
 use coracle_core::image::{Progress, Silent};
 use coracle_core::{Answers, Clock, Error, Result, Store, Timestamp, Tokens};
 use coracle_engine::egress::{Start, Threads};
@@ -10,6 +11,7 @@ use coracle_engine::{Caller, CrashPoints, Engine, Keepers, Logs, Parts, Roster};
 use coracle_stores::sqlite::SqliteStore;
 use rustix::process::{Signal, getpid, kill_process};
 
+use crate::ballast::Ballast;
 use crate::config::{Config, Registries};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -27,7 +29,9 @@ pub fn engine_watched_by(
 ) -> Result<Engine> {
     #[cfg(feature = "weaken")]
     coracle_engine::egress::weak::heed(coracle_backends::weakened());
-    let store = Arc::new(SqliteStore::open(&config.home)?);
+    let disk = Ballast::of(&config.home);
+    let store = Arc::new(open_store(config)?);
+    disk.refill();
     let crash = arm(config.crash_at.as_deref());
     let setting = coracle_backends::Setting {
         home: config.home.clone(),
@@ -49,17 +53,23 @@ pub fn engine_watched_by(
         progress,
         keepers: Some(Keepers::new(config.home.join("keepers"), keepers)),
         logs: Some(Logs::new(config.home.join("logs"), config.logs_retention)),
+        disk: Some(Arc::new(disk)),
     }))
 }
 
 /// Returns where the tokens of a home are kept, and makes the home if it is not there.
 pub fn tokens(config: &Config) -> Result<Arc<dyn Tokens>> {
-    Ok(Arc::new(SqliteStore::open(&config.home)?))
+    Ok(Arc::new(open_store(config)?))
 }
 
 /// Returns where answers that are told again are kept, and makes the home if it is not there.
 pub fn answers(config: &Config) -> Result<Arc<dyn Answers>> {
-    Ok(Arc::new(SqliteStore::open(&config.home)?))
+    Ok(Arc::new(open_store(config)?))
+}
+
+/// Opens the database. The first to open it writes to a file beside it, which needs room even where nothing is changed.
+fn open_store(config: &Config) -> Result<SqliteStore> {
+    freeing(&Ballast::of(&config.home), || SqliteStore::open(&config.home))
 }
 
 fn registries(config: &Config) -> coracle_backends::Registries {

@@ -28,6 +28,7 @@
 //! A command that fails, times out or is killed is a result, not an [`Error`].
 
 pub mod assemble;
+pub mod ballast;
 mod command;
 pub mod config;
 mod sandbox;

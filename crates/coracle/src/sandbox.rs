@@ -252,6 +252,7 @@ mod tests {
             progress: Arc::new(coracle_core::image::Silent),
             keepers: None,
             logs: None,
+            disk: None,
         });
         Coracle { engine, caller: Caller::acting_as(run("run_a")), stocker: None }
     }

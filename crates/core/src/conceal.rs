@@ -4,8 +4,9 @@ use crate::{Error, Kind, Record};
 
 /// Facts about the tenant's own things.
 const OWN: [&str; 4] = ["sandbox_id", "state", "image", "backend"];
-/// Facts about the machine: what is left of a sandbox and where, and which backends there are.
-const NOT_OWN: [&str; 2] = ["not_removed", "refused"];
+/// Facts about the machine: what is left of a sandbox and where, which backends there are, how full its disk is.
+const NOT_OWN: [&str; 6] =
+    ["not_removed", "refused", "free_bytes", "reserve_bytes", "free_inodes", "reserve_inodes"];
 
 /// Returns an error as a tenant is told it: without causes, paths and other facts about the machine, where it is about
 /// the machine.

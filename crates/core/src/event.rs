@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::exec::{LimitHit, Outcome};
+use crate::headroom::Level;
 use crate::ids::{ExecId, RunId, SandboxId, TenantId};
 use crate::lifecycle::State;
 use crate::record::Record;
@@ -56,11 +57,15 @@ pub enum Kind {
     DestroyFailed,
     ExecStarted,
     ExecEnded,
+    /// The disk of the home is nearly full: nothing new is made. Of no sandbox, and told to no tenant.
+    StorageLow,
+    /// There is room on it again.
+    StorageRecovered,
 }
 
 impl Kind {
     /// Every kind, in the order of a life.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::Opened,
         Self::Ready,
         Self::Failed,
@@ -82,6 +87,8 @@ impl Kind {
         Self::DestroyFailed,
         Self::ExecStarted,
         Self::ExecEnded,
+        Self::StorageLow,
+        Self::StorageRecovered,
     ];
 
     /// Returns the name users see.
@@ -108,6 +115,8 @@ impl Kind {
             Self::DestroyFailed => "destroy_failed",
             Self::ExecStarted => "exec_started",
             Self::ExecEnded => "exec_ended",
+            Self::StorageLow => "storage_low",
+            Self::StorageRecovered => "storage_recovered",
         }
     }
 
@@ -117,13 +126,15 @@ impl Kind {
     }
 }
 
-/// Something that happened to a sandbox.
+/// Something that happened to a sandbox, or to the home.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// When it happened, in milliseconds since 1970. The order is that of the numbers: the clock may be set back.
     pub at: Timestamp,
     pub kind: Kind,
-    pub sandbox_id: SandboxId,
+    /// Absent where it happened to the home.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox_id: Option<SandboxId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
     /// The run that owned it, or owned it last.
@@ -176,6 +187,23 @@ pub fn exec_ended(record: &Record, exec: &ExecId, at: Timestamp, end: &End) -> E
     Event { exec_id: Some(exec.clone()), ..Event::new(record, Kind::ExecEnded, at, details) }
 }
 
+/// Tells that the disk of the home is nearly full, or that it is so no more.
+pub fn storage(level: &Level, at: Timestamp) -> Event {
+    Event {
+        at,
+        kind: if level.low { Kind::StorageLow } else { Kind::StorageRecovered },
+        sandbox_id: None,
+        tenant: None,
+        run: None,
+        exec_id: None,
+        details: object(json!({
+            "free_bytes": level.free_bytes,
+            "reserve_bytes": level.reserve_bytes,
+            "free_inodes": level.free_inodes,
+        })),
+    }
+}
+
 /// How an exec came to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
@@ -195,7 +223,7 @@ impl Event {
         Self {
             at,
             kind,
-            sandbox_id: record.id.clone(),
+            sandbox_id: Some(record.id.clone()),
             tenant: record.tenant.clone(),
             run: record.lease.owner().cloned(),
             exec_id: None,
@@ -287,7 +315,7 @@ fn of_ready(before: State, after: &Record) -> Vec<Event> {
 fn of_parent(child: &Record) -> Option<Event> {
     let parent = child.forked_from.clone()?;
     let event = Event::of(child, Kind::Forked, json!({"child": child.id}));
-    Some(Event { sandbox_id: parent, ..event })
+    Some(Event { sandbox_id: Some(parent), ..event })
 }
 
 fn of_lease(before: &Record, after: &Record) -> Option<Event> {
@@ -334,7 +362,7 @@ impl Filter {
     /// Tells whether it wants this one.
     pub fn admits(&self, event: &Event) -> bool {
         (self.tenant.is_none() || self.tenant == event.tenant)
-            && self.sandbox.as_ref().is_none_or(|sandbox| *sandbox == event.sandbox_id)
+            && (self.sandbox.is_none() || self.sandbox == event.sandbox_id)
             && (self.kinds.is_empty() || self.kinds.contains(&event.kind))
             && self.from.is_none_or(|from| event.at >= from)
     }

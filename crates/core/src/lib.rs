@@ -15,6 +15,7 @@ pub mod error;
 pub mod event;
 pub mod exec;
 pub mod fit;
+pub mod headroom;
 pub mod ids;
 pub mod image;
 pub mod lease;

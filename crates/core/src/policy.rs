@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::headroom::Reserve;
 use crate::image::{Allowed, HOST};
 use crate::limits::Ranges;
 use crate::mount::MountPolicy;
@@ -32,6 +33,8 @@ pub struct Policy {
     pub network: NetworkPolicy,
     pub backends: Preference,
     pub tenants: Tenants,
+    /// How much of the disk of the home new things leave alone.
+    pub reserve: Reserve,
 }
 
 impl Default for Policy {
@@ -49,6 +52,7 @@ impl Default for Policy {
             network: NetworkPolicy::default(),
             backends: Preference::default(),
             tenants: Tenants::default(),
+            reserve: Reserve::default(),
         }
     }
 }

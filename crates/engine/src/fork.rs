@@ -50,6 +50,7 @@ struct Child {
 impl Engine {
     pub(crate) fn fork(&self, caller: &Caller, plan: &Plan<'_>) -> Result<Forked> {
         self.standing(caller, plan.parent, "fork")?;
+        self.expect_headroom("fork a sandbox")?;
         let _work = self.store().work_on(plan.parent)?;
         let parent = self.standing(caller, plan.parent, "fork")?;
         check_mounts(&parent, plan.share_mounts)?;
@@ -101,6 +102,7 @@ impl Engine {
     /// Keeps the files of a sandbox as an image.
     pub(crate) fn snapshot(&self, caller: &Caller, id: &SandboxId) -> Result<image::Stored> {
         self.standing(caller, id, "snapshot")?;
+        self.expect_headroom("keep a snapshot")?;
         let _work = self.store().work_on(id)?;
         let record = self.standing(caller, id, "snapshot")?;
         let image = ImageId::generate(self.parts.clock.now(), random()?);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use coracle_core::headroom::Level;
 use coracle_core::store::Which;
 use coracle_core::{Record, Result, SandboxId, State};
 
@@ -16,13 +17,15 @@ pub struct Inventory {
     pub spares: u64,
     /// How often the network was refused to each sandbox that has any.
     pub denied: Vec<(SandboxId, u64)>,
+    /// How full the disk of the home is, where that can be told.
+    pub level: Option<Level>,
 }
 
 impl Engine {
     /// Counts what there is.
     pub fn inventory(&self) -> Result<Inventory> {
         let records = self.store().list(Which::Live)?;
-        let mut inventory = Inventory::default();
+        let mut inventory = Inventory { level: self.level(), ..Inventory::default() };
         for record in &records {
             *inventory.states.entry(record.state).or_default() += 1;
         }

@@ -106,11 +106,12 @@ impl Engine {
             }
         }
         let before = self.facts(&BTreeSet::new()).forget_before();
-        report.forgotten = self.store().forget(before, ENDED_MAX)?;
-        self.store().forget_events(before, EVENTS_MAX)?;
+        report.forgotten = self.freeing(|| self.store().forget(before, ENDED_MAX))?;
+        self.freeing(|| self.store().forget_events(before, EVENTS_MAX))?;
         if let Some(Err(error)) = self.parts.logs.as_ref().map(|logs| logs.sweep(self.parts.clock.now())) {
             report.trouble.push(format!("logs: {error}"));
         }
+        self.tend_disk();
         Ok(report)
     }
 
@@ -129,7 +130,7 @@ impl Engine {
         let mut report = Report::default();
         for backend in self.backends() {
             let Some(images) = backend.images() else { continue };
-            match images.collect() {
+            match self.freeing(|| images.collect()) {
                 Ok(removed) => {
                     report.layers += removed.layers;
                     report.layer_bytes += removed.bytes;
@@ -151,7 +152,7 @@ impl Engine {
         }
         for id in self.stray_keepers()? {
             if !left.orphans.iter().any(|orphan| orphan.sandbox_id == id)
-                && self.store().try_work_on(&id)?.is_some()
+                && self.freeing(|| self.store().try_work_on(&id))?.is_some()
             {
                 left.orphans.push(stray(id));
             }
@@ -162,7 +163,7 @@ impl Engine {
     fn orphans_of(&self, survey: &Survey<'_>) -> Result<Vec<Orphan>> {
         let mut orphans = Vec::new();
         for action in &survey.actions {
-            if self.store().try_work_on(action.sandbox())?.is_some() {
+            if self.freeing(|| self.store().try_work_on(action.sandbox()))?.is_some() {
                 orphans.push(survey.orphan(action));
             }
         }
@@ -201,9 +202,9 @@ impl Engine {
 
     /// Ends a keeper nobody needs; `false` if somebody works on its sandbox.
     fn sweep_keeper(&self, id: &SandboxId) -> Result<bool> {
-        let Some(_work) = self.store().try_work_on(id)? else { return Ok(false) };
+        let Some(_work) = self.freeing(|| self.store().try_work_on(id))? else { return Ok(false) };
         match self.store().find(id)?.is_none_or(|record| record.state.is_ended()) {
-            true => self.unkeep(id).map(|()| true),
+            true => self.freeing(|| self.unkeep(id)).map(|()| true),
             false => Ok(false),
         }
     }
@@ -262,7 +263,7 @@ impl Engine {
     /// Does one thing; `false` if somebody works on the sandbox or has changed it since.
     fn act(&self, survey: &Survey<'_>, action: &Action) -> Result<bool> {
         let id = action.sandbox();
-        let Some(_work) = self.store().try_work_on(id)? else { return Ok(false) };
+        let Some(_work) = self.freeing(|| self.store().try_work_on(id))? else { return Ok(false) };
         let record = self.store().find(id)?;
         if record.as_ref() != survey.record(id) {
             return Ok(false);
@@ -272,7 +273,7 @@ impl Engine {
             (Action::Fail { reason, .. }, Some(record)) => self.fail(&record, &reason.to_string())?,
             (Action::Lose { reason, .. }, Some(_)) => {
                 self.note(id, lifecycle::Event::Vanished, &reason.to_string())?;
-                survey.backend.destroy(id)?;
+                self.freeing(|| survey.backend.destroy(id))?;
             }
             (Action::Revive { .. }, Some(_)) => {
                 self.note(
@@ -290,8 +291,8 @@ impl Engine {
                 self.remove(&record)?;
             }
             (Action::Sweep { .. }, Some(_)) => {
-                survey.backend.destroy(id)?;
-                self.unkeep(id)?;
+                self.freeing(|| survey.backend.destroy(id))?;
+                self.freeing(|| self.unkeep(id))?;
             }
             (_, _) => return Ok(false),
         }
@@ -323,7 +324,7 @@ impl Engine {
             updated_at: now,
             reason: Some("found without a record".to_owned()),
         };
-        self.store().open(record).map(drop)
+        self.freeing(|| self.store().open(record.clone())).map(drop)
     }
 }
 

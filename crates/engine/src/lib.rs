@@ -16,6 +16,7 @@ mod forward;
 mod gate;
 pub mod guest;
 mod handover;
+mod headroom;
 pub mod inventory;
 pub mod janitor;
 pub mod logs;
@@ -42,6 +43,7 @@ pub mod watch;
 use std::fmt;
 use std::sync::Arc;
 
+use coracle_core::headroom::Disk;
 use coracle_core::image::Progress;
 use coracle_core::store::Durability;
 use coracle_core::{
@@ -77,6 +79,8 @@ pub struct Parts {
     pub keepers: Option<Keepers>,
     /// Where the output of closed sandboxes is kept; without it none is.
     pub logs: Option<Logs>,
+    /// The disk of the home; without it nothing looks how full it is.
+    pub disk: Option<Arc<dyn Disk>>,
 }
 
 impl fmt::Debug for Parts {
@@ -211,12 +215,14 @@ impl Engine {
 
     /// Records what happened to a sandbox, and why.
     fn note(&self, id: &SandboxId, event: lifecycle::Event, reason: &str) -> Result<()> {
-        let noted = self.change(id, Durability::Process, &mut |mut row| {
-            row.state = row.state.step(event).map_err(|refused| refused.into_error(&row.id))?;
-            row.reason = Some(reason.to_owned());
-            Ok(row)
-        });
-        noted.map(drop)
+        self.freeing(|| {
+            let noted = self.change(id, Durability::Process, &mut |mut row| {
+                row.state = row.state.step(event).map_err(|refused| refused.into_error(&row.id))?;
+                row.reason = Some(reason.to_owned());
+                Ok(row)
+            });
+            noted.map(drop)
+        })
     }
 }
 

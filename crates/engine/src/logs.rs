@@ -52,17 +52,15 @@ impl Logs {
         let draft = path.with_extension(&DRAFT[1..]);
         // Somebody who died may have left one.
         let _ = fs::remove_file(&draft);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-        let mut sink = io::BufWriter::new(&file);
-        for one in kept {
-            serde_json::to_writer(&mut sink, one)?;
-            sink.write_all(b"\n")?;
+        let finished = write_draft(&draft, kept, now).and_then(|()| {
+            written();
+            fs::rename(&draft, &path)
+        });
+        if finished.is_err() {
+            // On a full disk half a log would keep the room others need.
+            let _ = fs::remove_file(&draft);
         }
-        sink.flush()?;
-        drop(sink);
-        file.set_modified(moment(now))?;
-        written();
-        fs::rename(&draft, &path)?;
+        finished?;
         self.make_room()
     }
 
@@ -132,6 +130,18 @@ impl Logs {
             None => format!("{name}.log"),
         })
     }
+}
+
+fn write_draft(draft: &Path, kept: &[Kept], now: Timestamp) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
+    let mut sink = io::BufWriter::new(&file);
+    for one in kept {
+        serde_json::to_writer(&mut sink, one)?;
+        sink.write_all(b"\n")?;
+    }
+    sink.flush()?;
+    drop(sink);
+    file.set_modified(moment(now))
 }
 
 fn is_draft(path: &Path) -> bool {

@@ -1,11 +1,14 @@
 //! Making a sandbox whose record is there already: prepare, create, ready. What fails is removed before the error
 //! is returned.
 
+use std::sync::Arc;
+
 use coracle_core::backend::{Created, Order};
 use coracle_core::branch::Branch;
 use coracle_core::conceal;
+use coracle_core::image::Reference;
 use coracle_core::store::Durability;
-use coracle_core::{Error, Kind, Record, Result, Spec, lifecycle, tenant};
+use coracle_core::{Backend, Error, Kind, Record, Result, Spec, lifecycle, tenant};
 
 use crate::{Engine, crash, spans};
 
@@ -14,7 +17,15 @@ impl Engine {
     /// without leaving a sandbox half made.
     pub fn prepare(&self, spec: &Spec) -> Result<()> {
         spans::within(spans::bring(spec), || {
-            self.on_backend(spec, |choice| choice.backend.prepare(spec, self.progress()))
+            self.on_backend(spec, |choice| {
+                // Whoever finds a sandbox again by its key names the image it was made from, which is here.
+                if let Err(error) = self.expect_headroom("bring an image")
+                    && !has_image(choice.backend, &spec.image)
+                {
+                    return Err(error);
+                }
+                choice.backend.prepare(spec, self.progress())
+            })
         })
     }
 
@@ -109,8 +120,8 @@ impl Engine {
     ///
     /// In this order: a row that says `failed` promises that nothing is left.
     pub(crate) fn fail(&self, record: &Record, reason: &str) -> Result<()> {
-        let removed = self.backend_of(record).and_then(|backend| backend.destroy(&record.id));
-        match removed.and_then(|()| self.unkeep(&record.id)) {
+        let removed = self.freeing(|| self.backend_of(record)?.destroy(&record.id));
+        match removed.and_then(|()| self.freeing(|| self.unkeep(&record.id))) {
             Ok(()) => self.note(&record.id, lifecycle::Event::NotStarted, reason),
             Err(error) => {
                 self.note(&record.id, lifecycle::Event::Destroy, reason)?;
@@ -119,6 +130,12 @@ impl Engine {
             }
         }
     }
+}
+
+fn has_image(backend: &Arc<dyn Backend>, image: &str) -> bool {
+    let written_out = image.parse::<Reference>().map_or_else(|_| image.to_owned(), |name| name.to_string());
+    let listed = backend.images().and_then(|images| images.list().ok()).unwrap_or_default();
+    listed.iter().any(|stored| stored.reference == written_out || stored.reference == image)
 }
 
 /// Faults of the machine become `start_failed`; what the backend could name (an image, a limit) keeps its name.

@@ -48,7 +48,7 @@ impl Engine {
 
     fn purge_one(&self, record: &Record) -> Result<()> {
         // A spare is worked on for as long as somebody tends it, and nobody could wait for that.
-        if record.state == State::Spare && self.store().try_work_on(&record.id)?.is_none() {
+        if record.state == State::Spare && self.freeing(|| self.store().try_work_on(&record.id))?.is_none() {
             return Err(Error::new(Kind::Conflict, "a process keeps it ready for others")
                 .hint("end every program that uses this home, then try again"));
         }
@@ -57,7 +57,7 @@ impl Engine {
 
     fn purge_backends(&self, purged: &mut Purged) {
         for backend in self.backends() {
-            match backend.purge() {
+            match self.freeing(|| backend.purge()) {
                 Ok(volumes) => purged.volumes += volumes,
                 Err(error) => purged.trouble.push(format!("{}: {}", backend.name(), error.chain())),
             }

@@ -80,6 +80,7 @@ impl Engine {
 
     /// Returns a sandbox nobody had before, made ahead or made now.
     fn open_another(&self, caller: &Caller, spec: &Spec) -> Result<Session> {
+        self.expect_headroom("open a sandbox")?;
         match self.take_spare(caller, spec)? {
             Some(Taken { inside: Inside { record, guest }, warm }) => {
                 Ok(Session { warm, ..Session::new(record, true, Some(guest)) })
@@ -90,6 +91,7 @@ impl Engine {
 
     /// Makes a sandbox; `None` if somebody else took the key first.
     fn open_new(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Option<Session>> {
+        self.expect_headroom("open a sandbox")?;
         self.on_backend(spec, |choice| {
             self.check_image(caller, &**choice.backend, spec)?;
             let draft = self.draft(Lease::new(caller.claim.run.clone()), key, spec, &choice)?;

@@ -189,6 +189,7 @@ impl Engine {
     }
 
     fn make_spare(&self, shape: &Spec) -> Result<Spare> {
+        self.expect_headroom("make a spare")?;
         let mut spec = shape.clone();
         spec.limits.timeout_seconds = IDLE_SECONDS;
         self.on_backend(&spec, |choice| {
@@ -207,7 +208,7 @@ impl Engine {
     }
 
     fn finish_removal(&self, id: &SandboxId) -> Result<()> {
-        let _work = self.store().work_on(id)?;
+        let _work = self.freeing(|| self.store().work_on(id))?;
         let record = self.find(id)?;
         match record.state {
             State::Destroying => self.remove(&record),

@@ -33,7 +33,7 @@ impl Engine {
         if record.state.is_ended() {
             return Ok(());
         }
-        let _work = self.store().work_on(id)?;
+        let _work = self.freeing(|| self.store().work_on(id))?;
         self.crash_at(crash::DESTROY_ROW_BEFORE);
         let record = self.entomb(id, allow)?;
         self.crash_at(crash::DESTROY_ROW_AFTER);
@@ -57,9 +57,9 @@ impl Engine {
     }
 
     fn take_away(&self, record: &Record) -> Result<()> {
-        let removed = self.backend_of(record).and_then(|backend| backend.destroy(&record.id));
+        let removed = self.freeing(|| self.backend_of(record)?.destroy(&record.id));
         self.crash_at(crash::DESTROY_BACKEND_AFTER);
-        let removed = removed.and_then(|()| self.unkeep(&record.id));
+        let removed = removed.and_then(|()| self.freeing(|| self.unkeep(&record.id)));
         self.crash_at(crash::DESTROY_KEEPER_AFTER);
         match &removed {
             Ok(()) => self.note_removed(record)?,
@@ -71,25 +71,31 @@ impl Engine {
 
     /// The reason stays: why a sandbox was given up is worth more than that it is gone.
     fn note_removed(&self, record: &Record) -> Result<()> {
-        let removed = self.change(&record.id, Durability::Process, &mut |mut row| {
-            row.state =
-                row.state.step(lifecycle::Event::Removed).map_err(|refused| refused.into_error(&row.id))?;
-            Ok(row)
-        });
-        removed.map(drop)
+        self.freeing(|| {
+            let removed = self.change(&record.id, Durability::Process, &mut |mut row| {
+                row.state = row
+                    .state
+                    .step(lifecycle::Event::Removed)
+                    .map_err(|refused| refused.into_error(&row.id))?;
+                Ok(row)
+            });
+            removed.map(drop)
+        })
     }
 
     /// Writes the tombstone; a record that has ended in the meantime is returned as it is.
     pub(crate) fn entomb(&self, id: &SandboxId, allow: &dyn Fn(&Record) -> Result<()>) -> Result<Record> {
-        self.change(id, Durability::Process, &mut |mut row| {
-            allow(&row)?;
-            if !row.state.is_ended() {
-                row.state = row
-                    .state
-                    .step(lifecycle::Event::Destroy)
-                    .map_err(|refused| refused.into_error(&row.id))?;
-            }
-            Ok(row)
+        self.freeing(|| {
+            self.change(id, Durability::Process, &mut |mut row| {
+                allow(&row)?;
+                if !row.state.is_ended() {
+                    row.state = row
+                        .state
+                        .step(lifecycle::Event::Destroy)
+                        .map_err(|refused| refused.into_error(&row.id))?;
+                }
+                Ok(row)
+            })
         })
     }
 }

@@ -2,6 +2,7 @@
 
 mod cpu;
 mod disk;
+mod full;
 mod memory;
 mod output;
 mod pids;

@@ -7,7 +7,9 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use coracle::ballast::Ballast;
 use coracle::{Error, Kind, Result};
+use coracle_core::headroom::freeing;
 use coracle_sys::tree;
 
 use super::lock::{self, Duty};
@@ -15,7 +17,7 @@ use super::lock::{self, Duty};
 /// The record of everything: as long as it is there, a purge that was cut short can be done again. It goes last.
 const DATABASE: &str = "coracle.db";
 /// Directories and files that coracle makes, whatever is in them. The settings are the person's.
-const OURS: [&str; 19] = [
+const OURS: [&str; 20] = [
     "sandboxes",
     "guest",
     "images",
@@ -35,6 +37,7 @@ const OURS: [&str; 19] = [
     "coracle.sock",
     "serve.lock",
     "audit.jsonl",
+    "ballast",
 ];
 /// Files that belong to the database and are of no use without it.
 const BESIDE: [&str; 2] = ["coracle.db-wal", "coracle.db-shm"];
@@ -63,7 +66,7 @@ pub fn expect_home(home: &Path) -> Result<()> {
 
 /// Refuses a home that a daemon serves; none starts to for as long as the result is kept.
 pub fn expect_no_daemon(home: &Path) -> Result<File> {
-    lock::only_one(home, Duty::Serve)?.ok_or_else(|| {
+    freeing(&Ballast::of(home), || lock::only_one(home, Duty::Serve))?.ok_or_else(|| {
         Error::new(Kind::Conflict, format!("a daemon serves the home `{}`", home.display()))
             .hint("end `coracle serve` first; nothing was removed")
     })

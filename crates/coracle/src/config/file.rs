@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use coracle_core::bytes::Bytes;
 use coracle_core::ceiling::Choice;
 use coracle_core::limits::Range;
 use coracle_core::spec::{Runtime, SpecInput};
@@ -38,6 +39,7 @@ pub struct File {
     pub engines: Engines,
     pub telemetry: Telemetry,
     pub logs: Logs,
+    pub storage: Storage,
     pub serve: Serve,
     /// What models get that come to `/mcp` without a token.
     pub mcp: Option<Mcp>,
@@ -149,6 +151,14 @@ pub struct Logs {
     pub retention: Option<Duration>,
 }
 
+/// The table `[storage]`.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Storage {
+    #[serde(deserialize_with = "size")]
+    pub reserve: Option<Bytes>,
+}
+
 /// The table `[limits]`.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -212,4 +222,9 @@ fn parse(path: &Path, text: &str) -> Result<File> {
 fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
     duration::parse(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(serde::de::Error::custom)
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use coracle_backends::Engines;
+use coracle_core::bytes::Bytes;
+use coracle_core::headroom::Reserve;
 use coracle_core::limits::{Range, Ranges};
 use coracle_core::{Epoch, Error, Policy, Result, RunId, duration};
 
@@ -32,6 +34,7 @@ pub struct Resolved {
     pub grace: Found<Duration>,
     pub spares: Found<Option<usize>>,
     pub logs_retention: Found<Duration>,
+    pub reserve: Found<Reserve>,
     pub limits: [(&'static str, Found<Range>); 7],
     pub backends: BackendSettings,
     pub images: ImageSettings,
@@ -87,6 +90,12 @@ impl Resolved {
                 |file| file.logs.retention,
                 LOGS_RETENTION,
             )?,
+            reserve: layers.pick(
+                "CORACLE_STORAGE_RESERVE",
+                reserve,
+                |file| file.storage.reserve.map(|Bytes(bytes)| Reserve::Bytes(bytes)),
+                policy.reserve,
+            )?,
             limits: layers.limits(&policy.limits),
             backends: BackendSettings::from(&layers)?,
             images: ImageSettings::from(&layers)?,
@@ -128,6 +137,7 @@ impl Resolved {
             exec_timeout_max: self.exec_timeout_max.value,
             grace: self.grace.value,
             image: self.image.value.clone(),
+            reserve: self.reserve.value,
             ..Policy::default()
         };
         self.images.apply(&mut policy);
@@ -169,6 +179,7 @@ impl Resolved {
                 format!("{:?}", self.logs_retention.value),
                 &self.logs_retention.source,
             ),
+            setting("storage.reserve", self.reserve.value.to_string(), &self.reserve.source),
         ];
         all.extend(self.limits.iter().map(|(name, found)| {
             let Range { default, max } = found.value;
@@ -241,6 +252,11 @@ fn text(_: &str, text: &str) -> Result<String> {
 fn span(variable: &str, text: &str) -> Result<Duration> {
     duration::parse(text)
         .map_err(|_| Error::invalid(variable, format!("is `{}`, not a duration", text.escape_debug())))
+}
+
+fn reserve(variable: &str, text: &str) -> Result<Reserve> {
+    let refuse = |_| Error::invalid(variable, format!("is `{}`, not a size", text.escape_debug()));
+    text.parse().map(|Bytes(bytes)| Reserve::Bytes(bytes)).map_err(refuse)
 }
 
 fn count(variable: &str, text: &str) -> Result<usize> {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use coracle_core::headroom::Level;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 
@@ -93,6 +94,22 @@ fn observe(meter: &Meter, metrics: &Weak<Metrics>) {
         .with_callback(move |observer| {
             if let Some(inventory) = watched.upgrade().and_then(|metrics| metrics.inventory()) {
                 observer.observe(inventory.spares, &[]);
+            }
+        })
+        .build();
+    level(meter, metrics, "coracle.storage.free", |level| level.free_bytes);
+    level(meter, metrics, "coracle.storage.reserve", |level| level.reserve_bytes);
+    level(meter, metrics, "coracle.storage.low", |level| u64::from(level.low));
+}
+
+/// Has a number about the disk of the home read when it is its turn.
+fn level(meter: &Meter, metrics: &Weak<Metrics>, name: &'static str, read: fn(&Level) -> u64) {
+    let metrics = metrics.clone();
+    meter
+        .u64_observable_gauge(name)
+        .with_callback(move |observer| {
+            if let Some(level) = metrics.upgrade().and_then(|metrics| metrics.level()) {
+                observer.observe(read(&level), &[]);
             }
         })
         .build();

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use coracle::Engine;
+use coracle_core::headroom::Level;
 use coracle_engine::inventory::Inventory;
 
 use super::instruments::Instruments;
@@ -161,6 +162,11 @@ impl Metrics {
         let inventory = self.engine.get()?.inventory().ok()?;
         inventory.denied.iter().for_each(|(sandbox, count)| self.see_denials(sandbox.as_str(), *count));
         Some(inventory)
+    }
+
+    /// Returns how full the disk of the home is, if anyone can be asked.
+    pub fn level(&self) -> Option<Level> {
+        self.engine.get()?.level()
     }
 
     /// Counts the refusals of a sandbox that were not counted yet; they are numbered.

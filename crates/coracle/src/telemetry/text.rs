@@ -80,10 +80,23 @@ impl Page {
         }
         self.family("coracle_spares", "gauge", "Sandboxes made ahead that wait to be taken");
         self.sample("coracle_spares", &[], inventory.spares);
+        let Some(level) = &inventory.level else { return };
+        self.gauge("coracle_storage_free_bytes", "Left on the disk of the home", level.free_bytes);
+        self.gauge(
+            "coracle_storage_reserve_bytes",
+            "With less left nothing new is made (`storage.reserve`)",
+            level.reserve_bytes,
+        );
+        self.gauge("coracle_storage_low", "1 while less is left than the reserve", u64::from(level.low));
     }
 
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "gauge", help);
+        self.sample(name, &[], value);
     }
 
     fn total(&mut self, name: &str, help: &str, count: u64) {

@@ -40,6 +40,10 @@ impl Events {
     pub(super) fn append(&self, events: &[Event]) {
         let mut told = self.lock();
         for event in events {
+            if event.sandbox_id.is_none() {
+                told.push(event.clone());
+                continue;
+            }
             assert!(event.exec_id.is_some(), "a change of a record was told by somebody else: {event:?}");
             told.push_once(event.clone());
         }
@@ -98,7 +102,7 @@ impl Told {
     fn end_execs(&mut self, record: &Record) {
         let of_kind = |kind| {
             let kept = self.kept.iter().map(|numbered| &numbered.event);
-            kept.filter(move |event| event.kind == kind && event.sandbox_id == record.id)
+            kept.filter(move |event| event.kind == kind && event.sandbox_id.as_ref() == Some(&record.id))
                 .filter_map(|event| event.exec_id.clone())
                 .collect::<Vec<_>>()
         };

@@ -35,6 +35,10 @@ impl Engine {
         let Some(logs) = self.parts.logs.as_ref().filter(|logs| logs.is_on() && !found.is_empty()) else {
             return;
         };
+        // What a close would write first must not take the room it needs to end.
+        if self.is_low() {
+            return;
+        }
         let written = || self.crash_at(crash::DESTROY_LOGS_WRITTEN);
         let _ = logs.write(record, &keep(found), self.parts.clock.now(), &written);
         self.crash_at(crash::DESTROY_LOGS_AFTER);

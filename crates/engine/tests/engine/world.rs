@@ -138,5 +138,6 @@ pub fn parts(store: &FakeStore, backend: &FakeBackend, clock: &ManualClock, keep
             std::time::Duration::from_secs(3600),
         )),
         keepers: Some(Keepers::new(keepers.path().to_owned(), Arc::new(Threads))),
+        disk: None,
     }
 }

@@ -4,11 +4,14 @@
 use coracle_core::clock::Timestamp;
 use coracle_core::error::Error;
 use coracle_core::event::{self, End, Event, Filter, Kind, Numbered, Page};
-use coracle_core::ids::ExecId;
+use coracle_core::ids::{ExecId, SandboxId};
 use coracle_core::record::Record;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::connection::{Answer, Failure};
+
+/// Stands for the sandbox where an event is about the home. No id is empty.
+const HOME: &str = "";
 
 /// Appends events; of an exec's start and end only the first that is told.
 pub fn append(connection: &Connection, told: &[Event]) -> Answer<()> {
@@ -23,7 +26,7 @@ pub fn append(connection: &Connection, told: &[Event]) -> Answer<()> {
         connection.prepare_cached(sql)?.execute(params![
             column(event.at.as_millis()),
             event.kind.as_str(),
-            event.sandbox_id.as_str(),
+            sandbox(event),
             event.tenant.as_ref().map(|tenant| tenant.as_str()),
             event.run.as_ref().map(|run| run.as_str()),
             event.exec_id.as_ref().map(ExecId::as_str),
@@ -39,7 +42,7 @@ pub fn are_known(connection: &Connection, told: &[Event]) -> Answer<bool> {
     let mut statement = connection.prepare_cached(sql)?;
     for event in told {
         let Some(exec) = &event.exec_id else { return Ok(false) };
-        let key = params![event.sandbox_id.as_str(), exec.as_str(), event.kind.as_str()];
+        let key = params![sandbox(event), exec.as_str(), event.kind.as_str()];
         if !statement.query_row(key, |row| row.get(0))? {
             return Ok(false);
         }
@@ -161,13 +164,21 @@ fn read(row: &Row<'_>) -> Answer<Option<Numbered>> {
     let event = Event {
         at: Timestamp::from_millis(number(row.get(1)?)),
         kind,
-        sandbox_id: row.get::<_, String>(3)?.parse()?,
+        sandbox_id: Some(row.get::<_, String>(3)?)
+            .filter(|id| id != HOME)
+            .map(|id| id.parse())
+            .transpose()?,
         tenant: row.get::<_, Option<String>>(4)?.map(|tenant| tenant.parse()).transpose()?,
         run: row.get::<_, Option<String>>(5)?.map(|run| run.parse()).transpose()?,
         exec_id: row.get::<_, Option<String>>(6)?.map(|exec| exec.parse()).transpose()?,
         details: serde_json::from_str(&row.get::<_, String>(7)?).map_err(unreadable)?,
     };
     Ok(Some(Numbered { seq: number(row.get(0)?), event }))
+}
+
+/// Returns what stands in the column of the sandbox.
+fn sandbox(event: &Event) -> &str {
+    event.sandbox_id.as_ref().map_or(HOME, SandboxId::as_str)
 }
 
 fn written(event: &Event) -> Answer<String> {

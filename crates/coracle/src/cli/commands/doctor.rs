@@ -1,8 +1,10 @@
-//! `coracle doctor`: what is enforced here, what is not, and why. Changes nothing.
+//! `coracle doctor`: what is enforced here, what is not, and why, and how full the disk is. Changes nothing.
 
 use std::fmt::Write;
 
 use coracle_core::backend::Wall;
+use coracle_core::bytes::Bytes;
+use coracle_core::headroom::Level;
 use coracle_engine::janitor::Orphan;
 use coracle_engine::probes::Probed;
 use serde_json::json;
@@ -28,12 +30,35 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 }
 
 fn walls(context: &Context) -> Result<Exit, Stop> {
-    let findings = context.untouched_engine()?.probe_all();
+    let engine = context.untouched_engine()?;
+    let (findings, level) = (engine.probe_all(), engine.level());
     match context.json {
-        true => stdout::json(&json!({"backends": findings}))?,
-        false => findings.iter().try_for_each(print)?,
+        true => stdout::json(&json!({"backends": findings, "storage": level}))?,
+        false => {
+            findings.iter().try_for_each(print)?;
+            level.iter().try_for_each(print_level)?;
+        }
     }
     Ok(if findings.iter().any(|finding| finding.probe.available) { Exit::SUCCESS } else { Exit::FOUND })
+}
+
+/// Says how full the disk of the home is.
+fn print_level(level: &Level) -> Result<(), Stop> {
+    let inodes = level.free_inodes.map(|free| format!(", {free} inodes")).unwrap_or_default();
+    let (free, total) = (Bytes(level.free_bytes), Bytes(level.total_bytes));
+    let mut text = format!("storage: {free} of {total} free{inodes}\n");
+    let word = if level.low { "NO " } else { "yes" };
+    let reserve = Bytes(level.reserve_bytes);
+    let _ = writeln!(text, "  {word}  reserve  nothing new is made with less than {reserve} left");
+    if level.low {
+        let _ =
+            writeln!(text, "       hint: close sandboxes, remove images and volumes, or run `coracle gc`");
+    }
+    let held = level.ballast_bytes;
+    let word = if held > 0 { "yes" } else { "NO " };
+    let _ =
+        writeln!(text, "  {word}  ballast  {} held back, to free things when nothing is left", Bytes(held));
+    stdout::bytes(text.as_bytes())
 }
 
 fn print(finding: &Probed) -> Result<(), Stop> {

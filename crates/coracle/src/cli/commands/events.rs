@@ -85,10 +85,10 @@ fn print(context: &Context, page: Page) -> Result<(), Stop> {
 fn line(Numbered { seq, event }: &Numbered) -> String {
     let run = event.run.as_ref().map_or("-", |run| run.as_str());
     let text = format!(
-        "{seq:>6}  {}  {:<14} {:<30} {run:<16} {}",
+        "{seq:>6}  {}  {:<17} {:<30} {run:<16} {}",
         moment::shown(event.at),
         event.kind.as_str(),
-        event.sandbox_id.as_str(),
+        event.sandbox_id.as_ref().map_or("-", |sandbox| sandbox.as_str()),
         details(event.exec_id.as_ref().map(|exec| exec.as_str()), &event.details),
     );
     printable::line(text.trim_end())
@@ -148,7 +148,7 @@ mod tests {
 
         assert_eq!(
             line(&told),
-            "    12  2023-11-14T22:13:20.123Z  exec_ended     sbx_1                          run_a            \
+            "    12  2023-11-14T22:13:20.123Z  exec_ended        sbx_1                          run_a            \
              exec_1 duration_ms=17 exited code=3"
         );
     }

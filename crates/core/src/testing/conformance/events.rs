@@ -8,6 +8,7 @@ use super::store::Home;
 use crate::clock::Timestamp;
 use crate::event::{self, End, Event, Filter, Kind, Page};
 use crate::exec::Outcome;
+use crate::headroom::{Left, Level, Reserve};
 use crate::ids::ExecId;
 use crate::lease::{self, Claim, Lease};
 use crate::lifecycle::State;
@@ -26,6 +27,7 @@ macro_rules! event_conformance {
             [
                 a_home_begins_without_events,
                 a_life_is_told_in_order,
+                what_happens_to_the_home_is_told_of_no_sandbox_and_to_no_tenant,
                 what_changes_nothing_tells_nothing,
                 a_change_that_is_refused_tells_nothing,
                 an_opening_that_finds_another_tells_nothing,
@@ -69,8 +71,21 @@ pub fn a_life_is_told_in_order(home: &impl Home) {
         [Kind::Opened, Kind::Ready, Kind::Paused, Kind::Resumed, Kind::Destroying, Kind::Destroyed]
     );
     assert_eq!(numbers(&page), [1, 2, 3, 4, 5, 6]);
-    assert!(page.events.iter().all(|told| told.event.sandbox_id == record.id));
+    assert!(page.events.iter().all(|told| told.event.sandbox_id.as_ref() == Some(&record.id)));
     assert_eq!((page.next, home.open().newest_event().expect("looks")), (6, 6));
+}
+
+pub fn what_happens_to_the_home_is_told_of_no_sandbox_and_to_no_tenant(home: &impl Home) {
+    let store = home.open();
+    let left = Left { bytes: 1, total_bytes: 1 << 30, inodes: None };
+    let level = Level::of(left, Reserve::Usual, 0);
+
+    store.tell(&[event::storage(&level, Timestamp::from_millis(5))]).expect("tells");
+
+    let page = all(&*home.open());
+    assert_eq!((kinds(&page), page.events[0].event.sandbox_id.as_ref()), (vec![Kind::StorageLow], None));
+    let filter = Filter { tenant: Some(sample::tenant("mine")), ..Filter::default() };
+    assert!(store.events(0, &filter, 10).expect("reads").events.is_empty());
 }
 
 pub fn what_changes_nothing_tells_nothing(home: &impl Home) {

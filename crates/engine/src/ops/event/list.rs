@@ -28,7 +28,7 @@ pub struct Input {
     pub sandbox_id: Option<SandboxId>,
     /// Only those of these kinds; all if empty.
     #[serde(default)]
-    #[schemars(length(max = 21))]
+    #[schemars(length(max = 23))]
     pub kinds: Vec<Kind>,
     /// At most so many, 1 to 1000; 100 if absent.
     #[serde(default)]

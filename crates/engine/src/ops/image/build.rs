@@ -33,6 +33,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     engine.check_own(caller, "building images")?;
     let recipe = Recipe::resolve(input.recipe, &engine.policy().limits)?;
     engine.policy().images.check_built(&recipe.tag)?;
+    engine.expect_headroom("build an image")?;
     let backend = engine.choose_backend(input.backend.as_deref())?;
     let images = engine.images(Some(backend.name()))?;
     if let Some(builder) = backend.builder() {

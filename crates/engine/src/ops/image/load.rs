@@ -34,6 +34,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
 
 /// Does the same with a regular file that is open already.
 pub fn from_file(engine: &Engine, backend: Option<&str>, archive: File) -> Result<Output> {
+    engine.expect_headroom("load images")?;
     Ok(Output { images: engine.images(backend)?.load(archive, engine.progress())? })
 }
 

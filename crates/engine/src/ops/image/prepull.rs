@@ -59,5 +59,6 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
 fn bring(engine: &Engine, images: &dyn Images, image: &str) -> Result<Stored> {
     let reference = reference("images.prepull", image)?;
     engine.policy().images.check_reference(&reference)?;
+    engine.expect_headroom("pull an image")?;
     images.pull(&reference, engine.progress())
 }

@@ -26,5 +26,6 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     if caller.tenant.is_some() {
         tenant::check_registry(&reference.to_string(), &engine.policy_for(caller).images)?;
     }
+    engine.expect_headroom("pull an image")?;
     engine.images_for(caller, input.backend.as_deref())?.pull(&reference, engine.progress())
 }

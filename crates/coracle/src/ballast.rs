@@ -1,0 +1,203 @@
+//! Room held back on the disk of a home, so that closing, `gc` and `purge` work when nothing else is left.
+//!
+//! A file whose blocks are allocated and a few empty files, in `ballast/`. Whoever frees something on a full disk cuts the
+//! one and unlinks the others, a portion at a time; with the next portion it can try again if somebody else took what it
+//! was given. The write-ahead log of the database has blocks of its own beyond its end as well, which nobody can take.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use coracle_core::headroom::{Disk, Inodes, Left};
+use rustix::fs::{CWD, FallocateFlags, RenameFlags, fallocate, renameat_with, statvfs};
+use rustix::io::Errno;
+
+const DIRECTORY: &str = "ballast";
+const SPACE: &str = "space";
+const NAME: &str = "name.";
+/// There while the disk is nearly full and that was told.
+const LOW: &str = "low";
+
+/// A close adds 50 KiB to the write-ahead log. The record of a sandbox is rewritten whole, with up to 512 KiB of
+/// environment, which JSON may make several times as long.
+const SPACE_BYTES: u64 = 4 << 20;
+/// Each close makes one file, its lock. The rest is for many at once, and for what `gc` and `purge` lock.
+const NAMES: usize = 32;
+const PORTIONS: usize = 16;
+/// Nothing is held back unless this many times as much is free.
+const PLENTY: u64 = 3;
+/// As much as the write-ahead log grows to before it is copied back, and once more.
+const LOG_BYTES: u64 = 1 << 20;
+
+/// What is held back in one home.
+#[derive(Debug, Clone)]
+pub struct Ballast {
+    home: PathBuf,
+}
+
+impl Ballast {
+    /// Returns the ballast of a home. Nothing is made until [`Disk::refill`].
+    pub fn of(home: &Path) -> Self {
+        Self { home: home.to_owned() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.join(DIRECTORY).join(name)
+    }
+
+    fn names(&self) -> impl Iterator<Item = PathBuf> {
+        (0..NAMES).map(|number| self.path(&format!("{NAME}{number:02}")))
+    }
+
+    /// Shortens the file by one portion; `false` if nothing is left of it.
+    fn cut(&self) -> io::Result<bool> {
+        let space = File::options().write(true).open(self.path(SPACE))?;
+        let rest = space.metadata()?.len();
+        space.set_len(rest.saturating_sub(SPACE_BYTES / PORTIONS as u64))?;
+        Ok(rest > 0)
+    }
+
+    fn has_plenty(&self) -> bool {
+        let enough = |inodes: Inodes| inodes.left >= PLENTY * NAMES as u64;
+        self.left().is_some_and(|left| left.bytes >= PLENTY * SPACE_BYTES && left.inodes.is_none_or(enough))
+    }
+
+    /// Makes what is missing. The space comes last: that it has its full length tells that all is there.
+    fn fill(&self) -> io::Result<()> {
+        let directory = self.home.join(DIRECTORY);
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let alone = File::open(&directory)?;
+        if alone.try_lock().is_err() {
+            return Ok(());
+        }
+        for name in self.names() {
+            match File::create_new(name) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        // No lock of SQLite's is on this file, so that closing it here lets go of none.
+        if let Ok(log) = File::options().write(true).open(self.home.join("coracle.db-wal")) {
+            let _ = fallocate(&log, FallocateFlags::KEEP_SIZE, 0, LOG_BYTES);
+        }
+        let space =
+            File::options().write(true).create(true).truncate(false).mode(0o600).open(self.path(SPACE))?;
+        match fallocate(&space, FallocateFlags::empty(), 0, SPACE_BYTES) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                fs::write(self.path(SPACE), vec![0; SPACE_BYTES as usize])
+            }
+            filled => Ok(filled?),
+        }
+    }
+}
+
+impl Disk for Ballast {
+    fn left(&self) -> Option<Left> {
+        let found = statvfs(&self.home).ok()?;
+        // Filesystems without a bound say zero of zero.
+        let bounded = |total: u64| (total > 0).then_some(total);
+        Some(Left {
+            bytes: found.f_bavail.saturating_mul(found.f_frsize),
+            total_bytes: bounded(found.f_blocks)?.saturating_mul(found.f_frsize),
+            inodes: bounded(found.f_files).map(|total| Inodes { left: found.f_favail, total }),
+        })
+    }
+
+    fn held_back(&self) -> u64 {
+        fs::metadata(self.path(SPACE)).map_or(0, |space| space.len())
+    }
+
+    fn give_way(&self) -> bool {
+        let unlinked =
+            self.names().filter(|name| fs::remove_file(name).is_ok()).take(NAMES / PORTIONS).count();
+        self.cut().unwrap_or(false) || unlinked > 0
+    }
+
+    fn refill(&self) {
+        if self.held_back() < SPACE_BYTES && self.has_plenty() {
+            let _ = self.fill();
+        }
+    }
+
+    fn note(&self, low: bool) -> bool {
+        let mark = self.path(LOW);
+        if mark.exists() == low {
+            return false;
+        }
+        if !low {
+            // Whoever removes it tells of it.
+            return fs::remove_file(mark).is_ok();
+        }
+        // A name that is held back becomes the mark, because there may be no inode for a new one.
+        for name in self.names() {
+            match renameat_with(CWD, &name, CWD, &mark, RenameFlags::NOREPLACE) {
+                Err(Errno::NOENT) => {}
+                renamed => return renamed.is_ok(),
+            }
+        }
+        File::create_new(mark).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled() -> (tempfile::TempDir, Ballast) {
+        let home = tempfile::tempdir().expect("a directory can be made");
+        let ballast = Ballast::of(home.path());
+        ballast.refill();
+        (home, ballast)
+    }
+
+    fn inodes(home: &Path) -> usize {
+        fs::read_dir(home.join(DIRECTORY)).expect("it is there").count()
+    }
+
+    #[test]
+    fn what_is_held_back_takes_blocks_and_inodes_and_gives_both_back() {
+        use std::os::unix::fs::MetadataExt;
+        let (home, ballast) = filled();
+        let blocks = || ballast.path(SPACE).metadata().expect("it is there").blocks() * 512;
+        assert!(blocks() >= SPACE_BYTES);
+        assert_eq!(inodes(home.path()), NAMES + 1);
+
+        let portions = std::iter::repeat_with(|| ballast.give_way()).take(100).filter(|given| *given).count();
+
+        assert_eq!(portions, PORTIONS);
+        assert_eq!((blocks(), inodes(home.path())), (0, 1));
+        ballast.refill();
+        assert!(blocks() >= SPACE_BYTES);
+        assert_eq!(inodes(home.path()), NAMES + 1);
+    }
+
+    #[test]
+    fn exactly_one_of_many_notices_a_change() {
+        let (_home, ballast) = filled();
+        let noticed = |low| {
+            let notice = || usize::from(ballast.note(low));
+            std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(notice)).collect();
+                threads.into_iter().map(|thread| thread.join().expect("it does not panic")).sum::<usize>()
+            })
+        };
+
+        let counts = [noticed(true), noticed(true), noticed(false), noticed(false), noticed(true)];
+
+        assert_eq!(counts, [1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn a_home_that_is_not_there_has_none() {
+        let ballast = Ballast::of(Path::new("/nonexistent/home"));
+
+        ballast.refill();
+
+        assert!(!ballast.give_way());
+        assert!(ballast.left().is_none());
+    }
+}

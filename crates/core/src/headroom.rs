@@ -1,0 +1,243 @@
+//! Room on the disk of the home: how much of it new things leave alone, and the port to what is held back so that
+//! freeing works when nothing is left.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::bytes::Bytes;
+use crate::error::{Error, Kind, Result};
+
+/// The default reserve: this much, or a twentieth of the disk where that is less.
+const RESERVE: u64 = 2 << 30;
+const PART: u64 = 20;
+/// The same for files and directories.
+const INODES: u64 = 10_000;
+
+/// What fails while less than this is left may have failed for want of room: no change of a record needs more.
+const SCARCE_BYTES: u64 = 4 << 20;
+const SCARCE_INODES: u64 = 16;
+
+/// What a filesystem has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    pub bytes: u64,
+    pub total_bytes: u64,
+    /// Absent where the filesystem makes as many as it needs.
+    pub inodes: Option<Inodes>,
+}
+
+/// Files and directories a filesystem has room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inodes {
+    pub left: u64,
+    pub total: u64,
+}
+
+/// The setting `storage.reserve`: how much has to be left before something new is made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reserve {
+    /// 2 GiB or a twentieth of the disk, whichever is less; 10,000 inodes or a twentieth of them.
+    #[default]
+    Usual,
+    /// This much, and the usual number of inodes. Zero turns the check off.
+    Bytes(u64),
+}
+
+/// How full the disk of a home is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Level {
+    pub free_bytes: u64,
+    pub total_bytes: u64,
+    /// Below this nothing new is made.
+    pub reserve_bytes: u64,
+    /// Absent where the filesystem makes as many as it needs.
+    pub free_inodes: Option<u64>,
+    pub reserve_inodes: u64,
+    /// Less is left than the reserve.
+    pub low: bool,
+    /// What is held back for freeing.
+    pub ballast_bytes: u64,
+}
+
+impl Reserve {
+    fn bytes(self, total: u64) -> u64 {
+        match self {
+            Self::Usual => RESERVE.min(total / PART),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+
+    fn inodes(self, total: u64) -> u64 {
+        match self {
+            Self::Bytes(0) => 0,
+            Self::Usual | Self::Bytes(_) => INODES.min(total / PART),
+        }
+    }
+}
+
+impl fmt::Display for Reserve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usual => f.write_str("2.0 GiB or 5 % of the disk, whichever is less"),
+            Self::Bytes(bytes) => Bytes(*bytes).fmt(f),
+        }
+    }
+}
+
+impl Left {
+    /// Tells whether want of room may be why something failed.
+    pub fn is_scarce(self) -> bool {
+        self.bytes < SCARCE_BYTES || self.inodes.is_some_and(|inodes| inodes.left < SCARCE_INODES)
+    }
+}
+
+impl Level {
+    /// Compares what is left with the reserve.
+    pub fn of(left: Left, reserve: Reserve, ballast_bytes: u64) -> Self {
+        let reserve_bytes = reserve.bytes(left.total_bytes);
+        let reserve_inodes = left.inodes.map_or(0, |inodes| reserve.inodes(inodes.total));
+        let few_inodes = left.inodes.is_some_and(|inodes| inodes.left < reserve_inodes);
+        Self {
+            free_bytes: left.bytes,
+            total_bytes: left.total_bytes,
+            reserve_bytes,
+            free_inodes: left.inodes.map(|inodes| inodes.left),
+            reserve_inodes,
+            low: left.bytes < reserve_bytes || few_inodes,
+            ballast_bytes,
+        }
+    }
+
+    /// Refuses to make something new on a disk that is nearly full.
+    pub fn admit(&self, what: &str) -> Result<()> {
+        if !self.low {
+            return Ok(());
+        }
+        // Without numbers in the message: how full the machine is tells a tenant of others.
+        Err(Error::new(Kind::LimitExceeded, format!("could not {what}: the disk of the home is nearly full"))
+            .hint(
+                "close sandboxes, remove images and volumes, or run `coracle gc`; `coracle doctor` shows how much is \
+                 left, and `storage.reserve` sets how much has to be",
+            )
+            .detail("limit", "storage.reserve")
+            .detail("free_bytes", self.free_bytes)
+            .detail("reserve_bytes", self.reserve_bytes)
+            .detail("free_inodes", self.free_inodes)
+            .detail("reserve_inodes", self.reserve_inodes))
+    }
+}
+
+/// The disk of a home, and what is held back on it. Safe to use from many threads and processes at once.
+pub trait Disk: fmt::Debug + Send + Sync {
+    /// Returns what is left; nothing where that cannot be told.
+    fn left(&self) -> Option<Left>;
+
+    /// Returns how many bytes are held back.
+    fn held_back(&self) -> u64;
+
+    /// Gives a part of what is held back to whoever frees something; `false` if there is nothing more to give.
+    fn give_way(&self) -> bool;
+
+    /// Holds back again what was given, if there is plenty of room. Never fails: the next one tries again.
+    fn refill(&self);
+
+    /// Notes whether the disk is nearly full; `true` for exactly one of all who notice a change.
+    fn note(&self, low: bool) -> bool;
+}
+
+/// Does something that makes room, and lets it have what is held back where it fails for want of room.
+///
+/// `work` may be done several times, so it has to leave nothing half done when it fails.
+pub fn freeing<T>(disk: &dyn Disk, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut given = false;
+    loop {
+        match work() {
+            // Only after a failure: what is given before somebody needs it is taken by whoever fills the disk.
+            Err(_) if disk.left().is_some_and(Left::is_scarce) && disk.give_way() => given = true,
+            done => {
+                if given {
+                    disk.refill();
+                }
+                return done;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn left(bytes: u64, total_bytes: u64) -> Left {
+        Left { bytes, total_bytes, inodes: None }
+    }
+
+    #[test]
+    fn the_usual_reserve_is_the_smaller_of_both() {
+        let reserve = |total| Level::of(left(total, total), Reserve::Usual, 0).reserve_bytes;
+
+        assert_eq!(reserve(500 * GIB), 2 * GIB);
+        assert_eq!(reserve(60 << 20), 3 << 20);
+    }
+
+    #[test]
+    fn too_few_bytes_or_too_few_inodes_refuse() {
+        let few = Left { inodes: Some(Inodes { left: 10, total: 1000 }), ..left(GIB, GIB) };
+
+        assert!(Level::of(left(GIB, 100 * GIB), Reserve::Usual, 0).admit("open a sandbox").is_err());
+        assert!(Level::of(left(3 * GIB, 100 * GIB), Reserve::Usual, 0).admit("open a sandbox").is_ok());
+        assert!(Level::of(few, Reserve::Usual, 0).admit("open a sandbox").is_err());
+        assert!(Level::of(few, Reserve::Bytes(0), 0).admit("open a sandbox").is_ok());
+    }
+
+    /// A disk on which nothing is left but what was given way.
+    #[derive(Debug, Default)]
+    struct Full {
+        given: AtomicU64,
+    }
+
+    impl Disk for Full {
+        fn left(&self) -> Option<Left> {
+            Some(left(0, GIB))
+        }
+
+        fn held_back(&self) -> u64 {
+            0
+        }
+
+        fn give_way(&self) -> bool {
+            self.given.fetch_add(1, Ordering::Relaxed) < 8
+        }
+
+        fn refill(&self) {}
+
+        fn note(&self, _: bool) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn what_fails_on_a_full_disk_is_tried_again_with_more_room_until_there_is_no_more() {
+        let (disk, mut tries) = (Full::default(), 0);
+
+        let done = freeing(&disk, || {
+            tries += 1;
+            if disk.given.load(Ordering::Relaxed) >= 4 {
+                Ok(())
+            } else {
+                Err(Error::new(Kind::Internal, "full"))
+            }
+        });
+        let hopeless = freeing(&disk, || Err::<(), _>(Error::new(Kind::Internal, "full")));
+
+        assert!(done.is_ok());
+        assert_eq!(tries, 5);
+        assert!(hopeless.is_err());
+    }
+}
