@@ -40,6 +40,7 @@ pub fn plan(order: &Order<'_>, image: &image::Config, env: &[(String, String)]) 
         mounts: spec.mounts.iter().map(mount_point).collect(),
         sources: Vec::new(),
         user: image.user.as_deref().map(bytes),
+        on_disk: false,
         without_cgroups: None,
         bases: Vec::new(),
         weakened: weak::weakened(),

@@ -14,6 +14,7 @@ mod ids;
 mod image;
 mod privilege;
 mod probe;
+mod requests;
 mod snapshot;
 mod storage;
 mod survey;
@@ -178,6 +179,12 @@ impl Backend for Native {
     /// Everything it keeps is in the home, and goes with that.
     fn purge(&self) -> Result<usize> {
         Ok(Volumes::list(self)?.len())
+    }
+
+    fn brace(&self, low: bool) {
+        if self.privilege.is_root() {
+            requests::make_small(&self.setting.home, low);
+        }
     }
 
     fn survey(&self) -> Result<Vec<Found>> {

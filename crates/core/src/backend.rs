@@ -155,6 +155,10 @@ pub trait Backend: Send + Sync {
         Ok(0)
     }
 
+    /// Is told that the disk of the home is nearly full, often while it is, and once that it is so no more. What is written
+    /// in a sandbox and synced has to be there, or the sync has to fail, also where the disk has no room for it.
+    fn brace(&self, _low: bool) {}
+
     /// Lists every sandbox of this instance that has left anything on the machine, and nothing of others.
     fn survey(&self) -> Result<Vec<Found>>;
 }

@@ -19,6 +19,8 @@ impl Engine {
     /// Lets the caller in, if the sandbox takes work and is the caller's.
     pub(crate) fn enter(&self, caller: &Caller, id: &SandboxId) -> Result<Inside> {
         let (record, epoch) = self.admit(caller, id)?;
+        // Before it writes: what it syncs must not be lost for want of room.
+        self.watch_level();
         let guest = self.reach(&record, epoch)?;
         Ok(Inside { record, guest })
     }

@@ -22,10 +22,14 @@ impl Engine {
         self.level().is_some_and(|level| level.low)
     }
 
-    /// Looks at the disk, and tells if it became nearly full, or is so no more.
+    /// Looks at the disk, and tells backends and listeners if it became nearly full, or is so no more.
     pub(crate) fn watch_level(&self) -> Option<Level> {
         let (level, disk) = (self.level()?, self.parts.disk.as_ref()?);
-        if disk.note(level.low) {
+        let changed = disk.note(level.low);
+        if level.low || changed {
+            self.backends().iter().for_each(|backend| backend.brace(level.low));
+        }
+        if changed {
             self.tell_all(&[event::storage(&level, self.parts.clock.now())]);
         }
         Some(level)

@@ -52,6 +52,9 @@ pub struct Boot {
     /// Where the sandbox's own files are kept, if not in a directory that travels along.
     #[n(15)]
     pub memory: Option<MemoryStorage>,
+    /// The directory that travels along is a disk of the sandbox's own.
+    #[n(22)]
+    pub on_disk: bool,
     /// Directories brought in, outer ones first, in the order of their descriptors.
     #[n(16)]
     pub mounts: Vec<MountPoint>,

@@ -78,6 +78,57 @@ fn whoever_is_killed_while_freeing_on_a_full_disk_is_followed_by_gc() {
     }
 }
 
+/// Writes files until it has failed often enough, and says which of them it was told are safe, with their digests.
+const WRITE: &str = "
+import hashlib, os, sys
+failed, number = 0, 0
+while failed < 8 and number < 400:
+    name, data = f'{sys.argv[1]}/{number}', os.urandom(64 << 10)
+    number += 1
+    try:
+        file = os.open(name, os.O_WRONLY | os.O_CREAT)
+        os.write(file, data)
+        os.fsync(file)
+        print(name, hashlib.sha256(data).hexdigest())
+    except OSError:
+        failed += 1
+";
+
+/// Reads them again, from the disk and not from memory, and counts those that are whole.
+const COMPARE: &str = "
+import hashlib, os, sys
+whole = 0
+for line in sys.argv[1].splitlines():
+    name, digest = line.split()
+    file = os.open(name, os.O_RDONLY)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    whole += hashlib.sha256(open(name, 'rb').read()).hexdigest() == digest
+print(whole)
+";
+
+#[test]
+fn what_was_synced_while_the_disk_filled_up_is_there() {
+    requires!(native);
+    for kind in Filesystem::KINDS {
+        // The workspace is a directory of the sandbox's disk, the rest of its files is a layer on it.
+        for place in ["/workspace", "/var/tmp"] {
+            let small = Small::new(kind);
+            let home = &small.home;
+            let sandbox = home.open_with(&["--disk", "200m"]);
+            small.disk.fill();
+            small.disk.spare(2 << 20, 8);
+
+            let written = home.exec(&sandbox, ["python3", "-c", WRITE, place]).succeed().text().to_owned();
+            small.disk.clear();
+            let compared = home.exec(&sandbox, ["python3", "-c", COMPARE, &written]).succeed();
+
+            let safe = written.lines().count();
+            assert!((1..400).contains(&safe), "{kind:?} {place}: the disk was not filled: {safe}");
+            assert_eq!(compared.text().trim(), safe.to_string(), "{kind:?} {place}");
+        }
+    }
+}
+
 #[test]
 fn below_the_reserve_nothing_new_is_made_and_everybody_is_told() {
     requires!(native);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coracle_core::{Error, Result, SandboxId};
 
-use super::{Native, disk};
+use super::{Native, disk, requests};
 
 /// Killed processes go at once, unless one is in the middle of writing to a slow disk.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -18,6 +18,7 @@ pub fn destroy(native: &Native, sandbox: &SandboxId) -> Result<()> {
         move |error: std::io::Error| Error::internal(message, error)
     };
     let cage = native.cage(sandbox)?;
+    requests::restore_of(native, sandbox);
     for (disk, device) in native.home.disks(sandbox) {
         // What others started from, or still start from, is not ours to end.
         if !disk::is_shared(&disk).unwrap_or(true) {

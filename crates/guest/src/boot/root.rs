@@ -246,10 +246,12 @@ pub fn overlay(storage: &Storage, layers: &[OwnedFd], name: &str) -> Result<Owne
     options.extend([
         ("upperdir", Some(upper.as_str())),
         ("workdir", Some(work.as_str())),
-        // Nothing of it is meant to survive a power cut, and unmounting must not sync the host's disk.
-        ("volatile", None),
         ("userxattr", None),
     ]);
+    if !storage.syncs() {
+        // Nothing of it is meant to survive a power cut, and unmounting must not sync the host's disk.
+        options.push(("volatile", None));
+    }
     let attributes = if weak::off(Wall::Attributes) { Attributes::empty() } else { mount::plain() };
     mount::make("overlay", &options, attributes).map_err(Failure::at(&format!("overlay {name}")))
 }

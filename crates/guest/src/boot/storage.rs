@@ -26,6 +26,8 @@ pub struct Storage {
     /// Disks with the last generation of each that is meant, the topmost first.
     frozen: Vec<(OwnedFd, u32)>,
     generation: u32,
+    /// It is on a disk of its own, whose writes may fail after they were accepted.
+    on_disk: bool,
 }
 
 impl Storage {
@@ -45,7 +47,8 @@ impl Storage {
         let storage = made.as_ref().or(plan.storage.as_ref()).map(AsFd::as_fd);
         let storage = storage.ok_or_else(|| Failure::at("find the storage")(std::io::ErrorKind::NotFound))?;
         attach(storage, PLACE)?;
-        let storage = Self { frozen: bases(&plan.bases, &plan.boot.bases)?, generation: 0 };
+        let frozen = bases(&plan.bases, &plan.boot.bases)?;
+        let storage = Self { frozen, generation: 0, on_disk: plan.boot.on_disk };
         storage.make_generation()?;
         Ok(storage)
     }
@@ -59,7 +62,7 @@ impl Storage {
         }
         let mut frozen = vec![(own, top)];
         frozen.extend(bases(disks, tops)?);
-        let storage = Self { frozen, generation: top + 1 };
+        let storage = Self { frozen, generation: top + 1, on_disk: true };
         storage.make_generation()?;
         Ok(storage)
     }
@@ -67,6 +70,12 @@ impl Storage {
     /// Tells whether it starts from nothing but the image.
     pub fn is_fresh(&self) -> bool {
         self.frozen.is_empty()
+    }
+
+    /// Tells whether what is synced has to be written: the machine's disk may be full by the time it is. In memory, and in
+    /// a directory of the machine's, room is taken when something is written.
+    pub fn syncs(&self) -> bool {
+        self.on_disk
     }
 
     /// Returns the last generation that is not written to any more.

@@ -17,6 +17,7 @@ pub fn plan(order: &Order<'_>, root: &Root, storage: Storage, privilege: Privile
             Storage::Memory(size) => Some(MemoryStorage { bytes: size.megabytes << 20, inodes: size.inodes }),
             Storage::Disk(_) | Storage::Directory => None,
         },
+        on_disk: matches!(storage, Storage::Disk(_)),
         without_cgroups: (!privilege.is_root()).then_some(ProcessLimit { pids: order.spec.limits.pids }),
         ..boot::plan(order, &root.config, &root.env)
     }
