@@ -7,7 +7,7 @@ use coracle_core::headroom::{Disk, freeing};
 use coracle_core::image::{Progress, Silent};
 use coracle_core::{Answers, Clock, Error, Result, Store, Timestamp, Tokens};
 use coracle_engine::egress::{Start, Threads};
-use coracle_engine::{Caller, CrashPoints, Engine, Keepers, Logs, Parts, Roster};
+use coracle_engine::{Caller, Claims, CrashPoints, Engine, Keepers, Logs, Parts, Roster};
 use coracle_stores::sqlite::SqliteStore;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -54,6 +54,7 @@ pub fn engine_watched_by(
         keepers: Some(Keepers::new(config.home.join("keepers"), keepers)),
         logs: Some(Logs::new(config.home.join("logs"), config.logs_retention)),
         disk: Some(Arc::new(disk)),
+        claims: Some(Claims::new(config.home.join("claims"))),
     }))
 }
 

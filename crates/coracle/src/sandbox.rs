@@ -253,6 +253,7 @@ mod tests {
             keepers: None,
             logs: None,
             disk: None,
+            claims: None,
         });
         Coracle { engine, caller: Caller::acting_as(run("run_a")), stocker: None }
     }

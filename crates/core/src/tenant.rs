@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::bytes::Bytes;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ImageId, TenantId, VolumeName};
 use crate::image::{Allowed, HOST, Reference};
@@ -15,6 +16,8 @@ use crate::spec::{LimitsChoice, Spec, SpecInput};
 /// Sandboxes a tenant may have at once where nobody said how many: more than an agent needs, fewer than a machine has
 /// room for.
 pub const SANDBOXES: usize = 1000;
+/// What volumes, snapshots, images and kept output of a tenant may take where nobody said how much.
+pub const STORAGE: u64 = 50 << 30;
 /// What a volume of a tenant's is called among everybody's.
 const VOLUME_PREFIX: &str = "tnt:";
 
@@ -27,13 +30,15 @@ pub struct TenantPolicy {
     pub limits: Option<Ranges>,
     /// Sandboxes at once.
     pub sandboxes: usize,
+    /// Bytes of what outlives sandboxes: volumes by what they may hold, snapshots, images, kept output.
+    pub storage: u64,
     /// Without bounds if absent.
     pub rate: Option<Rate>,
 }
 
 impl Default for TenantPolicy {
     fn default() -> Self {
-        Self { images: None, limits: None, sandboxes: SANDBOXES, rate: None }
+        Self { images: None, limits: None, sandboxes: SANDBOXES, storage: STORAGE, rate: None }
     }
 }
 
@@ -130,6 +135,19 @@ pub fn too_many(most: usize) -> Error {
         .hint("close some, or ask the operator for more")
         .detail("limit", "sandboxes")
         .detail("max", most)
+}
+
+/// Refuses a tenant more bytes than the operator allows. `what` completes "could not".
+pub fn too_much(what: &str, taken: u64, most: u64) -> Error {
+    let (shown, bound) = (Bytes(taken), Bytes(most));
+    Error::new(
+        Kind::LimitExceeded,
+        format!("could not {what}: volumes, snapshots, images and logs would take {shown} of {bound}"),
+    )
+    .hint("remove volumes and images, make volumes smaller (`--disk`), or ask the operator for more")
+    .detail("limit", "tenants.storage")
+    .detail("max", most)
+    .detail("taken", taken)
 }
 
 /// Returns a spec as backends are told it: with the names volumes have among everybody's.

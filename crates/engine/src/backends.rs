@@ -56,14 +56,23 @@ impl Engine {
 
     /// Returns where the chosen backend keeps images.
     pub(crate) fn images(&self, named: Option<&str>) -> Result<&dyn Images> {
-        let backend = self.choose_backend(named)?;
+        self.images_of(self.choose_backend(named)?)
+    }
+
+    /// Returns where a backend keeps images.
+    pub(crate) fn images_of<'a>(&self, backend: &'a Arc<dyn Backend>) -> Result<&'a dyn Images> {
         backend.images().ok_or_else(|| keeps_no(backend.name(), "images"))
+    }
+
+    /// Chooses a backend for a caller who may not choose every one.
+    pub(crate) fn choose_for(&self, caller: &Caller, named: Option<&str>) -> Result<&Arc<dyn Backend>> {
+        named.map_or(Ok(()), |name| self.check_named(caller, name))?;
+        self.choose_backend(named)
     }
 
     /// Returns the same for a caller who may not choose every backend.
     pub(crate) fn images_for(&self, caller: &Caller, named: Option<&str>) -> Result<&dyn Images> {
-        named.map_or(Ok(()), |name| self.check_named(caller, name))?;
-        self.images(named)
+        self.images_of(self.choose_for(caller, named)?)
     }
 
     /// Returns where the chosen backend keeps volumes.

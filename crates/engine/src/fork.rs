@@ -107,7 +107,9 @@ impl Engine {
         let record = self.standing(caller, id, "snapshot")?;
         let image = ImageId::generate(self.parts.clock.now(), random()?);
         let backend = self.backend_of(&record)?;
-        self.with_held(&record, |held| backend.snapshot(held, &image))
+        self.hold_snapshot(&record, backend, || {
+            self.with_held(&record, |held| backend.snapshot(held, &image))
+        })
     }
 
     /// Takes the files of a sandbox.

@@ -5,6 +5,7 @@
 
 pub mod attach;
 mod backends;
+pub mod claims;
 pub mod control;
 pub mod crash;
 pub mod egress;
@@ -17,6 +18,7 @@ mod gate;
 pub mod guest;
 mod handover;
 mod headroom;
+mod holdings;
 pub mod inventory;
 pub mod janitor;
 pub mod logs;
@@ -52,6 +54,7 @@ use coracle_core::{
 };
 
 pub use self::attach::Attached;
+pub use self::claims::Claims;
 pub use self::control::Control;
 pub use self::crash::{CRASH_POINTS, CrashPoints};
 pub use self::egress::Keepers;
@@ -81,6 +84,8 @@ pub struct Parts {
     pub logs: Option<Logs>,
     /// The disk of the home; without it nothing looks how full it is.
     pub disk: Option<Arc<dyn Disk>>,
+    /// Who brought which images; without it no image counts for a tenant.
+    pub claims: Option<Claims>,
 }
 
 impl fmt::Debug for Parts {

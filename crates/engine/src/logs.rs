@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use coracle_core::clock::Timestamp;
-use coracle_core::{ExecId, Record};
+use coracle_core::{ExecId, Record, TenantId};
 
 pub(crate) use self::kept::Kept;
 use self::room::Held;
@@ -80,6 +80,14 @@ impl Logs {
             }
         }
         Ok(None)
+    }
+
+    /// Returns how many bytes are kept of a tenant's.
+    pub(crate) fn taken_by(&self, tenant: &TenantId) -> u64 {
+        let own = format!("{OF}{tenant}.");
+        let is_own = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().contains(&own));
+        let files = self.files().unwrap_or_default();
+        files.iter().filter(|(path, _)| is_own(path)).map(|(_, metadata)| metadata.len()).sum()
     }
 
     /// Removes what was kept for long enough, and what nobody will finish; returns how many files.

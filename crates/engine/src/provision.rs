@@ -63,8 +63,11 @@ impl Engine {
         let backend = self.backend_of(record)?;
         let spec = tenant::spec_of(record.tenant.as_ref(), &record.spec)?;
         if branch.is_none() {
-            spans::within(spans::prepare(record), || backend.prepare(&spec, self.progress()))?;
+            self.hold_image(record.tenant.as_ref(), backend, &spec.image, || {
+                spans::within(spans::prepare(record), || backend.prepare(&spec, self.progress()))
+            })?;
         }
+        let _making = self.admit_volumes(record, backend, &spec)?;
         self.crash_at(crash::CREATE_PREPARE_AFTER);
 
         let order = Order {

@@ -20,6 +20,8 @@ pub(crate) struct Tenancy {
     /// Held while sandboxes of tenants are counted and their rows written: of two who ask at the same time for the last
     /// place, one gets it. One daemon serves a home, and tenants have no other way in.
     counting: Mutex<()>,
+    /// Held while volumes of tenants are made, for the same reason.
+    pub making: Mutex<()>,
 }
 
 impl Tenancy {
@@ -29,6 +31,7 @@ impl Tenancy {
             named: policy.tenants.named.iter().map(own).collect(),
             others: policy.of_tenant(&policy.tenants.others),
             counting: Mutex::new(()),
+            making: Mutex::new(()),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Volumes: directories that outlive sandboxes. As root each is a filesystem of a fixed size in a file; without, a
 //! plain directory.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -16,6 +17,7 @@ use coracle_sys::tree;
 
 use super::Native;
 use super::disk::{self, Purpose, Size};
+use super::home::Uses;
 use crate::place;
 
 const DISK: &str = "disk";
@@ -125,10 +127,9 @@ impl Volumes for Native {
             entries => entries.map_err(failed)?,
         };
         let names = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let mut kept = Vec::new();
-        for name in names {
-            kept.extend(describe(self, name).map_err(failed)?);
-        }
+        // Read once: a home may have a thousand sandboxes.
+        let uses = self.home.uses().map_err(failed)?;
+        let mut kept: Vec<_> = names.filter_map(|name| describe(self, name, &uses)).collect();
         kept.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(kept)
     }
@@ -144,7 +145,7 @@ impl Volumes for Native {
             return Err(unknown());
         }
         let _lock = lock(&directory, name)?;
-        let users = users(self, name).map_err(failed)?;
+        let users = users(&self.home.uses().map_err(failed)?, name);
         if let Some(user) = users.first() {
             return Err(Error::new(Kind::Conflict, format!("volume `{name}` is used by sandbox `{user}`"))
                 .detail("used_by", users.iter().map(SandboxId::as_str).collect::<Vec<_>>())
@@ -160,22 +161,20 @@ impl Volumes for Native {
     }
 }
 
-fn describe(native: &Native, name: VolumeName) -> io::Result<Option<Kept>> {
+fn describe(native: &Native, name: VolumeName, uses: &BTreeMap<SandboxId, Uses>) -> Option<Kept> {
     let directory = native.home.volumes.join(name.as_str());
     let disk = fs::metadata(directory.join(DISK)).ok();
-    let Some(found) = disk.clone().or_else(|| fs::metadata(directory.join(DATA)).ok()) else {
-        return Ok(None);
-    };
+    let found = disk.clone().or_else(|| fs::metadata(directory.join(DATA)).ok())?;
     let created = found.created().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-    Ok(Some(Kept {
-        used_by: users(native, &name)?,
+    Some(Kept {
+        used_by: users(uses, &name),
         name,
         size_bytes: Some(
             disk.as_ref().map_or_else(|| used(&directory.join(DATA)), |disk| disk.blocks() * 512),
         ),
         limit_mb: disk.map(|disk| disk.len() >> 20),
         created_at: Timestamp::from_millis(created.map_or(0, |time| time.as_millis() as u64)),
-    }))
+    })
 }
 
 /// Returns what a directory takes. It was written by agents, but no link is followed, and a count is all that comes out.
@@ -187,9 +186,8 @@ fn used(directory: &Path) -> u64 {
         .sum()
 }
 
-fn users(native: &Native, name: &VolumeName) -> io::Result<Vec<SandboxId>> {
-    let uses = native.home.uses()?;
-    Ok(uses.into_iter().filter(|(_, uses)| uses.volumes.contains(name)).map(|(sandbox, _)| sandbox).collect())
+fn users(uses: &BTreeMap<SandboxId, Uses>, name: &VolumeName) -> Vec<SandboxId> {
+    uses.iter().filter(|(_, uses)| uses.volumes.contains(name)).map(|(sandbox, _)| sandbox.clone()).collect()
 }
 
 fn remove_entry(directory: &Path, name: &str) -> io::Result<()> {

@@ -17,7 +17,7 @@ use super::lock::{self, Duty};
 /// The record of everything: as long as it is there, a purge that was cut short can be done again. It goes last.
 const DATABASE: &str = "coracle.db";
 /// Directories and files that coracle makes, whatever is in them. The settings are the person's.
-const OURS: [&str; 20] = [
+const OURS: [&str; 21] = [
     "sandboxes",
     "guest",
     "images",
@@ -38,6 +38,7 @@ const OURS: [&str; 20] = [
     "serve.lock",
     "audit.jsonl",
     "ballast",
+    "claims",
 ];
 /// Files that belong to the database and are of no use without it.
 const BESIDE: [&str; 2] = ["coracle.db-wal", "coracle.db-shm"];

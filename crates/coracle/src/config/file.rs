@@ -73,6 +73,8 @@ pub struct Tenant {
     pub images: AllowList,
     pub limits: Limits,
     pub sandboxes: Option<usize>,
+    #[serde(deserialize_with = "size")]
+    pub storage: Option<Bytes>,
     pub rate: Option<u32>,
     pub burst: Option<u32>,
 }

@@ -347,6 +347,23 @@ mod tests {
     }
 
     #[test]
+    fn how_much_room_is_left_alone_and_what_tenants_may_keep_are_sizes() {
+        let home = home_with("[storage]\nreserve = '3g'\n[tenants.acme]\nstorage = '5m'\n");
+        let place = ("CORACLE_HOME", text_of(home.path()));
+        let resolved = resolve(Flags::default(), &[place]).expect("valid");
+        let off = resolve(Flags::default(), &[place, ("CORACLE_STORAGE_RESERVE", "0")]).expect("valid");
+        let refused = resolve(Flags::default(), &[place, ("CORACLE_STORAGE_RESERVE", "much")]);
+
+        let storage = |tenant: &str| resolved.policy().tenants.of(&tenant.parse().expect("an id")).storage;
+        assert_eq!(
+            (resolved.policy().reserve, off.reserve.value),
+            (Reserve::Bytes(3 << 30), Reserve::Bytes(0))
+        );
+        assert_eq!((storage("acme"), storage("other")), (5 << 20, 50 << 30));
+        assert_eq!(refused.expect_err("no size").kind, Kind::Invalid);
+    }
+
+    #[test]
     fn a_range_may_be_written_in_part() {
         let home = home_with("[limits]\nmemory_mb = { max = 1024 }\npids = { default = 64 }\n");
         let resolved = resolve(Flags::default(), &[("CORACLE_HOME", text_of(home.path()))]).expect("valid");

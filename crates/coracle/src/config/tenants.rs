@@ -1,7 +1,8 @@
-//! Settings about tenants: what each may use, how many sandboxes it may have, and how often it may ask.
+//! Settings about tenants: what each may use, how many sandboxes and bytes it may have, and how often it may ask.
 
 use std::collections::BTreeMap;
 
+use coracle_core::bytes::Bytes;
 use coracle_core::image::Allowed;
 use coracle_core::limits::{Range, Ranges};
 use coracle_core::tenant::{Rate, TenantPolicy, Tenants};
@@ -27,6 +28,7 @@ struct Rules {
     images: Option<Allowed>,
     limits: file::Limits,
     sandboxes: Option<usize>,
+    storage: Option<Bytes>,
     rate: Option<Rate>,
 }
 
@@ -88,6 +90,7 @@ impl Rules {
             images: self.images.clone(),
             limits: (limits != *everybody).then_some(limits),
             sandboxes: self.sandboxes.unwrap_or(default.sandboxes),
+            storage: self.storage.map_or(default.storage, |Bytes(bytes)| bytes),
             rate: self.rate,
         }
     }
@@ -120,6 +123,7 @@ fn rules(name: &str, tenant: file::Tenant) -> Result<Rules> {
         images: tenant.images.allow.map(Allowed::only).transpose()?,
         limits: tenant.limits,
         sandboxes: tenant.sandboxes,
+        storage: tenant.storage,
         rate,
     })
 }

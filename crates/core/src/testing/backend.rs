@@ -232,7 +232,7 @@ impl FakeBackend {
             false => self.images.take(order.sandbox, &order.spec.image),
         };
         self.insert_directory(order);
-        self.volumes.mount(order.sandbox, &order.spec.mounts);
+        self.volumes.mount(order.sandbox, order.spec);
         self.reach(Step::DirectoryMade)?;
         let env =
             order.spec.env.iter().map(|(name, value)| (name.clone().into(), value.clone().into())).collect();

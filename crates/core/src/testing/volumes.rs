@@ -6,41 +6,50 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::clock::Timestamp;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{SandboxId, VolumeName};
-use crate::mount::{Mount, Source};
+use crate::mount::Source;
+use crate::spec::Spec;
 use crate::volume::{Kept, Volumes};
 
-/// The volumes of one home, each with the sandboxes it is mounted in. Clones share it.
+/// The volumes of one home. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct FakeVolumes(Arc<Mutex<BTreeMap<VolumeName, BTreeSet<SandboxId>>>>);
+pub struct FakeVolumes(Arc<Mutex<BTreeMap<VolumeName, Held>>>);
+
+/// The sandboxes a volume is mounted in, and how much the first of them let it hold.
+#[derive(Debug, Default)]
+struct Held {
+    users: BTreeSet<SandboxId>,
+    limit_mb: Option<u64>,
+}
 
 impl FakeVolumes {
     /// Mounts what a sandbox asks for.
-    pub(super) fn mount(&self, sandbox: &SandboxId, mounts: &[Mount]) {
-        for mount in mounts {
+    pub(super) fn mount(&self, sandbox: &SandboxId, spec: &Spec) {
+        for mount in &spec.mounts {
             if let Source::Volume(name) = &mount.source {
-                self.volumes().entry(name.clone()).or_default().insert(sandbox.clone());
+                let new = || Held { limit_mb: spec.limits.workspace_mb, ..Held::default() };
+                self.volumes().entry(name.clone()).or_insert_with(new).users.insert(sandbox.clone());
             }
         }
     }
 
     /// Lets go of what a sandbox had mounted.
     pub(super) fn let_go(&self, sandbox: &SandboxId) {
-        self.volumes().values_mut().for_each(|users| users.retain(|user| user != sandbox));
+        self.volumes().values_mut().for_each(|held| held.users.retain(|user| user != sandbox));
     }
 
-    fn volumes(&self) -> MutexGuard<'_, BTreeMap<VolumeName, BTreeSet<SandboxId>>> {
+    fn volumes(&self) -> MutexGuard<'_, BTreeMap<VolumeName, Held>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Volumes for FakeVolumes {
     fn list(&self) -> Result<Vec<Kept>> {
-        let kept = |(name, users): (&VolumeName, &BTreeSet<SandboxId>)| Kept {
+        let kept = |(name, held): (&VolumeName, &Held)| Kept {
             name: name.clone(),
             size_bytes: Some(0),
-            limit_mb: None,
+            limit_mb: held.limit_mb,
             created_at: Timestamp::from_millis(1_700_000_000_000),
-            used_by: users.iter().cloned().collect(),
+            used_by: held.users.iter().cloned().collect(),
         };
         Ok(self.volumes().iter().map(kept).collect())
     }
@@ -49,12 +58,12 @@ impl Volumes for FakeVolumes {
         let mut volumes = self.volumes();
         match volumes.get(name) {
             None => Err(Error::new(Kind::NotFound, format!("there is no volume `{name}`"))),
-            Some(users) if users.is_empty() => {
+            Some(held) if held.users.is_empty() => {
                 volumes.remove(name);
                 Ok(())
             }
-            Some(users) => {
-                let users: Vec<_> = users.iter().map(SandboxId::as_str).collect();
+            Some(held) => {
+                let users: Vec<_> = held.users.iter().map(SandboxId::as_str).collect();
                 let message = format!("could not remove volume `{name}`: it is in use");
                 Err(Error::new(Kind::Conflict, message).detail("used_by", users))
             }

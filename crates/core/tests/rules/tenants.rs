@@ -37,8 +37,12 @@ fn a_tenant_has_its_own_rules_and_others_those_for_others() {
     let acme: TenantId = "acme".parse().expect("an id");
     let images = Allowed::only(vec!["python".to_owned()]).expect("a list");
     let limits = Ranges { pids: Range { default: 4, max: 8 }, ..Ranges::default() };
-    let own =
-        TenantPolicy { images: Some(images.clone()), limits: Some(limits.clone()), sandboxes: 2, rate: None };
+    let own = TenantPolicy {
+        images: Some(images.clone()),
+        limits: Some(limits.clone()),
+        sandboxes: 2,
+        ..TenantPolicy::default()
+    };
     let tenants = Tenants { named: [(acme.clone(), own)].into(), others: TenantPolicy::default() };
 
     let ours = Policy::default().of_tenant(tenants.of(&acme));

@@ -11,6 +11,7 @@ mod files;
 mod follow;
 mod fork;
 mod guest;
+mod holdings;
 mod images;
 mod input;
 mod janitor;

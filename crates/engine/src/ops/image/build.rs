@@ -38,11 +38,13 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let images = engine.images(Some(backend.name()))?;
     if let Some(builder) = backend.builder() {
         let image = builder.build(&recipe, engine.progress())?;
+        engine.adopt_own(backend.name(), std::slice::from_ref(&image));
         return Ok(Output { image, built_by: backend.name().to_owned() });
     }
     let (other, builder) = engine.other_builder(backend.name())?;
     builder.build(&recipe, engine.progress())?;
     let loaded = images.load(builder.export(&recipe.tag)?, engine.progress())?;
+    engine.adopt_own(backend.name(), &loaded);
     let name = recipe.tag.to_string();
     let image = loaded.into_iter().find(|stored| stored.reference == name).ok_or_else(|| {
         Error::new(Kind::Internal, format!("`{}` handed over an archive without `{name}`", other.name()))

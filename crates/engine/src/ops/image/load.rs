@@ -35,7 +35,10 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
 /// Does the same with a regular file that is open already.
 pub fn from_file(engine: &Engine, backend: Option<&str>, archive: File) -> Result<Output> {
     engine.expect_headroom("load images")?;
-    Ok(Output { images: engine.images(backend)?.load(archive, engine.progress())? })
+    let backend = engine.choose_backend(backend)?;
+    let images = engine.images_of(backend)?.load(archive, engine.progress())?;
+    engine.adopt_own(backend.name(), &images);
+    Ok(Output { images })
 }
 
 /// Looks before it opens: to open a pipe is to wait for whoever writes to it.

@@ -41,10 +41,14 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     if wanted.is_empty() {
         return Ok(output);
     }
-    let images = engine.images(input.backend.as_deref())?;
+    let backend = engine.choose_backend(input.backend.as_deref())?;
+    let images = engine.images_of(backend)?;
     for image in wanted {
         match bring(engine, images, image) {
-            Ok(stored) => output.images.push(stored),
+            Ok(stored) => {
+                engine.adopt_own(backend.name(), std::slice::from_ref(&stored));
+                output.images.push(stored);
+            }
             Err(error) => output.failed.push(Failed {
                 image: image.clone(),
                 kind: error.kind,

@@ -27,5 +27,13 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
         tenant::check_registry(&reference.to_string(), &engine.policy_for(caller).images)?;
     }
     engine.expect_headroom("pull an image")?;
-    engine.images_for(caller, input.backend.as_deref())?.pull(&reference, engine.progress())
+    let backend = engine.choose_for(caller, input.backend.as_deref())?;
+    let images = engine.images_of(backend)?;
+    let stored = engine.hold_image(caller.tenant.as_ref(), backend, &reference.to_string(), || {
+        images.pull(&reference, engine.progress())
+    })?;
+    if caller.tenant.is_none() {
+        engine.adopt_own(backend.name(), std::slice::from_ref(&stored));
+    }
+    Ok(stored)
 }

@@ -1,9 +1,10 @@
-//! `image_remove`: forgets an image, by its name or its digest. Sandboxes made from it keep what they use.
+//! `image_remove`: forgets an image, by its name or its digest. Sandboxes made from it keep what they use. A tenant lets
+//! go of one it brought, which stays for others who did.
 
 pub use coracle_core::image::Removed as Output;
 
 use coracle_core::image::Images;
-use coracle_core::{Error, ImageId, Kind, Result};
+use coracle_core::{Error, ImageId, Kind, Result, tenant};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -24,7 +25,8 @@ pub struct Input {
 }
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    let images = engine.images_for(caller, input.backend.as_deref())?;
+    let backend = engine.choose_for(caller, input.backend.as_deref())?;
+    let images = engine.images_of(backend)?;
     if let Some(image) = ImageId::among_names(&input.name) {
         if caller.tenant.is_none() {
             engine.check_own(caller, "removing a snapshot")?;
@@ -33,12 +35,25 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
         }
         return images.remove(image.as_str());
     }
-    // Others use it, too.
-    engine.check_own(caller, "removing an image everybody shares")?;
-    match digest(images, &input.name)? {
+    if let Some(tenant) = &caller.tenant {
+        let reference = reference("name", &input.name).map(|reference| reference.to_string());
+        let own = |reference: &String| {
+            engine.claims().is_some_and(|claims| claims.has(tenant, backend.name(), reference))
+        };
+        return match reference.ok().filter(own) {
+            Some(reference) => engine.let_go_of(tenant, backend, &reference),
+            // Others use it, too.
+            None => Err(tenant::denied("removing an image everybody shares")),
+        };
+    }
+    let removed = match digest(images, &input.name)? {
         Some(digest) => images.remove(&digest),
         None => images.remove(&reference("name", &input.name)?.to_string()),
+    }?;
+    for reference in &removed.references {
+        engine.claims().iter().for_each(|claims| claims.forget(backend.name(), reference));
     }
+    Ok(removed)
 }
 
 /// Returns the digest that was meant, if one was. A name that could be both and is here is a name.

@@ -1,0 +1,102 @@
+//! Which tenants brought which images. Layers are kept once for everybody, so an image is removed with its last claim.
+//!
+//! A claim is an empty file: `OWNER/BACKEND/REFERENCE`. An image without one is the operator's, whoever uses it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use coracle_core::TenantId;
+
+/// Stands for a slash in a name; no reference and no backend has one.
+const SLASH: &str = "!";
+/// The operator, where an image that tenants brought is wanted by the home's own people, too. No tenant's begins so.
+const OPERATOR: &str = "operator";
+const TENANT: &str = "tenant.";
+
+/// The claims of a home.
+#[derive(Debug, Clone)]
+pub struct Claims {
+    directory: PathBuf,
+}
+
+impl Claims {
+    /// Keeps claims in a directory, made when it is needed.
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory }
+    }
+
+    /// Has a tenant claim an image.
+    pub(crate) fn add(&self, tenant: &TenantId, backend: &str, reference: &str) -> io::Result<()> {
+        self.put(&owner(tenant), backend, reference)
+    }
+
+    /// Tells whether a tenant has claimed an image.
+    pub(crate) fn has(&self, tenant: &TenantId, backend: &str, reference: &str) -> bool {
+        self.path(&owner(tenant), backend, reference).exists()
+    }
+
+    /// Takes a tenant's claim back; `true` if nobody claims the image any more.
+    pub(crate) fn drop(&self, tenant: &TenantId, backend: &str, reference: &str) -> io::Result<bool> {
+        remove(&self.path(&owner(tenant), backend, reference))?;
+        Ok(!self.is_claimed(backend, reference))
+    }
+
+    /// Notes that the operator brought an image that belonged to tenants alone.
+    pub(crate) fn adopt(&self, backend: &str, reference: &str) -> io::Result<()> {
+        match self.is_claimed(backend, reference) {
+            true => self.put(OPERATOR, backend, reference),
+            false => Ok(()),
+        }
+    }
+
+    /// Forgets an image that is gone.
+    pub(crate) fn forget(&self, backend: &str, reference: &str) {
+        for owner in self.owners() {
+            let _ = remove(&self.path(&owner, backend, reference));
+        }
+    }
+
+    /// Tells whether tenants brought an image that is here, and nobody else.
+    pub(crate) fn is_claimed(&self, backend: &str, reference: &str) -> bool {
+        self.owners().iter().any(|owner| self.path(owner, backend, reference).exists())
+    }
+
+    /// Lists what a tenant has claimed on a backend.
+    pub(crate) fn of(&self, tenant: &TenantId, backend: &str) -> BTreeSet<String> {
+        let directory = self.directory.join(owner(tenant)).join(flat(backend));
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.filter_map(|entry| Some(entry.file_name().to_str()?.replace(SLASH, "/"))).collect()
+    }
+
+    fn put(&self, owner: &str, backend: &str, reference: &str) -> io::Result<()> {
+        let path = self.path(owner, backend, reference);
+        fs::create_dir_all(path.parent().unwrap_or(&self.directory))?;
+        fs::File::create(path).map(drop)
+    }
+
+    fn owners(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+
+    fn path(&self, owner: &str, backend: &str, reference: &str) -> PathBuf {
+        self.directory.join(owner).join(flat(backend)).join(flat(reference))
+    }
+}
+
+fn owner(tenant: &TenantId) -> String {
+    format!("{TENANT}{tenant}")
+}
+
+fn flat(name: &str) -> String {
+    name.replace('/', SLASH)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
