@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use coracle_core::{Backend, InstanceId, Timestamp};
-pub use coracle_images::Registries;
+pub use coracle_images::{Pace, Registries};
 
 pub use crate::docker::endpoint::Engines;
 

@@ -35,7 +35,7 @@ use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec};
 use coracle_images::Store;
 use coracle_sys::cgroup::{Group, Layout};
 
-use crate::Setting;
+use crate::{Setting, weak};
 use cage::{Cage, First};
 use home::Home;
 use privilege::Privilege;
@@ -79,6 +79,7 @@ impl Native {
             registries: setting.registries.clone(),
             clock: setting.clock,
             crash: setting.crash,
+            in_turn: weak::off(weak::Wall::Pulls),
         });
         let privilege = Privilege::detect();
         Self {

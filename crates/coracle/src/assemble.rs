@@ -74,8 +74,8 @@ fn open_store(config: &Config) -> Result<SqliteStore> {
 }
 
 fn registries(config: &Config) -> coracle_backends::Registries {
-    let Registries { plain_http, private, docker_config, extra_roots } = config.registries.clone();
-    coracle_backends::Registries { plain_http, private, docker_config, extra_roots }
+    let Registries { plain_http, private, docker_config, extra_roots, pace } = config.registries.clone();
+    coracle_backends::Registries { plain_http, private, docker_config, extra_roots, pace }
 }
 
 /// Returns who the configuration says is calling.

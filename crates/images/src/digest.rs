@@ -52,7 +52,7 @@ impl Digest {
 }
 
 /// A digest being made.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Running(Sha256);
 
 impl Running {

@@ -9,6 +9,7 @@ mod transport;
 
 use std::io::Read;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use coracle_core::image::Reference;
 use coracle_core::{Error, Kind, Result};
@@ -22,7 +23,7 @@ use crate::store::Registries;
 use challenge::Challenge;
 use origin::Origin;
 pub use transport::FIRST_WAIT;
-use transport::{Request, Transport};
+use transport::{Request, SMALL_TIME, Transport};
 
 /// Speaks about one repository.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl<'a> Client<'a> {
     /// Gets a manifest or index by tag or digest.
     pub fn manifest(&self, which: &str) -> Result<Fetched> {
         let path = format!("/v2/{}/manifests/{which}", self.reference.repository());
-        let request = Request { accept: Some(MANIFEST_KINDS), ..Request::default() };
+        let request = Request { accept: Some(MANIFEST_KINDS), ..Request::until(Instant::now() + SMALL_TIME) };
         let mut answer = self.get(&path, &request)?;
         self.check_status(&answer, "its manifest")?;
         let header =
@@ -79,7 +80,7 @@ impl<'a> Client<'a> {
 
     /// Gets a small blob whole, and checks it.
     pub fn small_blob(&self, digest: &Digest, size: u64) -> Result<Vec<u8>> {
-        let mut arriving = self.blob(digest, 0)?;
+        let mut arriving = self.blob(digest, 0, Instant::now() + SMALL_TIME)?;
         let mut bytes = Vec::new();
         let read = arriving.reader.by_ref().take(size + 1).read_to_end(&mut bytes);
         read.map_err(|error| self.transport.not_available("the registry breaks off").caused_by(error))?;
@@ -90,10 +91,10 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Begins to get a blob, from some point on. Nothing of it is checked.
-    pub fn blob(&self, digest: &Digest, from: u64) -> Result<Arriving> {
+    /// Begins to get a blob, from some point on. Reading it fails once the deadline has passed. Nothing of it is checked.
+    pub fn blob(&self, digest: &Digest, from: u64, deadline: Instant) -> Result<Arriving> {
         let path = format!("/v2/{}/blobs/{digest}", self.reference.repository());
-        let answer = self.get(&path, &Request { from, ..Request::default() })?;
+        let answer = self.get(&path, &Request { from, ..Request::until(deadline) })?;
         self.check_status(&answer, &format!("blob `{digest}`"))?;
         let from = match answer.status().as_u16() {
             206 => content_start(&answer).filter(|start| *start == from).ok_or_else(|| {
@@ -176,7 +177,7 @@ impl<'a> Client<'a> {
     }
 
     pub fn too_slow(&self) -> Error {
-        self.transport.not_available("the registry sends next to nothing")
+        self.transport.too_slow()
     }
 
     pub fn wrong_digest(&self, what: &str, expected: &Digest, found: &Digest) -> Error {

@@ -1,7 +1,8 @@
 //! The images that are here: whole layers, each once, and names that lead to them.
 //!
 //! Every process of every user of one home uses the same directory at the same time. What is there is whole: layers,
-//! records and names appear by renaming, and a lock per layer keeps two from bringing the same one.
+//! records and names appear by renaming. Two who bring the same layer do not wait for each other: the first to finish
+//! puts it in place, the other finds it there and drops its own.
 
 mod download;
 mod draft;
@@ -10,6 +11,7 @@ mod layout;
 mod load;
 mod lock;
 mod meter;
+mod partial;
 mod pull;
 mod record;
 mod remove;
@@ -25,6 +27,7 @@ use coracle_unpack::Limits;
 
 use crate::digest::Digest;
 use crate::manifest::Configuration;
+pub use download::Pace;
 use layer::kept;
 use layout::Layout;
 use record::{Named, Record};
@@ -57,6 +60,8 @@ pub struct Setting {
     pub clock: fn() -> Timestamp,
     /// Called at named moments, for crash tests.
     pub crash: fn(&'static str),
+    /// Has pullers of one blob wait for each other: the attack suite's weakened twin, and nothing else.
+    pub in_turn: bool,
 }
 
 /// How registries are spoken to.
@@ -71,6 +76,7 @@ pub struct Registries {
     pub docker_config: Option<PathBuf>,
     /// A PEM file with certificates to trust beside the machine's.
     pub extra_roots: Option<PathBuf>,
+    pub pace: Pace,
 }
 
 /// One image, ready to be made a sandbox from.

@@ -80,10 +80,12 @@ pub enum Wall {
     EgressCaps,
     /// Who speaks through a door with a ceiling gets no sandbox beyond it.
     Ceiling,
+    /// Who pulls a blob waits for nobody else who does.
+    Pulls,
 }
 
 impl Wall {
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::Seccomp,
         Self::NoNewPrivileges,
         Self::Landlock,
@@ -123,6 +125,7 @@ impl Wall {
         Self::EgressNarrowing,
         Self::EgressCaps,
         Self::Ceiling,
+        Self::Pulls,
     ];
 
     /// Returns its bit in a set of walls.

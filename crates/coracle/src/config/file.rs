@@ -111,6 +111,8 @@ pub struct Registries {
     pub private: Option<Vec<String>>,
     pub docker_config: Option<PathBuf>,
     pub extra_roots: Option<PathBuf>,
+    pub grace_seconds: Option<u32>,
+    pub slowest_kib: Option<u32>,
 }
 
 /// The table `[network]`.

@@ -2,7 +2,9 @@
 //! mistake shall show before somebody needs what it is about.
 
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
+use coracle_backends::Pace;
 use coracle_core::image::{Allowed, HOST, Reference};
 use coracle_core::mount::MountPolicy;
 use coracle_core::{Error, Policy, Result};
@@ -22,6 +24,8 @@ pub struct Registries {
     pub docker_config: Option<PathBuf>,
     /// A PEM file with certificates to trust beside the machine's.
     pub extra_roots: Option<PathBuf>,
+    /// How slow they may be.
+    pub pace: Pace,
 }
 
 /// Every setting of this kind, decided.
@@ -34,6 +38,8 @@ pub struct ImageSettings {
     private: Found<Vec<String>>,
     docker_config: Found<Option<PathBuf>>,
     extra_roots: Found<Option<PathBuf>>,
+    grace_seconds: Found<u32>,
+    slowest_kib: Found<u32>,
 }
 
 impl ImageSettings {
@@ -61,6 +67,12 @@ impl ImageSettings {
                 .checked(|hosts| hosts.iter().try_for_each(|host| check_host("registries.private", host)))?,
             docker_config,
             extra_roots: layers.of_file(|file| file.registries.extra_roots.clone().map(Some), None),
+            grace_seconds: layers
+                .of_file(|file| file.registries.grace_seconds, Pace::default().grace.as_secs() as u32)
+                .checked(|seconds| at_least_one("registries.grace_seconds", *seconds))?,
+            slowest_kib: layers
+                .of_file(|file| file.registries.slowest_kib, (Pace::default().slowest >> 10) as u32)
+                .checked(|kib| at_least_one("registries.slowest_kib", *kib))?,
         })
     }
 
@@ -77,6 +89,10 @@ impl ImageSettings {
             private: self.private.value.clone(),
             docker_config: self.docker_config.value.clone(),
             extra_roots: self.extra_roots.value.clone(),
+            pace: Pace {
+                grace: Duration::from_secs(self.grace_seconds.value.into()),
+                slowest: u64::from(self.slowest_kib.value) << 10,
+            },
         }
     }
 
@@ -90,6 +106,12 @@ impl ImageSettings {
             setting("registries.private", list(Some(&self.private.value)), &self.private.source),
             setting("registries.docker_config", place(&self.docker_config.value), &self.docker_config.source),
             setting("registries.extra_roots", place(&self.extra_roots.value), &self.extra_roots.source),
+            setting(
+                "registries.grace_seconds",
+                self.grace_seconds.value.to_string(),
+                &self.grace_seconds.source,
+            ),
+            setting("registries.slowest_kib", self.slowest_kib.value.to_string(), &self.slowest_kib.source),
         ]);
         all
     }
@@ -126,6 +148,13 @@ fn check_host(field: &str, host: &str) -> Result<()> {
         false => {
             Err(Error::invalid(field, format!("holds `{}`, no registry's host[:port]", host.escape_debug())))
         }
+    }
+}
+
+fn at_least_one(field: &str, number: u32) -> Result<()> {
+    match number {
+        0 => Err(Error::invalid(field, "is 0; it has to be at least 1")),
+        _ => Ok(()),
     }
 }
 

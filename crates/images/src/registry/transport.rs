@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use coracle_core::{Error, Kind, Result};
 use ureq::config::Config;
@@ -24,6 +24,8 @@ const TRIES: u32 = 4;
 pub const FIRST_WAIT: Duration = Duration::from_millis(200);
 /// A registry that wants us to wait longer is not there for us.
 const WAIT_MAX: Duration = Duration::from_secs(20);
+/// How long one small document may take, from the first attempt to its last byte.
+pub const SMALL_TIME: Duration = Duration::from_secs(120);
 
 /// Speaks to one registry and where it leads.
 #[derive(Debug)]
@@ -36,12 +38,21 @@ pub struct Transport {
 }
 
 /// One request. Authorization goes to the registry and nowhere else.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Request<'a> {
     pub accept: Option<&'a str>,
     pub authorization: Option<&'a str>,
     /// Where in the content to begin.
     pub from: u64,
+    /// The answer has to be read by then, whole.
+    pub deadline: Instant,
+}
+
+impl Request<'_> {
+    /// Returns the plainest request of that deadline.
+    pub fn until(deadline: Instant) -> Self {
+        Self { accept: None, authorization: None, from: 0, deadline }
+    }
 }
 
 impl Transport {
@@ -69,20 +80,22 @@ impl Transport {
     /// Asks the registry for a path, going where it sends us, and again if it may work the next time.
     pub fn get(&self, path: &str, request: &Request<'_>) -> Result<Response<Body>> {
         let uri = self.address(&format!("{}{path}", self.registry))?;
-        self.persevere(|| self.follow(&uri, request))
+        self.persevere(request.deadline, || self.follow(&uri, request))
     }
 
     /// Sends one request to a place that is not the registry, with what only that place may see. Goes nowhere else.
     pub fn ask(&self, uri: &Uri, authorization: Option<&str>, form: Option<&str>) -> Result<Response<Body>> {
         self.check_scheme(&Origin::of(uri).map_err(|error| self.unusable(uri, error.0))?, uri)?;
-        self.persevere(|| {
+        let deadline = Instant::now() + SMALL_TIME;
+        self.persevere(deadline, || {
+            let limit = Some(remaining(deadline));
             let answer = match form {
                 Some(form) => {
-                    let request = self.agent.post(uri).content_type("application/x-www-form-urlencoded");
-                    request.send(form)
+                    let request = self.agent.post(uri).config().timeout_global(limit).build();
+                    request.content_type("application/x-www-form-urlencoded").send(form)
                 }
                 None => {
-                    let request = self.agent.get(uri);
+                    let request = self.agent.get(uri).config().timeout_global(limit).build();
                     match authorization {
                         Some(authorization) => request.header(AUTHORIZATION, authorization),
                         None => request,
@@ -107,13 +120,21 @@ impl Transport {
         })
     }
 
-    fn persevere(&self, attempt: impl Fn() -> Result<Response<Body>>) -> Result<Response<Body>> {
+    fn persevere(
+        &self,
+        deadline: Instant,
+        attempt: impl Fn() -> Result<Response<Body>>,
+    ) -> Result<Response<Body>> {
         let mut wait = FIRST_WAIT;
         for _ in 1..TRIES {
-            match attempt() {
+            let pause = match attempt() {
                 Ok(answer) if is_passing(answer.status().as_u16()) => wait_for(&answer, wait),
-                Err(error) if error.kind == Kind::NotAvailable => std::thread::sleep(wait),
+                Err(error) if error.kind == Kind::NotAvailable => wait,
                 result => return result,
+            };
+            std::thread::sleep(pause.min(remaining(deadline)));
+            if remaining(deadline).is_zero() {
+                return Err(self.too_slow());
             }
             wait *= 2;
         }
@@ -155,7 +176,8 @@ impl Transport {
         if request.from > 0 {
             sent = sent.header(RANGE, format!("bytes={}-", request.from));
         }
-        sent.call().map_err(|error| self.failed(uri, error))
+        let limited = sent.config().timeout_global(Some(remaining(request.deadline))).build();
+        limited.call().map_err(|error| self.failed(uri, error))
     }
 
     /// Returns where a redirect leads.
@@ -193,6 +215,10 @@ impl Transport {
             place.escape_debug()
         );
         Error::new(Kind::Invalid, message).detail("place", place)
+    }
+
+    pub fn too_slow(&self) -> Error {
+        self.not_available("the registry sends next to nothing")
     }
 
     pub fn not_available(&self, what: &str) -> Error {
@@ -245,9 +271,14 @@ fn is_passing(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
 }
 
-fn wait_for(answer: &Response<Body>, wait: Duration) {
+/// Returns how long to wait before the next attempt: what the registry asks for, or `wait`.
+fn wait_for(answer: &Response<Body>, wait: Duration) -> Duration {
     let asked = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    std::thread::sleep(asked.map_or(wait, Duration::from_secs).min(WAIT_MAX));
+    asked.map_or(wait, Duration::from_secs).min(WAIT_MAX)
+}
+
+fn remaining(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
 }
 
 fn scheme_name(origin: &Origin) -> &'static str {

@@ -68,8 +68,16 @@ impl Layout {
         self.root.join(PARTIAL)
     }
 
-    pub fn partial(&self, blob: &Digest) -> PathBuf {
-        self.partials().join(blob.hex())
+    /// Returns a path in `partial` for one puller's part of a blob. Earlier versions had one part for all, named by the
+    /// digest alone.
+    pub fn new_partial(&self, blob: &Digest) -> PathBuf {
+        self.partials().join(format!("{}.{}", blob.hex(), unique()))
+    }
+
+    /// Lists the parts of a blob that are here, of whichever puller.
+    pub fn partials_of(&self, blob: &Digest) -> io::Result<Vec<PathBuf>> {
+        let is_of = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == blob.hex());
+        Ok(entries(&self.partials())?.into_iter().filter(is_of).collect())
     }
 
     pub fn drafts(&self) -> PathBuf {
@@ -90,9 +98,7 @@ impl Layout {
 
     /// Returns a path in `drafts` that nobody else uses now.
     pub fn new_draft(&self) -> PathBuf {
-        static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        self.drafts().join(format!("{}-{serial}", std::process::id()))
+        self.drafts().join(unique())
     }
 
     /// Writes a file that is there whole or not at all, whatever happens.
@@ -115,18 +121,30 @@ impl Layout {
     fn draft_file(&self) -> io::Result<(PathBuf, File)> {
         loop {
             let draft = self.new_draft();
-            let options = &mut OpenOptions::new();
-            let file = match options.read(true).write(true).create_new(true).mode(0o600).open(&draft) {
-                // Of an earlier process with our number.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                file => file?,
-            };
-            file.lock()?;
-            if lock::is_at(&file, &draft)? {
+            if let Some(file) = new_locked(&draft)? {
                 return Ok((draft, file));
             }
         }
     }
+}
+
+/// Makes a file and locks it, so that nobody takes it for one of the dead; nothing if somebody was in the way.
+pub fn new_locked(path: &Path) -> io::Result<Option<File>> {
+    let options = &mut OpenOptions::new();
+    let file = match options.read(true).write(true).create_new(true).mode(0o600).open(path) {
+        // Of an earlier process with our number.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+        file => file?,
+    };
+    file.lock()?;
+    Ok(lock::is_at(&file, path)?.then_some(file))
+}
+
+/// Returns a name that nobody else in this process, and no other process that lives, uses.
+fn unique() -> String {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    format!("{}-{serial}", std::process::id())
 }
 
 /// Makes what was renamed into or removed from a directory survive a power cut.

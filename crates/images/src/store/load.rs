@@ -7,7 +7,7 @@ use coracle_core::image::{Phase, Progress, Step, Stored};
 
 use super::layer::{Source, kept};
 use super::meter::Meter;
-use super::{Store, draft, lock};
+use super::{Store, draft};
 use crate::archive::{Archive, Found, Section};
 use crate::digest::Digest;
 
@@ -47,7 +47,6 @@ fn layer(
     progress: &dyn Progress,
 ) -> Result<()> {
     let mut meter = Meter::new(progress, diff_id);
-    let _lock = lock::exclusive(&store.layout.lock(diff_id.hex())).map_err(kept("lock a layer"))?;
     if store.has_layer(diff_id) {
         meter.tell(Phase::Present, section.length, section.length);
         return Ok(());

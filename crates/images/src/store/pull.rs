@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use coracle_core::image::{Phase, Progress, Reference, Step, Stored};
 use coracle_core::{Error, Kind, Result};
 
-use super::download::Download;
+use super::download::{Brought, Download};
 use super::layer::{Source, kept};
-use super::layout::remove_file;
 use super::meter::Meter;
+use super::partial::{self, Partial};
 use super::{Store, draft, lock};
 use crate::digest::Digest;
 use crate::manifest::{Configuration, Descriptor, Document, Manifest, choose};
@@ -122,42 +122,63 @@ impl Bringing<'_> {
         let mut meter = Meter::new(self.progress, &blob.digest);
         if self.store.has_layer(diff_id) {
             // Whoever brought it may have died before removing what it was made from.
-            remove_file(&self.store.layout.partial(&blob.digest)).map_err(kept("remove a blob"))?;
+            partial::sweep(&self.store.layout, &blob.digest).map_err(kept("remove a blob"))?;
             meter.tell(Phase::Present, blob.size, blob.size);
             return Ok(());
         }
-        meter.tell(Phase::Waiting, 0, blob.size);
-        let path = self.store.layout.lock(blob.digest.hex());
-        let _lock = lock::exclusive(&path).map_err(kept("lock a layer"))?;
-        if !self.store.has_layer(diff_id) {
-            self.bring(blob, diff_id, &mut meter)?;
-        }
+        // Only the attack suite's weakened twin takes turns: nobody waits for somebody else's registry.
+        let turn = self.store.layout.lock(blob.digest.hex());
+        let _turn = self.store.setting.in_turn.then(|| lock::exclusive(&turn));
+        self.bring(blob, diff_id, &mut meter)?;
         meter.tell(Phase::Done, blob.size, blob.size);
         Ok(())
     }
 
+    /// Brings a layer. Others may be bringing the same; whoever is done first has the others stop.
     fn bring(&self, blob: &Descriptor, diff_id: &Digest, meter: &mut Meter<'_>) -> Result<()> {
-        let partial = self.store.layout.partial(&blob.digest);
+        let mut partial = Partial::claim(&self.store.layout, blob).map_err(kept("make room for a blob"))?;
         let wanted = || self.is_wanted();
-        let download = Download { client: self.client, blob, path: &partial, wanted: &wanted };
-        let file = download.run(meter).map_err(|error| {
-            match blob.is_foreign() && error.kind == Kind::ImageNotFound {
-                true => Error::new(Kind::Unsupported, "has a layer that its registry may not give away")
-                    .hint("the address it names for it is never asked, because anyone could have written it"),
-                false => error,
+        let download = Download {
+            client: self.client,
+            blob,
+            deadline: self.store.setting.registries.pace.deadline(blob.size),
+            wanted: &wanted,
+            present: &|| self.store.has_layer(diff_id),
+        };
+        let brought = match download.run(&mut partial, meter) {
+            Ok(brought) => brought,
+            Err(error) => {
+                if partial.length() == 0 {
+                    partial.remove().map_err(kept("remove a blob"))?;
+                }
+                return Err(withheld(blob, error));
             }
-        })?;
+        };
         (self.store.setting.crash)("images.pull.downloaded");
-        let source = Source { file: &file, offset: 0, length: blob.size };
-        let unpacked = self.store.unpack_layer(&source, diff_id, meter, &wanted);
+        let unpacked = match brought {
+            Brought::Whole => {
+                let source = Source { file: partial.file(), offset: 0, length: blob.size };
+                self.store.unpack_layer(&source, diff_id, meter, &wanted)
+            }
+            Brought::Elsewhere => Ok(()),
+        };
         (self.store.setting.crash)("images.pull.unpacked");
         match unpacked {
             // Not the blob's fault: it need not be brought again.
             Err(error) if matches!(error.kind, Kind::Internal | Kind::Timeout | Kind::Aborted) => Err(error),
             unpacked => {
-                remove_file(&partial).map_err(kept("remove a blob"))?;
+                partial.remove().map_err(kept("remove a blob"))?;
                 unpacked
             }
         }
+    }
+}
+
+/// Tells of layers that registries may not give away as what they are.
+fn withheld(blob: &Descriptor, error: Error) -> Error {
+    match blob.is_foreign() && error.kind == Kind::ImageNotFound {
+        true => Error::new(Kind::Unsupported, "has a layer that its registry may not give away")
+            .hint("the address it names for it is never asked, because anyone could have written it"),
+        false => error,
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use coracle_images::testing::Image;
 
@@ -24,7 +25,12 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// After how many bytes of the body the connection is cut.
     pub cut: Option<usize>,
+    /// After how many bytes of the body the rest comes one by one.
+    pub drip: Option<usize>,
 }
+
+/// How long it takes from one byte to the next of what drips.
+const DROP: Duration = Duration::from_millis(50);
 
 impl Answer {
     pub fn new(status: u16) -> Self {
@@ -46,6 +52,11 @@ impl Answer {
 
     pub fn cut(mut self, after: usize) -> Self {
         self.cut = Some(after);
+        self
+    }
+
+    pub fn drip(mut self, after: usize) -> Self {
+        self.drip = Some(after);
         self
     }
 }
@@ -128,7 +139,13 @@ fn serve(mut stream: TcpStream, answer: &dyn Fn(&Asked) -> Answer, log: &Mutex<V
     let head =
         format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n{headers}\r\n");
     stream.write_all(head.as_bytes()).ok()?;
-    stream.write_all(&answer.body[..answer.cut.unwrap_or(length).min(length)]).ok()
+    let sent = &answer.body[..answer.cut.unwrap_or(length).min(length)];
+    let (flowing, dripping) = sent.split_at(answer.drip.unwrap_or(length).min(sent.len()));
+    stream.write_all(flowing).ok()?;
+    dripping.iter().try_for_each(|byte| {
+        std::thread::sleep(DROP);
+        stream.write_all(&[*byte]).ok()
+    })
 }
 
 /// Answers like a registry that has one image in every repository.

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use coracle_core::Kind;
 use coracle_core::image::{Silent, Step};
-use coracle_images::Store;
 use coracle_images::testing::{Compression, Image, Layer, Registry};
+use coracle_images::{Pace, Registries, Store};
 
-use crate::server::{Answer, Server, proxy};
+use crate::server::{Answer, Server, proxy, registry_of};
 use crate::workshop::{Diary, Workshop, count, reference, setting};
 
 /// Noise, which does not get smaller by compressing it.
@@ -46,8 +47,9 @@ fn an_interrupted_transfer_goes_on_where_it_was() {
 
     let error = workshop.store.pull(&name, &Silent).expect_err("it broke off");
     assert_eq!(error.kind, Kind::ImageNotFound);
-    let partial = workshop.path().join("partial").join(&digest["sha256:".len()..]);
-    assert_eq!(partial.metadata().expect("a part is here").len(), 150_000);
+    let parts = std::fs::read_dir(workshop.path().join("partial")).expect("parts are kept").flatten();
+    let lengths: Vec<u64> = parts.map(|part| part.metadata().expect("a part is here").len()).collect();
+    assert_eq!(lengths, [150_000]);
     // Three more that find nothing, then the rest.
     for _ in 0..3 {
         workshop.store.pull(&name, &Silent).expect_err("nothing comes");
@@ -119,7 +121,7 @@ fn a_part_that_was_damaged_here_is_brought_again() {
 }
 
 #[test]
-fn many_who_want_the_same_cause_one_transfer() {
+fn of_many_who_bring_the_same_one_is_kept() {
     let registry = Registry::start();
     let image = Image::new(&[
         (Layer::new().file("noise", 0o644, &noise(500_000)), Compression::Gzip),
@@ -142,11 +144,98 @@ fn many_who_want_the_same_cause_one_transfer() {
         }
     });
 
-    for layer in &image.layers {
-        assert_eq!(server.asked_for(&layer.digest).len(), 1);
-    }
     assert_eq!(count(&workshop.path().join("layers")), 2);
-    assert_eq!(count(&workshop.path().join("drafts")), 0);
+    for empty in ["drafts", "partial"] {
+        assert_eq!(count(&workshop.path().join(empty)), 0, "{empty}");
+    }
+}
+
+#[test]
+fn a_slow_registry_keeps_nobody_else_waiting() {
+    let image = Image::single(Layer::new().file("noise", 0o644, &noise(200_000)));
+    let blob = image.layers[0].digest.clone();
+    let (honest, dripped) = (registry_of(&image), blob.clone());
+    let slow = Server::start(move |asked| match asked.path.contains(&dripped) {
+        true => honest(asked).drip(1000),
+        false => honest(asked),
+    });
+    let good = Server::start(registry_of(&image));
+    let workshop = Workshop::new();
+    let pull = |server: &Server| {
+        // A store of its own, as another process has.
+        let store = Store::new(setting(&workshop.path(), Default::default()));
+        store.pull(&reference(&format!("{}/a:1", server.host())), &Silent)
+    };
+
+    std::thread::scope(|scope| {
+        let hostage = scope.spawn(|| pull(&slow));
+        while count(&workshop.path().join("partial")) == 0 {
+            std::thread::yield_now();
+        }
+
+        // At twenty bytes a second the slow one would be at it for hours.
+        pull(&good).expect("another registry has it");
+
+        // It has no reason to go on: what it was for is here.
+        hostage.join().expect("it does not panic").expect("the layer is here");
+    });
+    assert_eq!(good.asked_for(&blob).len(), 1);
+    assert_eq!(count(&workshop.path().join("partial")), 0);
+}
+
+#[test]
+fn a_blob_has_one_deadline_however_often_it_is_connected_anew() {
+    let image = Image::single(Layer::new().file("noise", 0o644, &noise(200_000)));
+    let (honest, blob) = (registry_of(&image), image.layers[0].digest.clone());
+    let server = Server::start(move |asked| match asked.path.contains(&blob) {
+        true => honest(asked).cut(1),
+        false => honest(asked),
+    });
+    let pace = Pace { grace: Duration::from_millis(500), slowest: 1 << 20 };
+    let workshop = Workshop::with(Registries { pace, ..Registries::default() });
+
+    let error = workshop.refusal(&format!("{}/a:1", server.host()));
+
+    assert_eq!(error.kind, Kind::NotAvailable, "{}", error.chain());
+    assert!(error.chain().contains("next to nothing"), "{}", error.chain());
+}
+
+#[test]
+fn a_deadline_ends_a_transfer_that_drips() {
+    let image = Image::single(Layer::new().file("noise", 0o644, &noise(20_000)));
+    let (honest, blob) = (registry_of(&image), image.layers[0].digest.clone());
+    let server = Server::start(move |asked| match asked.path.contains(&blob) {
+        true => honest(asked).drip(1),
+        false => honest(asked),
+    });
+    let pace = Pace { grace: Duration::from_millis(500), slowest: 1 << 20 };
+    let workshop = Workshop::with(Registries { pace, ..Registries::default() });
+
+    let error = workshop.refusal(&format!("{}/a:1", server.host()));
+
+    assert_eq!(error.kind, Kind::NotAvailable, "{}", error.chain());
+}
+
+#[test]
+fn the_longest_part_of_dead_pullers_is_gone_on_with() {
+    let image = Image::single(Layer::new().file("noise", 0o644, &noise(100_000)));
+    let blob = image.layers[0].clone();
+    let server = Server::start(registry_of(&image));
+    let workshop = Workshop::new();
+    drop(workshop.store.hold().expect("the store can be made"));
+    let hex = &blob.digest["sha256:".len()..];
+    for (name, length) in
+        [(format!("{hex}.1-0"), 10_000), (format!("{hex}.2-0"), 30_000), (hex.into(), 20_000)]
+    {
+        let path = workshop.path().join("partial").join(name);
+        std::fs::write(path, &blob.bytes[..length]).expect("the store is ours");
+    }
+
+    workshop.store.pull(&reference(&format!("{}/a:1", server.host())), &Silent).expect("the rest comes");
+
+    let asked = server.asked_for(&blob.digest).pop().expect("it was asked");
+    assert_eq!(asked.headers.get("range").map(String::as_str), Some("bytes=30000-"));
+    assert_eq!(count(&workshop.path().join("partial")), 0);
 }
 
 #[test]

@@ -51,6 +51,7 @@ pub fn setting(directory: &Path, registries: Registries) -> Setting {
         registries,
         clock: || Timestamp::from_millis(1_700_000_000_000),
         crash: |_| {},
+        in_turn: false,
     }
 }
 

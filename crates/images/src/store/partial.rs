@@ -1,0 +1,119 @@
+//! The part of a blob that is here: one puller's own file, left for the next one if the puller is interrupted.
+//!
+//! Pullers of the same blob share nothing: whoever asks a slow registry keeps nobody else waiting. The file is locked
+//! while its puller lives. A file without a lock is a dead puller's, and the next puller goes on with it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::path::PathBuf;
+
+use super::layout::{Layout, new_locked, remove_file};
+use super::lock;
+use crate::digest::{Digest, Running};
+use crate::manifest::Descriptor;
+
+/// The part that is here, with the digest of it so far.
+#[derive(Debug)]
+pub struct Partial {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    digest: Running,
+    /// Another descriptor of a file that was taken over; a new one is locked itself.
+    _lock: Option<File>,
+}
+
+impl Partial {
+    /// Goes on with the longest part that dead pullers left, and removes their other ones; begins a new one if there is
+    /// none.
+    pub fn claim(layout: &Layout, blob: &Descriptor) -> io::Result<Self> {
+        let mut left = Vec::new();
+        for path in layout.partials_of(&blob.digest)? {
+            if let Some(lock) = lock::try_existing(&path)? {
+                left.push((lock.metadata()?.len(), path, lock));
+            }
+        }
+        left.sort_by_key(|(length, ..)| *length);
+        let longest = left.pop();
+        for (_, path, _lock) in &left {
+            remove_file(path)?;
+        }
+        match longest {
+            None => Self::begin(layout, &blob.digest),
+            Some((length, path, lock)) => {
+                let file = OpenOptions::new().read(true).write(true).open(&path)?;
+                let mut partial =
+                    Self { path, file, length: 0, digest: Running::default(), _lock: Some(lock) };
+                match length > blob.size {
+                    true => partial.restart()?,
+                    false => partial.count()?,
+                }
+                Ok(partial)
+            }
+        }
+    }
+
+    fn begin(layout: &Layout, blob: &Digest) -> io::Result<Self> {
+        loop {
+            let path = layout.new_partial(blob);
+            if let Some(file) = new_locked(&path)? {
+                return Ok(Self { path, file, length: 0, digest: Running::default(), _lock: None });
+            }
+        }
+    }
+
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns the digest of what is here.
+    pub fn digest(&self) -> Digest {
+        self.digest.clone().finish()
+    }
+
+    pub fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.digest.add(bytes);
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Begins again with nothing.
+    pub fn restart(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        (self.length, self.digest) = (0, Running::default());
+        Ok(())
+    }
+
+    /// Removes it, so that nobody goes on with it.
+    pub fn remove(self) -> io::Result<()> {
+        remove_file(&self.path)
+    }
+
+    fn count(&mut self) -> io::Result<()> {
+        let mut buffer = vec![0; 128 << 10];
+        loop {
+            let read = self.file.read(&mut buffer)?;
+            if read == 0 {
+                return Ok(());
+            }
+            self.digest.add(&buffer[..read]);
+            self.length += read as u64;
+        }
+    }
+}
+
+/// Removes the parts of a blob that dead pullers left.
+pub fn sweep(layout: &Layout, blob: &Digest) -> io::Result<()> {
+    for path in layout.partials_of(blob)? {
+        if let Some(_lock) = lock::try_existing(&path)? {
+            remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
