@@ -149,6 +149,11 @@ impl Started {
         self.finish()
     }
 
+    /// Tells whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be waited for").is_some()
+    }
+
     /// Sends a signal to the call alone.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);

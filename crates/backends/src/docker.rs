@@ -22,6 +22,7 @@ mod patience;
 mod probe;
 mod purge;
 mod secure;
+mod silence;
 mod survey;
 pub mod tunnel;
 mod usage;
@@ -30,7 +31,7 @@ mod volumes;
 use std::fmt;
 use std::os::unix::net::UnixStream;
 
-use coracle_core::backend::{Created, Found, Order, Placement, Probe};
+use coracle_core::backend::{Created, Found, Order, Placement, Probe, Silence};
 use coracle_core::branch::{Branch, Held};
 use coracle_core::image::{Builder, Images, Progress, Stored};
 use coracle_core::usage::Usage;
@@ -158,6 +159,15 @@ impl Backend for Docker {
 
     fn destroy(&self, sandbox: &SandboxId) -> Result<()> {
         destroy::destroy(self, sandbox)
+    }
+
+    fn forget(&self, sandbox: &SandboxId) -> Result<Vec<String>> {
+        destroy::forget(self, sandbox)
+    }
+
+    /// A home that never used the engine does not ask it.
+    fn silence(&self) -> Option<&dyn Silence> {
+        self.home.is_used().then_some(self as &dyn Silence)
     }
 
     fn images(&self) -> Option<&dyn Images> {

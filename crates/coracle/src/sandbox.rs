@@ -143,7 +143,7 @@ impl Sandbox {
     ///
     /// On an error the removal can be repeated, also by the janitor.
     pub fn close(self) -> Result<()> {
-        let input = close::Input { sandbox_id: self.id, delete_workspace: false };
+        let input = close::Input { sandbox_id: self.id, delete_workspace: false, forget: false };
         self.coracle.engine().perform(&self.caller, input).map(drop)
     }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::branch::{Branch, Held};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::fit;
 use crate::ids::{ImageId, InstanceId, SandboxId};
 use crate::image::{self, Builder, Images, Progress, Stored};
@@ -84,6 +84,15 @@ pub struct Found {
     pub objects: Vec<String>,
 }
 
+/// What all processes of a home know of an engine that does not answer.
+pub trait Silence: Send + Sync {
+    /// Tells whether it did not answer lately, so that there is no point in asking again just now.
+    fn is_noted(&self) -> bool;
+
+    /// Notes that it did not. Each note in a row is good for longer than the one before; an answer ends that.
+    fn note(&self);
+}
+
 /// Makes, reaches and destroys sandboxes of one kind.
 pub trait Backend: Send + Sync {
     /// Returns the name users choose it by.
@@ -137,6 +146,22 @@ pub trait Backend: Send + Sync {
 
     /// Removes every trace. Succeeds if there is none; works without a placement, from any half-made state.
     fn destroy(&self, sandbox: &SandboxId) -> Result<()>;
+
+    /// Gives up on a sandbox that cannot be destroyed because nobody answers where it is: removes what of it is in the
+    /// home, and returns what is left elsewhere, for people. Asks nobody. `unsupported` where all of a sandbox is on
+    /// this machine.
+    fn forget(&self, sandbox: &SandboxId) -> Result<Vec<String>> {
+        Err(Error::new(
+            Kind::Unsupported,
+            format!("could not give up on `{sandbox}`: all of it is on this machine"),
+        )
+        .hint("`coracle gc` tries again to remove it"))
+    }
+
+    /// Returns what is known of the engine it has to ask; nothing where it asks nobody.
+    fn silence(&self) -> Option<&dyn Silence> {
+        None
+    }
 
     /// Returns where it keeps images; nothing if it has none but its own.
     fn images(&self) -> Option<&dyn Images>;

@@ -260,6 +260,10 @@ fn changes(before: &Record, after: &Record) -> Vec<Event> {
     if before.state != after.state {
         events.extend(of_state(before.state, after));
     }
+    // An end with a reason of its own is one that leaves something behind.
+    if after.state == State::Destroyed && before.reason != after.reason {
+        events.iter_mut().for_each(|event| event.details = object(why(after)));
+    }
     events.extend(of_lease(before, after));
     if before.narrowed != after.narrowed {
         events.push(Event::of(after, Kind::Narrowed, json!({"network": after.network()})));

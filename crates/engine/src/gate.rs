@@ -52,8 +52,9 @@ impl Engine {
 
     fn check(&self, caller: &Caller, id: &SandboxId, accepts: fn(State) -> bool) -> Result<(Record, Epoch)> {
         let record = self.find_for(caller, id)?;
-        // Who owned a sandbox that has ended matters to nobody, and a spare is nobody's to ask for.
-        if record.state.is_ended() || record.state == State::Spare {
+        // Who owned a sandbox that has ended matters to nobody, and a spare is nobody's to ask for. One in quarantine has
+        // no owner and gets none: to advise claiming it would not help.
+        if record.state.is_ended() || matches!(record.state, State::Spare | State::Quarantined) {
             return Err(record.state.refuse(id, "use"));
         }
         let epoch = record.lease.admit(&caller.claim).map_err(|denied| denied.into_error(id))?;

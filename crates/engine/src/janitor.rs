@@ -1,13 +1,15 @@
 //! Brings records and reality together: finishes what a dead process left half done, removes what nobody needs.
 //!
 //! Decides by `reconcile::plan`, then takes the right to work on each sandbox and looks at its record once more
-//! before it does anything. Whoever calls it decides when.
+//! before it does anything. Whoever calls it decides when, and whether it may wait for engines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use coracle_core::backend::Found;
+use coracle_core::backend::{Found, Silence};
 use coracle_core::reconcile::{self, Action, Facts};
 use coracle_core::record::Secret;
 use coracle_core::spec::SpecInput;
@@ -16,6 +18,7 @@ use coracle_core::{Backend, Lease, Policy, Record, Result, SandboxId, Spec, Stat
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::egress::weak::{self, Wall};
 use crate::{Engine, spans};
 
 /// How long the records of ended sandboxes can be looked at.
@@ -54,6 +57,14 @@ pub struct Report {
     pub trouble: Vec<String>,
 }
 
+/// What a sweep did that waits for no engine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Glance {
+    pub report: Report,
+    /// The backends whose engines did not answer in time, now or lately: what is known of their sandboxes may be old.
+    pub silent: Vec<String>,
+}
+
 /// A sandbox that something has to be done about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Orphan {
@@ -85,19 +96,88 @@ struct Survey<'a> {
 }
 
 impl Engine {
-    /// Carries out everything there is to do. One sandbox that resists does not stop the others.
+    /// Carries out everything there is to do, and waits for engines as long as it takes them. One sandbox that resists does not stop the others.
     pub fn sweep(&self) -> Result<Report> {
-        spans::within(spans::sweep(), || self.sweep_all())
+        self.sweep_except(&[])
     }
 
-    fn sweep_all(&self) -> Result<Report> {
+    /// The same, but for backends of these names.
+    pub(crate) fn sweep_except(&self, except: &[String]) -> Result<Report> {
+        spans::within(spans::sweep(), || self.sweep_all(except))
+    }
+
+    /// Sweeps for a caller that has something else to do. An engine has this long to answer and to do what there is to
+    /// do; then the caller goes on, and the sweep with it, for as long as the process lives. One that did not answer is
+    /// not asked again for a while.
+    pub fn glance(&self, patience: Duration) -> Result<Glance> {
+        spans::within(spans::sweep(), || {
+            let mut glance = Glance::default();
+            for backend in self.inhabited(&mut glance.report.trouble)? {
+                match backend.silence().filter(|_| !weak::off(Wall::Sweeps)) {
+                    None => self.sweep_one(backend, &mut glance.report, &|| {}),
+                    Some(silence) => self.sweep_aside(backend, silence, patience, &mut glance),
+                }
+            }
+            self.sweep_home(&mut glance.report)?;
+            Ok(glance)
+        })
+    }
+
+    fn sweep_all(&self, except: &[String]) -> Result<Report> {
         let mut report = Report::default();
         for backend in self.inhabited(&mut report.trouble)? {
-            match self.survey(backend) {
-                Ok(survey) => self.carry_out(&survey, &mut report),
-                Err(error) => report.trouble.push(format!("{}: {}", backend.name(), error.chain())),
+            if !except.iter().any(|name| name == backend.name()) {
+                self.sweep_one(backend, &mut report, &|| {});
             }
         }
+        self.sweep_home(&mut report)?;
+        Ok(report)
+    }
+
+    /// Sweeps one backend; `answered` is called when it is known what there is on it.
+    fn sweep_one(&self, backend: &Arc<dyn Backend>, report: &mut Report, answered: &dyn Fn()) {
+        let survey = self.survey(backend);
+        answered();
+        match survey {
+            Ok(survey) => self.carry_out(&survey, report),
+            Err(error) => report.trouble.push(format!("{}: {}", backend.name(), error.chain())),
+        }
+    }
+
+    /// Sweeps one backend on a thread that nobody waits for longer than `patience`.
+    fn sweep_aside(
+        &self,
+        backend: &Arc<dyn Backend>,
+        silence: &dyn Silence,
+        patience: Duration,
+        glance: &mut Glance,
+    ) {
+        if silence.is_noted() {
+            glance.silent.push(backend.name().to_owned());
+            return;
+        }
+        let (done, finished) = mpsc::channel();
+        let answered = Arc::new(AtomicBool::new(false));
+        let (engine, asked, heard) = (self.clone(), Arc::clone(backend), Arc::clone(&answered));
+        std::thread::spawn(move || {
+            let mut report = Report::default();
+            engine.sweep_one(&asked, &mut report, &|| heard.store(true, Ordering::SeqCst));
+            // Nobody may be listening any more.
+            let _ = done.send(report);
+        });
+        match finished.recv_timeout(patience) {
+            Ok(report) => glance.report.add(report),
+            // It is at work.
+            Err(_) if answered.load(Ordering::SeqCst) => {}
+            Err(_) => {
+                silence.note();
+                glance.silent.push(backend.name().to_owned());
+            }
+        }
+    }
+
+    /// Sweeps what is in the home itself.
+    fn sweep_home(&self, report: &mut Report) -> Result<()> {
         for id in self.stray_keepers()? {
             match self.sweep_keeper(&id) {
                 Ok(true) => report.swept += 1,
@@ -112,7 +192,7 @@ impl Engine {
             report.trouble.push(format!("logs: {error}"));
         }
         self.tend_disk();
-        Ok(report)
+        Ok(())
     }
 
     /// Sweeps and collects.
@@ -127,8 +207,17 @@ impl Engine {
     /// Removes layers that no image and no sandbox uses. Apart from [`Engine::sweep`], because it may take long and
     /// what it removes is in nobody's way.
     pub fn collect(&self) -> Report {
+        self.collect_from(|_| true)
+    }
+
+    /// The same without asking any engine.
+    pub fn collect_at_hand(&self) -> Report {
+        self.collect_from(|backend| backend.silence().is_none())
+    }
+
+    fn collect_from(&self, chosen: impl Fn(&dyn Backend) -> bool) -> Report {
         let mut report = Report::default();
-        for backend in self.backends() {
+        for backend in self.backends().iter().filter(|backend| chosen(backend.as_ref())) {
             let Some(images) = backend.images() else { continue };
             match self.freeing(|| images.collect()) {
                 Ok(removed) => {
@@ -362,6 +451,22 @@ impl Survey<'_> {
 }
 
 impl Report {
+    /// Adds what another sweep did.
+    fn add(&mut self, other: Self) {
+        let Self { failed, lost, revived, finished, swept, quarantined, expired, forgotten, .. } = other;
+        self.failed += failed;
+        self.lost += lost;
+        self.revived += revived;
+        self.finished += finished;
+        self.swept += swept;
+        self.quarantined += quarantined;
+        self.expired += expired;
+        self.forgotten += forgotten;
+        self.layers += other.layers;
+        self.layer_bytes += other.layer_bytes;
+        self.trouble.extend(other.trouble);
+    }
+
     fn count(&mut self, action: &Action) -> &mut usize {
         match action {
             Action::Fail { .. } => &mut self.failed,

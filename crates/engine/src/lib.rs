@@ -12,6 +12,7 @@ pub mod egress;
 pub mod exec;
 pub mod files;
 pub mod follow;
+mod forget;
 mod fork;
 mod forward;
 mod gate;

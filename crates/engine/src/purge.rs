@@ -17,18 +17,26 @@ const ROUNDS: usize = 3;
 pub struct Purged {
     pub sandboxes: usize,
     pub volumes: usize,
+    /// What is left where nobody answers, because the person gave up on it.
+    pub forgotten: Vec<String>,
     /// What could not be removed, and why; empty if nothing is left.
     pub trouble: Vec<String>,
 }
 
 impl Engine {
-    /// Destroys every sandbox, then has every backend remove what it keeps beside them.
-    pub fn purge(&self) -> Result<Purged> {
+    /// Destroys every sandbox, then has every backend remove what it keeps beside them. Of the backends in `forget`,
+    /// those that do not answer are given up: what is there stays there, and is named.
+    pub fn purge(&self, forget: &[String]) -> Result<Purged> {
         let mut purged = Purged::default();
+        let given_up = self.unreachable(forget)?;
+        let names: Vec<String> = given_up.iter().map(|(name, _)| name.clone()).collect();
+        for (name, error) in &given_up {
+            self.forget_all(name, error, &mut purged)?;
+        }
         for _ in 0..ROUNDS {
             purged.trouble.clear();
             // What has no record gets one here, and what is half removed is finished.
-            purged.trouble.extend(self.sweep()?.trouble);
+            purged.trouble.extend(self.sweep_except(&names)?.trouble);
             let records = self.store().list(Which::Live)?;
             if records.is_empty() {
                 break;
@@ -41,7 +49,7 @@ impl Engine {
             }
             self.crash_at(crash::PURGE_SANDBOXES_AFTER);
         }
-        self.purge_backends(&mut purged);
+        self.purge_backends(&names, &mut purged);
         self.crash_at(crash::PURGE_BACKENDS_AFTER);
         Ok(purged)
     }
@@ -55,8 +63,33 @@ impl Engine {
         self.teardown(&record.id, Afterwards::Nothing, &|_| Ok(()))
     }
 
-    fn purge_backends(&self, purged: &mut Purged) {
+    /// Returns which of these backends do not answer, each with what it says instead. Those that do are not given up.
+    fn unreachable(&self, names: &[String]) -> Result<Vec<(String, Error)>> {
+        let mut silent = Vec::new();
+        for name in names {
+            if let Err(error) = self.parts.backends.named(name)?.survey() {
+                silent.push((name.clone(), error));
+            }
+        }
+        Ok(silent)
+    }
+
+    fn forget_all(&self, backend: &str, error: &Error, purged: &mut Purged) -> Result<()> {
+        for record in self.store().list(Which::Live)?.iter().filter(|record| record.backend == backend) {
+            purged.forgotten.extend(self.forget(&record.id, &|_| Ok(()), error)?);
+            purged.sandboxes += 1;
+        }
+        purged
+            .forgotten
+            .push(format!("volumes and the guest's program, if `{backend}` has any ({})", error.chain()));
+        Ok(())
+    }
+
+    fn purge_backends(&self, except: &[String], purged: &mut Purged) {
         for backend in self.backends() {
+            if except.iter().any(|name| name == backend.name()) {
+                continue;
+            }
             match self.freeing(|| backend.purge()) {
                 Ok(volumes) => purged.volumes += volumes,
                 Err(error) => purged.trouble.push(format!("{}: {}", backend.name(), error.chain())),

@@ -116,7 +116,12 @@ fn not_removed(id: &SandboxId, error: Error) -> Error {
     // Where whoever has it cannot be asked now, nothing is wrong with the sandbox.
     let kind = if error.kind == Kind::NotAvailable { Kind::NotAvailable } else { Kind::Internal };
     Error::new(kind, format!("could not remove all of sandbox `{id}`"))
-        .hint("`gc` tries again; `doctor --orphans` shows what is left")
+        .hint(match kind {
+            Kind::NotAvailable => {
+                "`gc` tries again when it answers; `close --forget` gives up on it and says what is left behind"
+            }
+            _ => "`gc` tries again; `doctor --orphans` shows what is left",
+        })
         .detail("sandbox_id", id.as_str())
         .caused_by(error)
 }

@@ -82,10 +82,16 @@ pub enum Wall {
     Ceiling,
     /// Who pulls a blob waits for nobody else who does.
     Pulls,
+    /// File operations do not reach the guest's own directory, at an engine.
+    GuestDirectory,
+    /// A call's own sweep waits for no engine.
+    Sweeps,
+    /// No engine is needed to remove what was never made there.
+    Rooms,
 }
 
 impl Wall {
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 43] = [
         Self::Seccomp,
         Self::NoNewPrivileges,
         Self::Landlock,
@@ -126,6 +132,9 @@ impl Wall {
         Self::EgressCaps,
         Self::Ceiling,
         Self::Pulls,
+        Self::GuestDirectory,
+        Self::Sweeps,
+        Self::Rooms,
     ];
 
     /// Returns its bit in a set of walls.

@@ -20,6 +20,7 @@ mod programs;
 mod registries;
 mod resources;
 mod shipped;
+mod slowness;
 mod syscalls;
 mod view;
 

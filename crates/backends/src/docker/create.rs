@@ -71,6 +71,10 @@ fn make(docker: &Docker, order: &Order<'_>, root: &Root, flavour: Flavour) -> Re
         }
         made => made?,
     };
+    docker
+        .home
+        .note_container(order.sandbox, &container)
+        .map_err(|error| Error::internal("could not note the sandbox's container", error))?;
     docker.crash("docker.create.container");
     let plan = Boot { contained: true, ..boot::plan(order, &root.config, &root.env) };
     let capabilities = plan.capabilities;

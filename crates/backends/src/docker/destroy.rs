@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use bollard::models::ContainerInspectResponse;
 use bollard::query_parameters::RemoveContainerOptionsBuilder;
+use coracle_core::backend::Silence;
 use coracle_core::{Error, Kind, Result, SandboxId};
 
 use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, container_name, failure, patience};
+use crate::weak::{self, Wall};
 
 /// How often, and how long apart, an engine that is removing it already is asked whether it is done.
 const TRIES: u32 = 200;
@@ -14,12 +16,11 @@ const APART: Duration = Duration::from_millis(50);
 
 /// Removes the container with its volumes, then the directory: while the container is there, a survey finds both.
 pub fn destroy(docker: &Docker, sandbox: &SandboxId) -> Result<()> {
-    // Without a directory there was never a container, and an engine that is not there need not be asked.
-    if !docker.home.has(sandbox) && !docker.home.is_used() {
-        return Ok(());
+    if !docker.home.has(sandbox) && !weak::off(Wall::Rooms) {
+        return destroy_belated(docker, sandbox);
     }
     docker.expect_here(sandbox)?;
-    if let Some(container) = find(docker, sandbox)? {
+    if let Some(container) = find(docker, sandbox, patience::ANSWER)? {
         remove_container(docker, sandbox, &container)?;
     }
     docker.crash("docker.destroy.container");
@@ -30,24 +31,62 @@ pub fn destroy(docker: &Docker, sandbox: &SandboxId) -> Result<()> {
     Ok(())
 }
 
-/// Returns the sandbox's container. Another that somebody has given its name is not ours to remove.
-fn find(docker: &Docker, sandbox: &SandboxId) -> Result<Option<String>> {
-    let name = container_name(sandbox);
-    let found = docker.client.ask_within(patience::ANSWER, "look for a container", |engine| async move {
-        match engine.inspect_container(&name, None).await {
+/// Gives up on a sandbox: its directory goes, its container stays where nobody answers. Returns what that is called.
+pub fn forget(docker: &Docker, sandbox: &SandboxId) -> Result<Vec<String>> {
+    if !docker.home.has(sandbox) {
+        return Ok(Vec::new());
+    }
+    let container = docker.home.container_of(sandbox).unwrap_or_else(|| container_name(sandbox));
+    let engine = docker.home.engine_of(sandbox).unwrap_or_else(|| docker.client.shown());
+    docker.home.remove(sandbox).map_err(|error| {
+        Error::internal(format!("could not remove the directory of sandbox `{sandbox}`"), error)
+    })?;
+    Ok(vec![format!("container `{container}` of sandbox `{sandbox}` at {engine}")])
+}
+
+/// Removes what an engine made after the sandbox was given up. Without a directory there was no container when anybody
+/// last looked, so an engine that does not answer keeps nothing: what it still brings, a survey finds.
+fn destroy_belated(docker: &Docker, sandbox: &SandboxId) -> Result<()> {
+    if !docker.home.is_used() || docker.is_noted() {
+        return Ok(());
+    }
+    match find(docker, sandbox, patience::GLANCE) {
+        Ok(None) => Ok(()),
+        Ok(Some(container)) => remove_container(docker, sandbox, &container),
+        Err(error) if error.kind == Kind::NotAvailable => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the sandbox's container, by the id that was noted, else by its name. Another that somebody has given its name
+/// is not ours to remove.
+fn find(docker: &Docker, sandbox: &SandboxId, limit: Duration) -> Result<Option<String>> {
+    let keys = docker.home.container_of(sandbox).into_iter().chain([container_name(sandbox)]);
+    for key in keys {
+        let found = inspect(docker, &key, limit)?;
+        if let Some(container) = found.filter(|found| is_ours(docker, sandbox, found)) {
+            return Ok(container.id);
+        }
+    }
+    Ok(None)
+}
+
+fn inspect(docker: &Docker, key: &str, limit: Duration) -> Result<Option<ContainerInspectResponse>> {
+    docker.client.ask_within(limit, "look for a container", |engine| async move {
+        match engine.inspect_container(key, None).await {
             Ok(container) => Ok(Some(container)),
             Err(error) if failure::is_status(&error, 404) => Ok(None),
             Err(error) => Err(error),
         }
-    })?;
-    let ours = |container: &ContainerInspectResponse| {
-        let labels = container.config.as_ref().and_then(|config| config.labels.as_ref());
-        let says = |label: &str, value: &str| {
-            labels.and_then(|labels| labels.get(label)).is_some_and(|said| said == value)
-        };
-        says(INSTANCE_LABEL, docker.setting.instance.as_str()) && says(SANDBOX_LABEL, sandbox.as_str())
+    })
+}
+
+fn is_ours(docker: &Docker, sandbox: &SandboxId, container: &ContainerInspectResponse) -> bool {
+    let labels = container.config.as_ref().and_then(|config| config.labels.as_ref());
+    let says = |label: &str, value: &str| {
+        labels.and_then(|labels| labels.get(label)).is_some_and(|said| said == value)
     };
-    Ok(found.filter(ours).and_then(|container| container.id))
+    says(INSTANCE_LABEL, docker.setting.instance.as_str()) && says(SANDBOX_LABEL, sandbox.as_str())
 }
 
 fn remove_container(docker: &Docker, sandbox: &SandboxId, container: &str) -> Result<()> {

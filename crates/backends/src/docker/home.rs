@@ -21,6 +21,10 @@ const RUN: &str = "run";
 const SOCKET: &str = "guest";
 /// Says at which engine a sandbox is.
 const ENGINE: &str = "engine";
+/// Says which container a sandbox is: by its id, which stays when somebody renames it.
+const CONTAINER: &str = "container";
+/// Notes that the engine did not answer.
+const SILENT: &str = "silent-";
 /// Held by whoever puts the guest's program at an engine.
 const INSTALLING: &str = "installing-";
 /// Marks that the guest's program is at the engine.
@@ -82,6 +86,22 @@ impl Home {
     pub fn engine_of(&self, sandbox: &SandboxId) -> Option<String> {
         let said = fs::read_to_string(self.own.join(sandbox.as_str()).join(ENGINE));
         said.ok().filter(|address| !address.is_empty())
+    }
+
+    /// Notes the id of a sandbox's container.
+    pub fn note_container(&self, sandbox: &SandboxId, container: &str) -> io::Result<()> {
+        fs::write(self.own.join(sandbox.as_str()).join(CONTAINER), container)
+    }
+
+    /// Returns the id of a sandbox's container; nothing if it has no directory, or got no further.
+    pub fn container_of(&self, sandbox: &SandboxId) -> Option<String> {
+        let said = fs::read_to_string(self.own.join(sandbox.as_str()).join(CONTAINER));
+        said.ok().filter(|id| !id.is_empty())
+    }
+
+    /// Returns where it is noted that the engine at this address did not answer.
+    pub fn silence(&self, address: &str) -> PathBuf {
+        self.engines.join(format!("{SILENT}{}", &digest(address)[..16]))
     }
 
     /// Returns the right to put the guest's program at the engine at this address, once nobody else has it.

@@ -9,6 +9,9 @@ pub const UPLOAD: Duration = Duration::from_secs(3600);
 /// after sandboxes at the start of another call is not to wait longer.
 pub const ANSWER: Duration = Duration::from_secs(15);
 
+/// To say something that is of no consequence if it does not.
+pub const GLANCE: Duration = Duration::from_millis(2500);
+
 /// To join a stream to a guest: it starts a process for that.
 pub const JOIN: Duration = Duration::from_secs(20);
 

@@ -29,6 +29,7 @@ pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
     for (sandbox, alive) in containers(docker)? {
         entry(sandbox, "container", alive);
     }
+    docker.note_answer();
     for sandbox in rooms {
         // Of what is on another engine nobody here can say that it is gone.
         let elsewhere = docker.expect_here(&sandbox).is_err();
@@ -44,17 +45,24 @@ fn containers(docker: &Docker) -> Result<Vec<(SandboxId, bool)>> {
     let listed = docker.client.ask_within(patience::ANSWER, "list containers", |engine| async move {
         engine.list_containers(Some(options)).await
     })?;
-    Ok(listed.iter().filter_map(ours).collect())
+    Ok(listed.iter().filter_map(|container| ours(docker, container)).collect())
 }
 
-/// Returns the sandbox a container is, if it is one. An image can carry our labels; it cannot name the container.
-fn ours(container: &ContainerSummary) -> Option<(SandboxId, bool)> {
+/// Returns the sandbox a container is, if it is one. An image can carry our labels; it cannot name the container, nor
+/// have the id that was noted when the container was made.
+fn ours(docker: &Docker, container: &ContainerSummary) -> Option<(SandboxId, bool)> {
     let sandbox: SandboxId = container.labels.as_ref()?.get(SANDBOX_LABEL)?.parse().ok()?;
     let name = container_name(&sandbox);
     let named = container.names.iter().flatten().any(|found| found.trim_start_matches('/') == name);
+    let noted = docker.home.container_of(&sandbox);
+    let known = container.id.is_some() && container.id == noted;
+    if let (true, None, Some(id)) = (named && docker.home.has(&sandbox), noted, &container.id) {
+        // A sandbox of an earlier version's. Without the note it is found by its name alone, as before.
+        let _ = docker.home.note_container(&sandbox, id);
+    }
     let running = matches!(
         container.state,
         Some(ContainerSummaryStateEnum::RUNNING | ContainerSummaryStateEnum::PAUSED)
     );
-    named.then_some((sandbox, running))
+    (named || known).then_some((sandbox, running))
 }

@@ -1,11 +1,12 @@
-//! The janitor's visits: without a daemon somebody has to come by, so every call looks whether a visit is due.
+//! The janitor's visits: without a daemon somebody has to come by, so every call looks whether a visit is due. A visit
+//! that nobody asked for does not wait for engines; `gc` and the daemon's timer do.
 
 use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use coracle_engine::Engine;
-use coracle_engine::janitor::Report;
+use coracle_engine::janitor::{Glance, Report};
 
 use super::stderr;
 
@@ -14,13 +15,33 @@ pub const EVERY: Duration = Duration::from_secs(60);
 /// Layers nobody uses cost only space, and looking for them costs time.
 pub const LAYERS_EVERY: Duration = Duration::from_secs(3600);
 
+/// What an engine that answers needs for that, on a busy machine. Beyond it the call goes on without.
+const MOMENT: Duration = Duration::from_millis(250);
+/// What it has where the answer is what was asked for: `ps` lists what is there.
+pub const LISTING: Duration = Duration::from_secs(1);
+
 /// Sweeps if nobody has for a while. Never fails: whatever was asked for is more important.
 pub fn if_due(engine: &Engine, home: &Path) {
     if take_turn(&home.join("swept"), EVERY) {
-        now(engine);
+        glance(engine, MOMENT);
     }
     if take_turn(&home.join("collected"), LAYERS_EVERY) {
-        layers(engine);
+        complain(&engine.collect_at_hand());
+    }
+}
+
+/// Sweeps without waiting for engines longer than `patience`, and says what did not work. Returns the backends that did
+/// not answer.
+pub fn glance(engine: &Engine, patience: Duration) -> Vec<String> {
+    match engine.glance(patience) {
+        Ok(Glance { report, silent }) => {
+            complain(&report);
+            silent
+        }
+        Err(error) => {
+            stderr::warning(&format!("could not tidy up: {}", error.chain()));
+            Vec::new()
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use coracle_wire::Command;
 use serde_json::json;
@@ -12,7 +12,7 @@ use super::guest::{Guest, Tree};
 use super::images::FakeImages;
 use super::sample;
 use super::volumes::FakeVolumes;
-use crate::backend::{Backend, Created, Found, Order, Placement, Probe, Profile, Wall};
+use crate::backend::{Backend, Created, Found, Order, Placement, Probe, Profile, Silence, Wall};
 use crate::branch::{Branch, Held, Method};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ImageId, InstanceId, SandboxId};
@@ -87,6 +87,11 @@ struct Machine {
     probes: AtomicU64,
     /// Why nothing can be done on it, while nothing can.
     away: Mutex<Option<String>>,
+    /// It takes questions and does not answer them.
+    hung: Mutex<bool>,
+    answers: Condvar,
+    surveys: AtomicU64,
+    silences: AtomicU64,
     /// Walls that do not stand on it.
     lacking: Mutex<Vec<String>>,
 }
@@ -144,6 +149,21 @@ impl FakeBackend {
     /// Ends that.
     pub fn come_back(&self) {
         *lock(&self.machine.away) = None;
+    }
+
+    /// Makes every call wait until [`FakeBackend::answer_again`], as on an engine that was stopped by a signal.
+    pub fn stop_answering(&self) {
+        *lock(&self.machine.hung) = true;
+    }
+
+    pub fn answer_again(&self) {
+        *lock(&self.machine.hung) = false;
+        self.machine.answers.notify_all();
+    }
+
+    /// Returns how often it was asked what there is on it.
+    pub fn surveys(&self) -> u64 {
+        self.machine.surveys.load(Ordering::SeqCst)
     }
 
     /// Takes walls down, for every sandbox that is made from now on.
@@ -212,6 +232,8 @@ impl FakeBackend {
     }
 
     fn reach(&self, step: Step) -> Result<()> {
+        let hung = lock(&self.machine.hung);
+        drop(self.machine.answers.wait_while(hung, |hung| *hung).unwrap_or_else(PoisonError::into_inner));
         if let Some(reason) = &*lock(&self.machine.away) {
             return Err(Error::new(Kind::NotAvailable, format!("backend `{}` is away: {reason}", self.name)));
         }
@@ -350,11 +372,34 @@ impl Backend for FakeBackend {
         (!self.bare).then_some(&self.volumes as &dyn Volumes)
     }
 
+    fn forget(&self, sandbox: &SandboxId) -> Result<Vec<String>> {
+        match self.far {
+            true => Ok(vec![format!("the guest of `{sandbox}` on another machine")]),
+            false => Err(Error::new(Kind::Unsupported, "all of it is here")),
+        }
+    }
+
+    fn silence(&self) -> Option<&dyn Silence> {
+        self.far.then_some(self as &dyn Silence)
+    }
+
     fn survey(&self) -> Result<Vec<Found>> {
+        self.machine.surveys.fetch_add(1, Ordering::SeqCst);
         self.reach(Step::Survey)?;
+        self.machine.silences.store(0, Ordering::SeqCst);
         let sandboxes = lock(&self.machine.sandboxes);
         let ours = sandboxes.iter().filter(|(_, resident)| resident.instance == self.instance);
         Ok(ours.map(|(id, resident)| found(id, resident)).collect())
+    }
+}
+
+impl Silence for FakeBackend {
+    fn is_noted(&self) -> bool {
+        self.machine.silences.load(Ordering::SeqCst) > 0
+    }
+
+    fn note(&self) {
+        self.machine.silences.fetch_add(1, Ordering::SeqCst);
     }
 }
 

@@ -20,6 +20,7 @@ mod open;
 mod ownership;
 mod run;
 mod selection;
+mod silence;
 mod spans;
 mod spares;
 mod standstill;

@@ -67,6 +67,23 @@ fn what_somebody_ends_is_lost_and_can_be_closed() {
 }
 
 #[test]
+fn what_somebody_renames_is_found_by_its_id() {
+    requires!(docker);
+
+    for site in both_ways(docker()) {
+        let sandbox = site.open();
+        succeed(site.engine, &["rename", &container(&sandbox), &format!("renamed-{sandbox}")]);
+
+        site.call(&["gc"]).succeed();
+        assert_eq!(site.state(&sandbox), "ready", "a survey finds it");
+        assert_eq!(site.exec(&sandbox, "echo works").succeed().text(), "works\n");
+        site.call(&["close", &sandbox]).succeed();
+
+        site.expect_only(&[]);
+    }
+}
+
+#[test]
 fn what_somebody_ends_during_a_command_is_a_lost_command() {
     requires!(docker);
 

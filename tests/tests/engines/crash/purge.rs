@@ -43,6 +43,35 @@ fn what_is_at_podman_is_told_of_and_purged() {
 }
 
 #[test]
+fn an_engine_that_never_comes_back_can_be_given_up() {
+    requires!(docker);
+    let engine = engine(Containers::End);
+    let site = Site::at(&engine);
+    let (closed, purged) = (site.open(), site.open());
+    let ids = engine.container_ids(&format!("coracle.sandbox={closed}"));
+    let [container] = &ids[..] else { panic!("one sandbox, one container: {ids:?}") };
+    engine.stop(Ending::Killed);
+
+    let told = site.call(&["close", &closed, "--forget", "--json"]).succeed().json();
+    let reason = site.record(&closed)["reason"].to_string();
+    let report = site.call(&["purge", "--yes", "--forget", "docker", "--json"]).succeed().json();
+
+    assert!(told["left_behind"].to_string().contains(container.as_str()), "{told}");
+    assert!(reason.contains("given up") && reason.contains(container.as_str()), "{reason}");
+    assert!(report["forgotten"].to_string().contains(&purged), "{report}");
+    assert!(!site.home.path().exists(), "the home is left");
+    // Its containers are to be seen to by somebody before it goes.
+    engine.begin().expect("an engine starts again");
+    for sandbox in [closed, purged] {
+        for id in engine.container_ids(&format!("coracle.sandbox={sandbox}")) {
+            assert!(
+                engine.client(["rm", "-f", "-v", &id]).output().is_ok_and(|ended| ended.status.success())
+            );
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_reached_keeps_the_home_until_it_can() {
     requires!(docker);
     let engine = engine(Containers::Live);

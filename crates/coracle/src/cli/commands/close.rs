@@ -15,14 +15,21 @@ pub struct Args {
     /// Delete the volume the workspace is on, too; a directory of the machine is never deleted
     #[arg(long)]
     delete_workspace: bool,
+    /// End the record even if the engine cannot be asked; what is there stays there, and is named
+    #[arg(long)]
+    forget: bool,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let input = close::Input { sandbox_id: args.sandbox, delete_workspace: args.delete_workspace };
+    let Args { sandbox: sandbox_id, delete_workspace, forget } = args;
+    let input = close::Input { sandbox_id, delete_workspace, forget };
     let closed = context.engine()?.perform(&context.caller()?, input)?;
     match context.json {
         true => stdout::json(&closed)?,
-        false => closed.note.iter().for_each(|note| stderr::warning(note)),
+        false => {
+            closed.note.iter().for_each(|note| stderr::warning(note));
+            closed.left_behind.iter().for_each(|left| stderr::warning(&format!("left behind: {left}")));
+        }
     }
     Ok(Exit::SUCCESS)
 }

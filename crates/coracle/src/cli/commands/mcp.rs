@@ -139,7 +139,7 @@ const THREADS: usize = 2;
 
 fn close_all(engine: &Engine, caller: &Caller, opened: &Opened) {
     for sandbox_id in opened.all() {
-        let input = close::Input { sandbox_id, delete_workspace: false };
+        let input = close::Input { sandbox_id, delete_workspace: false, forget: false };
         match engine.perform(caller, input) {
             // It is not there any more, or it has been given to somebody else since.
             Err(error) if !matches!(error.kind, Kind::NotFound | Kind::NotOwner) => {

@@ -20,12 +20,17 @@ pub struct Args {
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let engine = context.untouched_engine()?;
     // What is listed as ready shall be so.
-    sweep::now(&engine);
+    let silent = sweep::glance(&engine, sweep::LISTING);
     let listed = engine.perform(&context.caller()?, list::Input { all: args.all, max: None })?;
     if listed.more {
         stderr::warning("there are older ones, which are left out.");
     }
     let listed = listed.sandboxes;
+    for name in silent.iter().filter(|name| listed.iter().any(|sandbox| sandbox.backend == **name)) {
+        stderr::warning(&format!(
+            "`{name}` does not answer: its sandboxes are listed as they were last seen."
+        ));
+    }
     if context.json {
         stdout::json(&listed)?;
         return Ok(Exit::SUCCESS);

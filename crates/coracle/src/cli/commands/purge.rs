@@ -18,6 +18,9 @@ pub struct Args {
     /// Do not ask
     #[arg(long)]
     yes: bool,
+    /// Give up on this backend if it does not answer: what is there stays there, and is named
+    #[arg(long, value_name = "ENGINE")]
+    forget: Vec<String>,
 }
 
 /// What was removed, and what was not.
@@ -28,6 +31,8 @@ struct Report {
     volumes: usize,
     /// What is in the home and not ours.
     left: Vec<String>,
+    /// What stays at engines that were given up.
+    forgotten: Vec<String>,
     trouble: Vec<String>,
 }
 
@@ -47,11 +52,11 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         let _ = line.end();
     }
     let engine = context.untouched_engine()?;
-    let Purged { sandboxes, volumes, trouble } = engine.purge()?;
+    let Purged { sandboxes, volumes, forgotten, trouble } = engine.purge(&args.forget)?;
     drop(engine);
     let purged = trouble.is_empty();
     let left = if purged { belongings::remove(&home)? } else { Vec::new() };
-    tell(context, &Report { purged, sandboxes, volumes, left, trouble }, &home)
+    tell(context, &Report { purged, sandboxes, volumes, left, forgotten, trouble }, &home)
 }
 
 fn tell(context: &Context, report: &Report, home: &Path) -> Result<Exit, Stop> {
@@ -59,6 +64,7 @@ fn tell(context: &Context, report: &Report, home: &Path) -> Result<Exit, Stop> {
         true => stdout::json(report)?,
         false => {
             report.trouble.iter().for_each(|trouble| stderr::warning(trouble));
+            report.forgotten.iter().for_each(|left| stderr::warning(&format!("left behind: {left}")));
             report
                 .left
                 .iter()

@@ -63,7 +63,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         bind(&args, &config)?
     };
     bring_images(&engine, &context.caller()?);
-    sweep::now(&engine);
+    sweep::glance(&engine, sweep::LISTING);
     let spares = config.spares.unwrap_or(SPARES);
     let stocker = (spares > 0).then(|| engine.stock(spares));
     if let Some(metrics) = telemetry::metrics() {

@@ -15,6 +15,10 @@ pub struct Input {
     /// Deletes the volume the workspace is on, too. A scratch workspace goes in any case, a host directory never.
     #[serde(default)]
     pub delete_workspace: bool,
+    /// Gives up on a sandbox whose engine cannot be asked: its record ends and its session key is free, but what is at
+    /// the engine stays there. Only for the home's own people.
+    #[serde(default)]
+    pub forget: bool,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -26,11 +30,17 @@ pub struct Output {
     /// The sandbox is gone, but its workspace was to be deleted and stays; this says why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// What is left where nobody answers, because the caller gave up on it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_behind: Vec<String>,
 }
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    engine.close(caller, &input.sandbox_id)?;
-    let closed = Output { ok: true, deleted_volume: None, note: None };
+    let left_behind = match input.forget {
+        true => engine.close_or_forget(caller, &input.sandbox_id)?,
+        false => engine.close(caller, &input.sandbox_id).map(|()| Vec::new())?,
+    };
+    let closed = Output { ok: true, deleted_volume: None, note: None, left_behind };
     match input.delete_workspace {
         true => delete_workspace(engine, &engine.find_for(caller, &input.sandbox_id)?, closed),
         false => Ok(closed),
