@@ -57,6 +57,8 @@ pub enum Ending {
 pub struct Engine {
     kind: Kind,
     containers: Containers,
+    /// Several tests use it at the same time.
+    shared: bool,
     room: PathBuf,
     leash: Mutex<Leash>,
 }
@@ -79,16 +81,21 @@ impl Engine {
         let room = Room::new()?;
         let path = room.path().to_owned();
         let leash = Mutex::new(Leash::new(room, storage, &program(kind, &path))?);
-        let engine = Self { kind, containers, room: path, leash };
+        let engine = Self { kind, containers, shared: false, room: path, leash };
         engine.begin()?;
         Ok(engine)
     }
 
-    /// Starts an engine that has [`TEST_IMAGE`].
+    /// Starts an engine for all tests of this process, with [`TEST_IMAGE`].
     fn with_image(kind: Kind) -> Self {
         let engine = Self::start(kind, Storage::Memory, Containers::End).expect("the engine starts");
         engine.load(image::archive());
-        engine
+        Self { shared: true, ..engine }
+    }
+
+    /// Tells whether other tests use it at the same time: what has no name there may be theirs.
+    pub fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// Ends the engine and starts it again, with everything it had.

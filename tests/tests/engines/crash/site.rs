@@ -85,7 +85,9 @@ impl<'a> Site<'a> {
         });
         let images = self.engine.document("/images/json?all=1");
         let images = images.as_array().into_iter().flatten().map(Value::to_string);
-        let images = images.filter(|image| image.contains(&installer) || image.contains("<none>"));
+        // Without a name it is what an installation has left, of this home only if nobody else uses the engine.
+        let nameless = |image: &String| !self.engine.is_shared() && image.contains("<none>");
+        let images = images.filter(|image| image.contains(&installer) || nameless(image));
         let directories = self.home.census().directories;
         let directories = directories.iter().map(|path| path.display().to_string());
         containers.map(|container| container["Names"].to_string()).chain(images).chain(directories).collect()
