@@ -5,11 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::time::Duration;
 
-use coracle_core::backend::{Found, Silence};
+use coracle_core::backend::Found;
 use coracle_core::reconcile::{self, Action, Facts};
 use coracle_core::record::Secret;
 use coracle_core::spec::SpecInput;
@@ -18,7 +16,6 @@ use coracle_core::{Backend, Lease, Policy, Record, Result, SandboxId, Spec, Stat
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::egress::weak::{self, Wall};
 use crate::{Engine, spans};
 
 /// How long the records of ended sandboxes can be looked at.
@@ -55,14 +52,6 @@ pub struct Report {
     pub layer_bytes: u64,
     /// What did not work; the next sweep tries again.
     pub trouble: Vec<String>,
-}
-
-/// What a sweep did that waits for no engine.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Glance {
-    pub report: Report,
-    /// The backends whose engines did not answer in time, now or lately: what is known of their sandboxes may be old.
-    pub silent: Vec<String>,
 }
 
 /// A sandbox that something has to be done about.
@@ -106,23 +95,6 @@ impl Engine {
         spans::within(spans::sweep(), || self.sweep_all(except))
     }
 
-    /// Sweeps for a caller that has something else to do. An engine has this long to answer and to do what there is to
-    /// do; then the caller goes on, and the sweep with it, for as long as the process lives. One that did not answer is
-    /// not asked again for a while.
-    pub fn glance(&self, patience: Duration) -> Result<Glance> {
-        spans::within(spans::sweep(), || {
-            let mut glance = Glance::default();
-            for backend in self.inhabited(&mut glance.report.trouble)? {
-                match backend.silence().filter(|_| !weak::off(Wall::Sweeps)) {
-                    None => self.sweep_one(backend, &mut glance.report, &|| {}),
-                    Some(silence) => self.sweep_aside(backend, silence, patience, &mut glance),
-                }
-            }
-            self.sweep_home(&mut glance.report)?;
-            Ok(glance)
-        })
-    }
-
     fn sweep_all(&self, except: &[String]) -> Result<Report> {
         let mut report = Report::default();
         for backend in self.inhabited(&mut report.trouble)? {
@@ -135,7 +107,7 @@ impl Engine {
     }
 
     /// Sweeps one backend; `answered` is called when it is known what there is on it.
-    fn sweep_one(&self, backend: &Arc<dyn Backend>, report: &mut Report, answered: &dyn Fn()) {
+    pub(crate) fn sweep_one(&self, backend: &Arc<dyn Backend>, report: &mut Report, answered: &dyn Fn()) {
         let survey = self.survey(backend);
         answered();
         match survey {
@@ -144,40 +116,8 @@ impl Engine {
         }
     }
 
-    /// Sweeps one backend on a thread that nobody waits for longer than `patience`.
-    fn sweep_aside(
-        &self,
-        backend: &Arc<dyn Backend>,
-        silence: &dyn Silence,
-        patience: Duration,
-        glance: &mut Glance,
-    ) {
-        if silence.is_noted() {
-            glance.silent.push(backend.name().to_owned());
-            return;
-        }
-        let (done, finished) = mpsc::channel();
-        let answered = Arc::new(AtomicBool::new(false));
-        let (engine, asked, heard) = (self.clone(), Arc::clone(backend), Arc::clone(&answered));
-        std::thread::spawn(move || {
-            let mut report = Report::default();
-            engine.sweep_one(&asked, &mut report, &|| heard.store(true, Ordering::SeqCst));
-            // Nobody may be listening any more.
-            let _ = done.send(report);
-        });
-        match finished.recv_timeout(patience) {
-            Ok(report) => glance.report.add(report),
-            // It is at work.
-            Err(_) if answered.load(Ordering::SeqCst) => {}
-            Err(_) => {
-                silence.note();
-                glance.silent.push(backend.name().to_owned());
-            }
-        }
-    }
-
     /// Sweeps what is in the home itself.
-    fn sweep_home(&self, report: &mut Report) -> Result<()> {
+    pub(crate) fn sweep_home(&self, report: &mut Report) -> Result<()> {
         for id in self.stray_keepers()? {
             match self.sweep_keeper(&id) {
                 Ok(true) => report.swept += 1,
@@ -261,7 +201,7 @@ impl Engine {
 
     /// Lists the backends something of ours may be on: the roll-call, and what live records name besides. A name
     /// that means nothing any more is trouble, and no reason to leave the others alone.
-    fn inhabited(&self, trouble: &mut Vec<String>) -> Result<Vec<&Arc<dyn Backend>>> {
+    pub(crate) fn inhabited(&self, trouble: &mut Vec<String>) -> Result<Vec<&Arc<dyn Backend>>> {
         let mut backends: Vec<_> = self.backends().iter().collect();
         let mut named: BTreeSet<_> =
             self.store().list(Which::Live)?.into_iter().map(|record| record.backend).collect();
@@ -452,7 +392,7 @@ impl Survey<'_> {
 
 impl Report {
     /// Adds what another sweep did.
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         let Self { failed, lost, revived, finished, swept, quarantined, expired, forgotten, .. } = other;
         self.failed += failed;
         self.lost += lost;

@@ -16,6 +16,7 @@ mod forget;
 mod fork;
 mod forward;
 mod gate;
+pub mod glance;
 pub mod guest;
 mod handover;
 mod headroom;

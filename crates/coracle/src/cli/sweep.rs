@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use coracle_engine::Engine;
-use coracle_engine::janitor::{Glance, Report};
+use coracle_engine::glance::Glance;
+use coracle_engine::janitor::Report;
 
 use super::stderr;
 

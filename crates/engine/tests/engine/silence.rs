@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coracle_core::store::Which;
-use coracle_core::testing::FakeBackend;
+use coracle_core::testing::{FakeBackend, sample};
 use coracle_core::{Backend, Kind, SandboxId, State, Store};
-use coracle_engine::{Engine, Parts, Roster};
+use coracle_engine::{Caller, Engine, Parts, Roster};
 use serde_json::{Value, json};
 
 use crate::world::{World, caller, parts};
@@ -110,6 +110,20 @@ fn what_was_given_up_is_removed_when_its_engine_is_back() {
 
     assert_eq!(report.swept, 1);
     assert!(home.far.survey().expect("a survey").is_empty());
+}
+
+#[test]
+fn a_tenant_may_not_give_up_on_a_sandbox() {
+    let home = Home::new();
+    let tenant = Caller { tenant: Some(sample::tenant("t1")), ..caller("run_a") };
+    let opened = home.engine.call(&tenant, "sandbox_open", json!({"backend": "far"})).expect("a sandbox");
+    home.far.go_away("it was stopped");
+
+    let input = json!({"sandbox_id": opened["sandbox_id"], "forget": true});
+    let refused = home.engine.call(&tenant, "sandbox_close", input).expect_err("it is the operator's to say");
+
+    assert_eq!(refused.kind, Kind::Denied);
+    assert_eq!(home.world.store.list(Which::Live).expect("the store answers")[0].state, State::Ready);
 }
 
 #[test]
