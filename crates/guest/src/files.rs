@@ -16,7 +16,7 @@ use coracle_sys::rustix::fs::{RenameFlags, renameat_with};
 use coracle_wire::{Fault, FaultCode, Reply};
 
 pub use delete::delete;
-pub use place::{make_directory, open_plain, open_roots, open_roots_again, seal};
+pub use place::{keep_out_of, make_directory, open_plain, open_roots, open_roots_again, seal};
 pub use read::{read, stat};
 pub use upload::Upload;
 pub use walk::Walk;

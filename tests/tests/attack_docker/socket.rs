@@ -132,6 +132,28 @@ fn dk_05_the_engine_cannot_be_reached_from_inside() {
     Attack::starred(GROUND, "DK-05", title).run_beside(attempt, naive);
 }
 
+#[test]
+fn dk_12_file_operations_do_not_reach_the_guests_directory() {
+    let title = "write, make and list in the guest's own directory through the file API, or by a link to it";
+    Attack::starred(GROUND, "DK-12", title)
+        .by(&[Route::Exec])
+        .without(&["GuestDirectory"])
+        .every(&["planted", "below", "linked", "listed"])
+        .run(|arena| {
+            arena.call(&["ln", "-s", "/.coracle/run", "/workspace/way"]).succeed();
+            for path in ["/.coracle/run/planted", "/.coracle/run/sub/below", "/workspace/way/linked"] {
+                arena.file("write", &[path]).stdin("canary").run();
+            }
+            let listed = arena.file("list", &["/.coracle/run"]).run();
+            let room = arena.home.path().join("engines/docker").join(arena.sandbox()).join("run");
+            let there = |name: &&str| room.join(name).exists();
+            let planted = ["planted", "sub/below", "linked"].into_iter().filter(there);
+            let mut breaches: Breaches = planted.map(|name| format!("{name} is in the room")).collect();
+            breaches.extend((listed.code() == Some(0)).then(|| "listed".to_owned()));
+            breaches
+        });
+}
+
 /// Listens where the guest's socket would be, and writes down what it hears.
 const LISTEN: &str = include_str!("payloads/stand_in.py");
 

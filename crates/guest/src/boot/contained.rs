@@ -96,6 +96,10 @@ fn listen() -> io::Result<UnixListener> {
     if !weak::off(Wall::Targets) {
         openat2(CWD, DIRECTORY, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())?;
     }
+    if !weak::off(Wall::GuestDirectory) {
+        let own = open(DIRECTORY, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        files::keep_out_of(own.as_fd())?;
+    }
     let listener = UnixListener::bind(SOCKET)?;
     std::os::unix::fs::chown(DIRECTORY, Some(GUEST_ID), Some(GUEST_ID))?;
     std::fs::set_permissions(DIRECTORY, std::fs::Permissions::from_mode(0o700))?;

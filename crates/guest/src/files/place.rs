@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use coracle_sys::path::{self, Within};
-use coracle_sys::rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs, mkdirat, open};
+use coracle_sys::rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, StatxFlags, fstat, fstatfs, mkdirat, open, statx,
+};
 use coracle_sys::rustix::io::Errno;
 use coracle_wire::{Fault, FaultCode};
 
@@ -35,6 +37,28 @@ static SEALED: AtomicU64 = AtomicU64::new(0);
 pub fn seal(directory: BorrowedFd<'_>) -> io::Result<()> {
     SEALED.store(fstat(directory)?.st_dev, Ordering::Relaxed);
     Ok(())
+}
+
+/// The mount with the guest's own directory, which no file operation reaches; 0 if there is none.
+static OWN_MOUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Keeps file operations from the guest's own directory, which is a mount: by its mount, because it may be on the
+/// filesystem that other directories of the sandbox are on.
+pub fn keep_out_of(directory: BorrowedFd<'_>) -> io::Result<()> {
+    OWN_MOUNT.store(mount_of(directory)?, Ordering::Relaxed);
+    Ok(())
+}
+
+fn mount_of(found: BorrowedFd<'_>) -> io::Result<u64> {
+    Ok(statx(found, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?.stx_mnt_id)
+}
+
+fn check_own(found: BorrowedFd<'_>, path: &[u8]) -> Result<(), Fault> {
+    let own = OWN_MOUNT.load(Ordering::Relaxed);
+    match own != 0 && mount_of(found).map_err(refused("look at", path))? == own {
+        true => Err(refused("open", path)(Errno::ACCESS)),
+        false => Ok(()),
+    }
 }
 
 fn check_sealed(parent: &OwnedFd, path: &[u8], parents: Parents) -> Result<(), Fault> {
@@ -99,6 +123,7 @@ pub fn find(path: &[u8], flags: OFlags) -> Result<OwnedFd, Fault> {
     let found =
         path::open(start.as_fd(), path, within, flags | OFlags::PATH).map_err(refused("open", path))?;
     check_filesystem(found.as_fd(), path)?;
+    check_own(found.as_fd(), path)?;
     Ok(found)
 }
 
