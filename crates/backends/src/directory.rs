@@ -1,5 +1,7 @@
 //! A directory of the machine that a caller wants to bring into a sandbox.
 
+pub mod sockets;
+
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;

@@ -71,6 +71,10 @@ pub struct SpecInput {
     /// Limits that were written but may go unenforced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_missing: Vec<Limit>,
+    /// Mounts directories although they hold unix sockets: whoever listens there is reached from the sandbox, whatever
+    /// its network is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_sockets: bool,
 }
 
 /// What a sandbox is made for.
@@ -194,6 +198,9 @@ pub struct Spec {
     #[serde(default)]
     pub require: Vec<String>,
     pub allow_missing: Vec<Limit>,
+    /// Records of older versions have none, and their sandboxes were made with whatever sockets there were.
+    #[serde(default)]
+    pub allow_sockets: bool,
 }
 
 impl Spec {
@@ -257,6 +264,7 @@ impl Spec {
             labels: input.labels,
             require: input.require,
             allow_missing: input.allow_missing,
+            allow_sockets: input.allow_sockets,
         })
     }
 }

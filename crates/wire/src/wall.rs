@@ -86,12 +86,16 @@ pub enum Wall {
     GuestDirectory,
     /// A call's own sweep waits for no engine.
     Sweeps,
+    /// Directories with unix sockets in them are not mounted unless the caller says so.
+    Sockets,
+    /// Commands do not use up what the machine's own users can watch files with, at an engine.
+    Watches,
     /// No engine is needed to remove what was never made there.
     Rooms,
 }
 
 impl Wall {
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 45] = [
         Self::Seccomp,
         Self::NoNewPrivileges,
         Self::Landlock,
@@ -134,6 +138,8 @@ impl Wall {
         Self::Pulls,
         Self::GuestDirectory,
         Self::Sweeps,
+        Self::Sockets,
+        Self::Watches,
         Self::Rooms,
     ];
 

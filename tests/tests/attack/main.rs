@@ -21,6 +21,7 @@ mod registries;
 mod resources;
 mod shipped;
 mod slowness;
+mod sockets;
 mod syscalls;
 mod view;
 

@@ -21,6 +21,8 @@ mod proc;
 #[path = "../attack/resources.rs"]
 mod resources;
 mod socket;
+#[path = "../attack/sockets.rs"]
+mod sockets;
 #[path = "../attack/syscalls.rs"]
 mod syscalls;
 

@@ -2,6 +2,7 @@
 //! here, so that it has none.
 
 use std::collections::HashMap;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use bollard::models::{
@@ -123,7 +124,7 @@ fn host_config(docker: &Docker, spec: &Spec, flavour: Flavour, way: Way<'_>) -> 
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let mut mounts = vec![install::mount(), run(way)];
     for mount in &spec.mounts {
-        mounts.push(bring(docker, mount)?);
+        mounts.push(bring(docker, spec, mount)?);
     }
     if !spec.mounts.iter().any(|mount| mount.target == WORKSPACE) {
         mounts.push(workspace());
@@ -234,7 +235,7 @@ fn workspace() -> Mount {
 }
 
 /// Returns a directory of the caller's as the engine takes it.
-fn bring(docker: &Docker, mount: &coracle_core::mount::Mount) -> Result<Mount> {
+fn bring(docker: &Docker, spec: &Spec, mount: &coracle_core::mount::Mount) -> Result<Mount> {
     if mount.access == Access::Overlay {
         return Err(docker.unsupported("mount a directory as an overlay"));
     }
@@ -254,7 +255,7 @@ fn bring(docker: &Docker, mount: &coracle_core::mount::Mount) -> Result<Mount> {
         Source::Directory(path) => Ok(Mount {
             typ: Some(MountType::BIND),
             // The engine looks at the name once more: whoever may change what it leads to meanwhile chooses what is mounted.
-            source: Some(place(docker, path, mount.within.as_deref())?),
+            source: Some(place(docker, spec, path, mount.within.as_deref())?),
             bind_options: Some(private()),
             ..described
         }),
@@ -262,8 +263,11 @@ fn bring(docker: &Docker, mount: &coracle_core::mount::Mount) -> Result<Mount> {
 }
 
 /// Returns where a directory of the caller's really is, if it may be mounted.
-fn place(docker: &Docker, path: &str, within: Option<&[String]>) -> Result<String> {
-    let (found, _) = directory::find(&docker.setting.home, Path::new(path), within)?;
+fn place(docker: &Docker, spec: &Spec, path: &str, within: Option<&[String]>) -> Result<String> {
+    let (found, directory) = directory::find(&docker.setting.home, Path::new(path), within)?;
+    if !spec.allow_sockets {
+        directory::sockets::expect_none(directory.as_fd(), &found)?;
+    }
     let name = found.into_os_string().into_string();
     name.map_err(|_| {
         Error::invalid("mounts", format!("names `{path}`, which leads to a name that is not UTF-8"))

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ pub fn all(native: &Native, spec: &Spec) -> Result<Vec<Brought>> {
         Ok((name, Arc::new(volume)))
     });
     let volumes = volumes.collect::<Result<BTreeMap<_, _>>>()?;
-    spec.mounts.iter().map(|mount| one(native, mount, &volumes)).collect()
+    let sockets = if spec.allow_sockets { Sockets::Allow } else { Sockets::Refuse };
+    spec.mounts.iter().map(|mount| one(native, mount, &volumes, sockets)).collect()
 }
 
 /// Returns the volumes among them.
@@ -47,12 +49,27 @@ pub fn volumes(spec: &Spec) -> Vec<VolumeName> {
     spec.mounts.iter().filter_map(volume).collect()
 }
 
-fn one(native: &Native, mount: &Mount, volumes: &BTreeMap<VolumeName, Arc<Volume>>) -> Result<Brought> {
+/// What is done about sockets in directories of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sockets {
+    Refuse,
+    Allow,
+}
+
+fn one(
+    native: &Native,
+    mount: &Mount,
+    volumes: &BTreeMap<VolumeName, Arc<Volume>>,
+    sockets: Sockets,
+) -> Result<Brought> {
     let access = mount.access;
     match &mount.source {
         Source::Directory(path) => {
             let within = mount.within.as_deref();
             let (path, directory) = directory::find(&native.setting.home, Path::new(path), within)?;
+            if sockets == Sockets::Refuse && access != Access::Overlay {
+                directory::sockets::expect_none(directory.as_fd(), &path)?;
+            }
             Ok(Brought { path, directory: Some(directory), disk: None, access, _volume: None })
         }
         Source::Volume(name) => {

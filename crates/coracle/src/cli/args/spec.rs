@@ -69,6 +69,9 @@ pub struct SpecArgs {
     /// Run without limits that cannot be enforced here, though they were asked for
     #[arg(long, value_name = "LIMIT", value_delimiter = ',', value_parser = word::<Limit>(&["cpu", "memory", "pids", "disk"]))]
     allow_missing: Vec<Limit>,
+    /// Mount directories although they hold unix sockets, which commands can then connect to
+    #[arg(long)]
+    allow_sockets: bool,
     /// Remove the sandbox after this long without use, as in 1h
     #[arg(long, value_name = "TIME", value_parser = span)]
     ttl: Option<Span>,
@@ -120,6 +123,7 @@ impl SpecArgs {
             labels: self.label.into_iter().map(|pair| (pair.name, pair.value)).collect(),
             require: self.require,
             allow_missing: self.allow_missing,
+            allow_sockets: self.allow_sockets,
         })
     }
 
