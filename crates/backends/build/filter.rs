@@ -26,6 +26,12 @@ pub fn build() {
     let forkers = numbered([(libc::SYS_clone3, Vec::new()), (libc::SYS_unshare, vec![marking])]);
     write("last-filter", &forkers, Action::Errno(libc::ENOSYS as u16), Action::Allow);
     build_for_shared();
+    // As where the limit is used up, which every program that watches files knows.
+    let mut watches =
+        numbered([(libc::SYS_inotify_init1, Vec::new()), (libc::SYS_fanotify_init, Vec::new())]);
+    #[cfg(target_arch = "x86_64")]
+    watches.extend(numbered([(libc::SYS_inotify_init, Vec::new())]));
+    write("watches-filter", &watches, Action::Errno(libc::EMFILE as u16), Action::Allow);
     write_bytes("profile.json", profile().as_bytes());
 }
 

@@ -46,6 +46,7 @@ pub fn plan(order: &Order<'_>, image: &image::Config, env: &[(String, String)]) 
         weakened: weak::weakened(),
         egress: egress(spec),
         contained: false,
+        shared_users_filter: None,
     }
 }
 

@@ -7,6 +7,8 @@ pub const SHARED: [&[u8]; 2] = [
     include_bytes!(concat!(env!("OUT_DIR"), "/modes-filter")),
     include_bytes!(concat!(env!("OUT_DIR"), "/openat2-filter")),
 ];
+/// Added where the sandbox's users are the machine's: what they watch files with counts against the machine's own.
+pub const WATCHES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watches-filter"));
 /// What each command adds last.
 pub const LAST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/last-filter"));
 /// What an engine lets a container do as a whole, as engines write it.

@@ -142,6 +142,11 @@ fn confine_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> io::Result<Fenced> {
         for filter in &plan.boot.more_filters {
             coracle_sys::seccomp::install(filter)?;
         }
+        if let Some(filter) =
+            plan.boot.shared_users_filter.as_ref().filter(|_| contained::has_machines_users())
+        {
+            coracle_sys::seccomp::install(filter)?;
+        }
     }
     Ok(fenced)
 }

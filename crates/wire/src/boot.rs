@@ -80,6 +80,9 @@ pub struct Boot {
     /// The root and the namespaces are an engine's work, and done.
     #[n(50)]
     pub contained: bool,
+    /// Added to the filters where the engine gives the sandbox no user namespace.
+    #[cbor(n(51), with = "minicbor::bytes")]
+    pub shared_users_filter: Option<Vec<u8>>,
 }
 
 /// What a guest in a container of an engine's answers to its boot plan: how things stand, or what went wrong.

@@ -25,6 +25,7 @@ mod socket;
 mod sockets;
 #[path = "../attack/syscalls.rs"]
 mod syscalls;
+mod watches;
 
 use coracle_tests::attack::Ground;
 

@@ -15,7 +15,8 @@ use super::container::{self, Way};
 use super::flavour::Flavour;
 use super::image::{self, Root};
 use super::{Docker, connect, container_name, destroy, install, patience, probe};
-use crate::boot;
+use crate::weak::{self, Wall};
+use crate::{boot, filter};
 
 /// A guest that has not come up by then never will. Engines on a busy machine take seconds.
 const BOOT_TIME: Duration = Duration::from_secs(60);
@@ -76,7 +77,11 @@ fn make(docker: &Docker, order: &Order<'_>, root: &Root, flavour: Flavour) -> Re
         .note_container(order.sandbox, &container)
         .map_err(|error| Error::internal("could not note the sandbox's container", error))?;
     docker.crash("docker.create.container");
-    let plan = Boot { contained: true, ..boot::plan(order, &root.config, &root.env) };
+    let plan = Boot {
+        contained: true,
+        shared_users_filter: (!weak::off(Wall::Watches)).then(|| filter::WATCHES.to_vec()),
+        ..boot::plan(order, &root.config, &root.env)
+    };
     let capabilities = plan.capabilities;
     let standing = start(docker, &container, &plan)?;
     docker.crash("docker.create.ready");
