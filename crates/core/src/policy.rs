@@ -22,6 +22,8 @@ pub struct Policy {
     pub exec_timeout_max: Duration,
     /// Time between TERM and KILL at a deadline.
     pub grace: Duration,
+    /// How many bytes of output an answer over HTTP or MCP carries; of more, the beginning and the end.
+    pub inline_output: u64,
     /// The image of a sandbox that names none.
     pub image: String,
     /// The images of languages, where it is not the default one.
@@ -44,6 +46,8 @@ impl Default for Policy {
             exec_timeout: Duration::from_secs(5 * 60),
             exec_timeout_max: Duration::from_secs(4 * 3600),
             grace: Duration::from_secs(2),
+            // More than a model or a log page reads, and little beside what a daemon has.
+            inline_output: 1 << 20,
             image: HOST.to_owned(),
             runtimes: BTreeMap::new(),
             prepull: Vec::new(),

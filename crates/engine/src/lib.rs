@@ -21,6 +21,7 @@ pub mod guest;
 mod handover;
 mod headroom;
 mod holdings;
+pub mod inline;
 pub mod inventory;
 pub mod janitor;
 pub mod logs;
@@ -63,6 +64,7 @@ pub use self::egress::Keepers;
 pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin};
 pub use self::files::{Depth, Entries, FileEntry, NewFile};
 pub use self::follow::{Batch, Follow};
+pub use self::inline::Inline;
 pub use self::logs::Logs;
 pub use self::ops::Operation;
 pub use self::roster::Roster;
@@ -137,7 +139,8 @@ impl Caller {
     }
 }
 
-/// Carries out operations. Cheap to clone; all clones are the same engine.
+/// Carries out operations. Cheap to clone; all clones are the same engine, and differ at most in how much output their
+/// answers carry.
 #[derive(Debug, Clone)]
 pub struct Engine {
     parts: Arc<Parts>,
@@ -145,6 +148,7 @@ pub struct Engine {
     spares: Arc<spares::Spares>,
     lookout: Arc<watch::Lookout>,
     scribe: Arc<scribe::Scribe>,
+    inline: Inline,
 }
 
 impl Engine {
@@ -152,7 +156,19 @@ impl Engine {
         let tenancy = Arc::new(tenancy::Tenancy::of(&parts.policy));
         let lookout = Arc::<watch::Lookout>::default();
         let scribe = Arc::new(scribe::Scribe::new(parts.store.clone(), lookout.clone()));
-        Self { parts: Arc::new(parts), tenancy, spares: Arc::default(), lookout, scribe }
+        Self {
+            parts: Arc::new(parts),
+            tenancy,
+            spares: Arc::default(),
+            lookout,
+            scribe,
+            inline: Inline::default(),
+        }
+    }
+
+    /// Returns the same engine, whose answers carry this much output.
+    pub fn answering(&self, inline: Inline) -> Self {
+        Self { inline, ..self.clone() }
     }
 
     /// Returns the operator's rules.

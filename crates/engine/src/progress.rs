@@ -5,6 +5,8 @@ use coracle_wire as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::guest::Gap;
+
 /// Whether an exec has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -22,7 +24,7 @@ pub struct Progress {
     /// Null while it runs.
     pub outcome: Option<Outcome>,
     pub duration_ms: u64,
-    /// Some of the output was not kept.
+    /// Some of the output was not kept, or is not in this answer.
     pub truncated: bool,
     pub truncation: Option<Truncation>,
     /// All that was written, kept or not.
@@ -67,6 +69,16 @@ impl Progress {
             stderr_bytes: 0,
             limits_hit: Vec::new(),
         }
+    }
+
+    /// Says that an answer does not carry all the output that was kept.
+    pub(crate) fn leave_out(&mut self, gap: &Gap) {
+        let dropped = self.truncation.map_or(Truncation { from: gap.from, bytes: 0 }, |dropped| dropped);
+        self.truncated = true;
+        self.truncation = Some(Truncation {
+            from: dropped.from.min(gap.from),
+            bytes: dropped.bytes.saturating_add(gap.bytes),
+        });
     }
 
     /// Tells whether it has ended.

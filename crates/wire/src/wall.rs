@@ -92,10 +92,12 @@ pub enum Wall {
     Watches,
     /// No engine is needed to remove what was never made there.
     Rooms,
+    /// Answers carry a bounded part of a command's output, and take from their caller's share until they are written.
+    Answers,
 }
 
 impl Wall {
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::Seccomp,
         Self::NoNewPrivileges,
         Self::Landlock,
@@ -141,6 +143,7 @@ impl Wall {
         Self::Sockets,
         Self::Watches,
         Self::Rooms,
+        Self::Answers,
     ];
 
     /// Returns its bit in a set of walls.

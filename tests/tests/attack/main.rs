@@ -3,6 +3,7 @@
 //! Rows of the catalogue are named by their ids; each is tried on a weakened twin as well, where it has to succeed. What
 //! has no id is what a sandbox must not show, whoever looks.
 
+mod answers;
 mod capabilities;
 mod ceiling;
 mod devices;

@@ -1,5 +1,6 @@
 //! The HTTP door from outside: a real daemon, a client that hides nothing.
 
+mod answers;
 mod auth;
 mod auth_browsers;
 mod auth_keys;

@@ -40,7 +40,7 @@ pub fn collect(target: &Target) -> Result<Captured, Stop> {
         Ok(())
     })?;
     let egress_denied = Vec::new();
-    Ok(Captured { exec_id: target.exec.clone(), progress, stdout, stderr, egress_denied })
+    Ok(Captured { exec_id: target.exec.clone(), progress, stdout, stderr, gap: None, egress_denied })
 }
 
 /// Hands out chunks as they come and returns how the command ended.

@@ -23,6 +23,8 @@ pub struct File {
     pub exec_timeout_max: Option<Duration>,
     #[serde(deserialize_with = "span")]
     pub grace: Option<Duration>,
+    /// Bytes of output in one answer.
+    pub inline_output: Option<u64>,
     pub spares: Option<usize>,
     pub backend: Option<String>,
     pub fallback: Option<Vec<String>>,

@@ -1,5 +1,6 @@
 //! One value from four sources, for every setting.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ pub struct Resolved {
     pub exec_timeout: Found<Duration>,
     pub exec_timeout_max: Found<Duration>,
     pub grace: Found<Duration>,
+    pub inline_output: Found<u64>,
     pub spares: Found<Option<usize>>,
     pub logs_retention: Found<Duration>,
     pub reserve: Found<Reserve>,
@@ -76,6 +78,9 @@ impl Resolved {
                 policy.exec_timeout_max,
             )?,
             grace: layers.pick("CORACLE_GRACE", span, |file| file.grace, policy.grace)?,
+            inline_output: layers
+                .pick("CORACLE_INLINE_OUTPUT", bytes, |file| file.inline_output, policy.inline_output)?
+                .checked(|bytes| check_inline_output(*bytes))?,
             spares: layers
                 .pick(
                     "CORACLE_SPARES",
@@ -136,6 +141,7 @@ impl Resolved {
             exec_timeout: self.exec_timeout.value,
             exec_timeout_max: self.exec_timeout_max.value,
             grace: self.grace.value,
+            inline_output: self.inline_output.value,
             image: self.image.value.clone(),
             reserve: self.reserve.value,
             ..Policy::default()
@@ -167,6 +173,7 @@ impl Resolved {
                 &self.exec_timeout_max.source,
             ),
             setting("grace", format!("{:?}", self.grace.value), &self.grace.source),
+            setting("inline_output", self.inline_output.value.to_string(), &self.inline_output.source),
             setting(
                 "spares",
                 self.spares.value.map_or("none on the command line, 6 in the library".to_owned(), |count| {
@@ -262,6 +269,23 @@ fn reserve(variable: &str, text: &str) -> Result<Reserve> {
 fn count(variable: &str, text: &str) -> Result<usize> {
     let refuse = || Error::invalid(variable, format!("is `{}`, not a number", text.escape_debug()));
     text.parse().map_err(|_| refuse())
+}
+
+fn bytes(variable: &str, text: &str) -> Result<u64> {
+    count(variable, text).map(|count| count as u64)
+}
+
+/// A line or two is the least that says how a command went; an answer is held in memory, so it is bounded.
+const INLINE_OUTPUT: RangeInclusive<u64> = 1 << 10..=8 << 20;
+
+fn check_inline_output(bytes: u64) -> Result<()> {
+    match INLINE_OUTPUT.contains(&bytes) {
+        true => Ok(()),
+        false => {
+            let (least, most) = (INLINE_OUTPUT.start(), INLINE_OUTPUT.end());
+            Err(Error::invalid("inline_output", format!("is {bytes} bytes, outside {least} to {most}")))
+        }
+    }
 }
 
 /// How long the output of closed sandboxes can be read, unless somebody says otherwise: failed ones are looked at soon.

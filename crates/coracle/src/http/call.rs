@@ -8,6 +8,7 @@ use axum::response::Response;
 use axum::{Extension, RequestExt};
 use coracle::{Error, SandboxId};
 use coracle_core::answer::RequestKey;
+use coracle_engine::Engine;
 use serde_json::{Map, Value};
 
 use super::auth::{self, Identity};
@@ -32,15 +33,20 @@ pub async fn serve(
     let key = key(route, &request)?;
     let share = door.share_of(&identity);
     let (input, _held) = input(&share, route, &fields, names, request).await?;
-    let Some(key) = key else {
-        let caller = identity.caller.clone();
-        let done = door.ask(&identity, move |engine| engine.call(&caller, route.operation, input)).await?;
-        return Ok(answer(&done));
+    let booking = share.book()?;
+    let response = match key {
+        None => {
+            let caller = identity.caller.clone();
+            let work = move |engine: &Engine| Ok(answer(&engine.call(&caller, route.operation, input)?));
+            door.carry_out(&booking, work).await?
+        }
+        Some(key) => {
+            let (keys, asker) = (door.0.keys.clone(), identity.clone());
+            let asked = idempotency::Request::new(&identity, key, route.operation, input);
+            door.carry_out(&booking, move |engine| Ok(keys.once(engine, &asker, asked))).await??
+        }
     };
-    let keys = door.0.keys.clone();
-    let asked = idempotency::Request::new(&identity, key, route.operation, input);
-    let asker = identity.clone();
-    door.ask(&identity, move |engine| Ok(keys.once(engine, &asker, asked))).await?
+    Ok(booking.carried(response).await)
 }
 
 /// Returns the key of a request that changes something. One that only asks may be sent again anyway.

@@ -50,6 +50,7 @@ pub use self::auth::Identity;
 pub use self::call::sandbox_in;
 pub use self::listen::Peer;
 pub use self::reply::Refusal;
+pub use self::shares::Booking;
 use self::shares::Share;
 use crate::audit::Audit;
 
@@ -161,6 +162,27 @@ impl Door {
         body: Body,
     ) -> Result<(Bytes, shares::Held), Refusal> {
         body::whole(&self.share_of(identity), headers, body).await
+    }
+
+    /// Returns the engine as it works for one call: what its answer carries is taken from what the call has booked.
+    pub fn engine_for(&self, booking: &Booking) -> Engine {
+        let most = self.0.engine.policy().inline_output;
+        self.0.engine.answering(booking.inline(most))
+    }
+
+    /// Has the engine carry out one call, which has what it has booked until that is done and its answer is written.
+    async fn carry_out<T, F>(&self, booking: &Booking, work: F) -> Result<T, Refusal>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Engine) -> coracle::Result<T> + Send + 'static,
+    {
+        let (engine, booking) = (self.engine_for(booking), booking.clone());
+        let held = move |_: &Engine| {
+            let done = work(&engine);
+            drop(booking);
+            done
+        };
+        Ok(self.look(held).await?)
     }
 
     /// Has the engine do something for a caller, whose share it takes from until it is done, even if nobody waits for

@@ -70,7 +70,9 @@ pub fn json(value: &impl Serialize) -> Response {
 }
 
 fn document(status: StatusCode, value: &impl Serialize) -> Response {
-    let text = serde_json::to_vec(value).unwrap_or_default();
+    let mut text = serde_json::to_vec(value).unwrap_or_default();
+    // It may wait for its reader for a while, and has grown by doubling.
+    text.shrink_to_fit();
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     let headers = response.headers_mut();

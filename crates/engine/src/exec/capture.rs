@@ -70,6 +70,7 @@ impl Engine {
             },
             patience: patience(command.deadline_ms, command.grace_ms),
             repeatable: request.exec_id.is_some(),
+            inline: &self.inline,
             started: &|| {
                 spans::started();
                 self.crash_at(crash::EXEC_START_AFTER);
@@ -100,7 +101,7 @@ impl Engine {
             let Some(guest) = found else { break };
             inside.guest = guest;
             // A guest that does not know it was never told to start it.
-            let Ok(more) = inside.guest.capture_again(exec.as_str(), bound) else { break };
+            let Ok(more) = inside.guest.capture_again(exec.as_str(), bound, &self.inline) else { break };
             capture = more;
         }
         capture
@@ -122,8 +123,11 @@ impl Engine {
 /// Sorts what a command left behind.
 pub(super) fn captured(exec_id: ExecId, capture: Capture) -> Captured {
     let (stdout, stderr) = split(capture.chunks);
-    let progress = Progress::final_of(&capture.state);
-    Captured { exec_id, progress, stdout, stderr, egress_denied: Vec::new() }
+    let mut progress = Progress::final_of(&capture.state);
+    if let Some(gap) = &capture.gap {
+        progress.leave_out(gap);
+    }
+    Captured { exec_id, progress, stdout, stderr, gap: capture.gap, egress_denied: Vec::new() }
 }
 
 /// How long standard input may wait for a command to read it: no longer than the command may live.

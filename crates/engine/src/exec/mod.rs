@@ -13,6 +13,7 @@ pub use coracle_wire::Terminal;
 pub(crate) use self::request::check_argv;
 pub use self::request::{ExecRequest, Secrets, Stdin, checked_grace, checked_timeout};
 pub(crate) use self::warm::is_waiting_interpreter;
+use crate::guest::Gap;
 use crate::progress::Progress;
 
 /// A command that was started.
@@ -30,6 +31,8 @@ pub struct Captured {
     pub progress: Progress,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
+    /// What is missing here though it was kept, because not all of it was wanted.
+    pub gap: Option<Gap>,
     /// What of the network the sandbox was refused while it ran.
     pub egress_denied: Vec<Denial>,
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::capture::{captured, patience};
 use super::{Captured, ExecRequest, Stdin, image};
 use crate::gate::Inside;
-use crate::guest::Guest;
+use crate::guest::{Guest, Launch};
 use crate::{Engine, crash, spans};
 
 const BOOTSTRAP: &str = include_str!("warm.py");
@@ -88,9 +88,15 @@ impl Engine {
             output_bytes: command.output_bytes,
         };
         self.tell_started_soon(&inside.record, &exec_id, self.parts.clock.now());
-        let wait = patience(command.deadline_ms, command.grace_ms);
-        let capture =
-            inside.guest.capture_begun(exec_id.as_str(), renewed, input, wait, command.output_bytes)?;
+        let launch = Launch {
+            exec: exec_id.as_str(),
+            input: None,
+            patience: patience(command.deadline_ms, command.grace_ms),
+            repeatable: false,
+            inline: &self.inline,
+            started: &|| {},
+        };
+        let capture = inside.guest.capture_begun(launch, renewed, input, command.output_bytes)?;
         self.crash_at(crash::EXEC_END_AFTER);
         self.tell_ended_soon(&inside.record, &exec_id, &capture.state);
         Ok(captured(exec_id, capture))

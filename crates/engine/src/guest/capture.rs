@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use coracle_wire::{Body, Chunk, Command, ExecState, Reply};
 
+use super::excerpt::{Excerpt, Gap};
 use super::execs::{ALL_CHUNKS, PIECE_LEN, WAIT_SLICE, existing, millis, state, tolerate_closed};
 use super::{Failure, Guest};
+use crate::inline::Inline;
 
 /// What a fresh pipe takes without anyone reading it: this much standard input never has to wait.
 const PIPE_LEN: usize = 64 << 10;
 /// A spool may keep its last chunk whole.
 const SPOOL_SLACK: u64 = PIECE_LEN as u64;
+/// What processes that were let live may add to the last chunk between the end and the reading: a whole chunk.
+const LATE_MAX: u64 = 64 << 10;
 
 /// How a command is started.
 #[derive(Clone, Copy)]
@@ -23,6 +27,8 @@ pub struct Launch<'a> {
     pub patience: Duration,
     /// The caller chose the id, so the exec may have been started before.
     pub repeatable: bool,
+    /// How much of the output is wanted.
+    pub inline: &'a Inline,
     /// Called once the command runs.
     pub started: &'a dyn Fn(),
 }
@@ -33,32 +39,48 @@ impl fmt::Debug for Launch<'_> {
     }
 }
 
-/// Everything an exec has left behind at its end. By default, that of an exec whose guest went away.
+/// What an exec has left behind at its end. By default, that of an exec whose guest went away.
 #[derive(Debug)]
 pub struct Capture {
     pub chunks: Vec<Chunk>,
+    /// What the guest has beyond these chunks, where not all of it was wanted.
+    pub gap: Option<Gap>,
     /// Its `ending` is absent if the guest went away first.
     pub state: ExecState,
-    bytes: u64,
 }
 
 impl Default for Capture {
     fn default() -> Self {
-        let state = ExecState {
-            ending: None,
-            limits: Vec::new(),
-            stdout_bytes: 0,
-            stderr_bytes: 0,
-            truncation: None,
-            duration_ms: 0,
-            last_seq: 0,
-            age_ms: None,
-        };
-        Self { chunks: Vec::new(), state, bytes: 0 }
+        Self { chunks: Vec::new(), gap: None, state: unseen() }
     }
 }
 
-impl Capture {
+fn unseen() -> ExecState {
+    ExecState {
+        ending: None,
+        limits: Vec::new(),
+        stdout_bytes: 0,
+        stderr_bytes: 0,
+        truncation: None,
+        duration_ms: 0,
+        last_seq: 0,
+        age_ms: None,
+    }
+}
+
+/// Output on its way here.
+struct Intake {
+    excerpt: Excerpt,
+    state: ExecState,
+    bytes: u64,
+    last_seq: u64,
+}
+
+impl Intake {
+    fn new(excerpt: Excerpt) -> Self {
+        Self { excerpt, state: unseen(), bytes: 0, last_seq: 0 }
+    }
+
     /// Adds output and tells whether there was any.
     ///
     /// Refuses what no honest guest sends: old chunks, empty ones, more than was to be kept.
@@ -67,18 +89,32 @@ impl Capture {
         let some = !chunks.is_empty();
         for chunk in chunks {
             self.bytes += chunk.data.len() as u64;
-            let honest = chunk.seq > self.last_seq() && !chunk.data.is_empty();
+            let honest = chunk.seq > self.last_seq && !chunk.data.is_empty();
             if !honest || self.bytes > bound.saturating_add(SPOOL_SLACK) {
                 return Err(Failure::Unexpected);
             }
-            self.chunks.push(chunk);
+            self.last_seq = chunk.seq;
+            self.excerpt.push(chunk);
         }
         self.state = state;
         Ok(some)
     }
+}
 
-    fn last_seq(&self) -> u64 {
-        self.chunks.last().map_or(0, |chunk| chunk.seq)
+impl From<Intake> for Capture {
+    fn from(intake: Intake) -> Self {
+        let (chunks, gap) = intake.excerpt.into_parts();
+        Self { chunks, gap, state: intake.state }
+    }
+}
+
+/// Returns what to hold of the output of an exec that has ended.
+fn excerpt_of(seen: &ExecState, inline: &Inline) -> Excerpt {
+    let dropped = seen.truncation.map_or(0, |dropped| dropped.bytes);
+    let kept = seen.stdout_bytes.saturating_add(seen.stderr_bytes).saturating_sub(dropped);
+    match inline.allot(kept) {
+        most if most >= kept => Excerpt::whole(most.saturating_add(inline.meanwhile().max(LATE_MAX))),
+        most => Excerpt::halves(most),
     }
 }
 
@@ -109,28 +145,27 @@ impl Guest {
     }
 
     /// Waits for the end of an exec that another connection has started, and returns all its output.
-    pub fn capture_again(&mut self, exec: &str, bound: u64) -> Result<Capture, Failure> {
+    pub fn capture_again(&mut self, exec: &str, bound: u64, inline: &Inline) -> Result<Capture, Failure> {
         self.queue_rest(exec, None)?;
         self.flush()?;
-        self.collect(exec, bound)
+        self.collect(exec, bound, inline)
     }
 
-    /// Gives an exec that waits for its input what it waits for, and returns all its output when it has ended. `bound`
-    /// is how much of that is kept.
+    /// Gives an exec that waits for its input what it waits for, and returns its output when it has ended. `bound` is
+    /// how much of that the guest keeps.
     pub fn capture_begun(
         &mut self,
-        exec: &str,
+        launch: Launch<'_>,
         renewed: Body,
         input: &[u8],
-        patience: Duration,
         bound: u64,
     ) -> Result<Capture, Failure> {
         self.queue(renewed)?;
-        self.queue_rest(exec, Some(input))?;
+        self.queue_rest(launch.exec, Some(input))?;
         self.flush()?;
-        self.answer(patience.max(WAIT_SLICE))?;
-        tolerate_closed(self.answer(patience.max(WAIT_SLICE)))?;
-        self.collect(exec, bound)
+        self.answer(launch.patience.max(WAIT_SLICE))?;
+        tolerate_closed(self.answer(launch.patience.max(WAIT_SLICE)))?;
+        self.collect(launch.exec, bound, launch.inline)
     }
 
     fn queue_rest(&mut self, exec: &str, input: Option<&[u8]>) -> Result<(), Failure> {
@@ -152,7 +187,7 @@ impl Guest {
         if fed {
             tolerate_closed(self.answer(launch.patience.max(WAIT_SLICE)))?;
         }
-        self.collect(launch.exec, bound)
+        self.collect(launch.exec, bound, launch.inline)
     }
 
     /// Reads the answer to a lone start, and sends its input unless somebody else has.
@@ -164,38 +199,45 @@ impl Guest {
         }
         self.queue_rest(launch.exec, None)?;
         self.flush()?;
-        self.collect(launch.exec, bound)
+        self.collect(launch.exec, bound, launch.inline)
     }
 
-    /// Reads the answers to `queue_rest` and asks on until the exec has ended and all its output is here.
-    fn collect(&mut self, exec: &str, bound: u64) -> Result<Capture, Failure> {
-        let mut capture = Capture::default();
-        match self.collect_into(exec, bound, &mut capture) {
-            Ok(()) => Ok(capture),
+    /// Reads the answers to `queue_rest` and asks on until the exec has ended and the output that is wanted is here.
+    fn collect(&mut self, exec: &str, bound: u64, inline: &Inline) -> Result<Capture, Failure> {
+        let mut intake = Intake::new(Excerpt::whole(0));
+        match self.collect_into(exec, bound, inline, &mut intake) {
+            Ok(()) => Ok(intake.into()),
             Err(Failure::Gone) => {
-                capture.state.ending = None;
-                Ok(capture)
+                intake.state.ending = None;
+                Ok(intake.into())
             }
             Err(failure) => Err(failure),
         }
     }
 
-    fn collect_into(&mut self, exec: &str, bound: u64, capture: &mut Capture) -> Result<(), Failure> {
+    fn collect_into(
+        &mut self,
+        exec: &str,
+        bound: u64,
+        inline: &Inline,
+        intake: &mut Intake,
+    ) -> Result<(), Failure> {
         let mut seen = state(self.answer(WAIT_SLICE)?)?;
         let mut output = self.answer(WAIT_SLICE)?;
         if seen.ending.is_none() {
             // Kept only for the case that the guest goes away: what was read before the end may be dropped from the
             // middle of the spool later, and would no longer fit what is read after it.
-            capture.take(output, bound)?;
+            *intake = Intake::new(Excerpt::whole(inline.meanwhile()));
+            intake.take(output, bound)?;
             while seen.ending.is_none() {
                 seen = self.wait(exec, WAIT_SLICE)?;
             }
-            *capture = Capture::default();
             output = self.read_on(exec, 0)?;
         }
+        *intake = Intake::new(excerpt_of(&seen, inline));
         // No further than the end itself: processes that were let live may go on writing for ever.
-        while capture.take(output, bound)? && capture.last_seq() < seen.last_seq {
-            output = self.read_on(exec, capture.last_seq())?;
+        while intake.take(output, bound)? && intake.last_seq < seen.last_seq {
+            output = self.read_on(exec, intake.last_seq)?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 mod capture;
 mod errno;
+mod excerpt;
 mod execs;
 mod failure;
 mod files;
@@ -24,6 +25,7 @@ use coracle_wire::{
 };
 
 pub use self::capture::{Capture, Launch};
+pub use self::excerpt::Gap;
 pub use self::execs::{ALL_CHUNKS, GRACE_MAX, WAIT_SLICE};
 pub use self::failure::Failure;
 pub use self::files::{Listing, Piece, Writing};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use coracle_core::record::Secret;
 use coracle_core::{Backend, Epoch, Error, Kind};
+use coracle_engine::Inline;
 use coracle_engine::guest::{Failure, Guest, Launch};
 use coracle_wire::{
     Answer, Body, Chunk, Command, Decoder, Ending, ExecState, Fault, FaultCode, Refusal, Reply, Request,
@@ -115,8 +116,9 @@ fn command() -> Command {
     }
 }
 
-fn launch() -> Launch<'static> {
-    Launch { exec: "e", input: None, patience: Duration::ZERO, repeatable: false, started: &|| {} }
+fn launch(inline: &Inline) -> Launch<'_> {
+    let patience = Duration::ZERO;
+    Launch { exec: "e", input: None, patience, repeatable: false, inline, started: &|| {} }
 }
 
 fn ended(last_seq: u64) -> ExecState {
@@ -142,7 +144,7 @@ fn an_ordinary_command_costs_one_round_trip() {
     let replies = vec![Reply::Started { existing: false }, Reply::State(ended(2)), output(&[1, 2], b"x", 2)];
     let (mut guest, told) = scripted(replies);
 
-    let capture = guest.capture(command(), launch()).expect("an honest guest");
+    let capture = guest.capture(command(), launch(&Inline::default())).expect("an honest guest");
 
     let asked = told.recv().expect("the guest heard something");
     assert!(matches!(asked[..], [Body::Start { .. }, Body::Wait { .. }, Body::Read { .. }]), "{asked:?}");
@@ -162,7 +164,7 @@ fn a_guest_that_repeats_itself_is_not_believed() {
         let (mut guest, _told) =
             scripted(vec![Reply::Started { existing: false }, Reply::State(ended(2)), reply]);
 
-        let refused = guest.capture(command(), launch());
+        let refused = guest.capture(command(), launch(&Inline::default()));
 
         assert!(matches!(refused, Err(Failure::Unexpected)), "{refused:?}");
     }

@@ -7,7 +7,7 @@ use coracle::{Error, Kind, Result, SpecInput};
 use coracle_core::Ceiling;
 use coracle_core::ceiling::Choice;
 use coracle_engine::ops::sandbox::close;
-use coracle_engine::{Caller, Engine};
+use coracle_engine::{Caller, Engine, Inline};
 
 use crate::cli::args::SpecArgs;
 use crate::cli::context::Context;
@@ -92,7 +92,8 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let (engine, caller) = (context.engine()?, context.caller()?);
     let model = caller.clone().below(ceiling);
     let toolbox = Toolbox::of(args.offer.mode, &sets, model.ceiling.as_deref());
-    let server = Server::new(engine.clone(), Identity::of_client(model)?, toolbox);
+    let answering = engine.answering(Inline::at_most(engine.policy().inline_output));
+    let server = Server::new(answering, Identity::of_client(model)?, toolbox);
     let opened = server.opened().clone();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)

@@ -12,6 +12,7 @@ use coracle::config::{Config, systemd};
 use coracle::{Error, Kind, Result};
 use coracle_engine::ops::image::prepull;
 use coracle_engine::{Caller, Engine};
+use coracle_sys::heap;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tokio::runtime::Runtime;
 
@@ -57,6 +58,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let Some(_lock) = lock::only_one(&config.home, Duty::Serve)? else {
         return Err(already_served(&config).into());
     };
+    give_back_memory();
     let runtime = runtime()?;
     let bound = {
         let _inside = runtime.enter();
@@ -108,6 +110,13 @@ fn refuse_open_door(args: &Args, address: SocketAddr) -> Result<()> {
 fn already_served(config: &Config) -> Error {
     Error::new(Kind::Conflict, format!("the home `{}` is served already", config.home.display()))
         .hint("one daemon serves a home; choose another with `--home`")
+}
+
+/// A burst of large answers on hundreds of threads must not stay in the allocator's hands.
+fn give_back_memory() {
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    heap::limit_arenas(i32::try_from(processors).unwrap_or(i32::MAX));
+    heap::return_large_blocks();
 }
 
 fn runtime() -> Result<Runtime> {

@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request};
 use axum::http::{HeaderName, HeaderValue, Method};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::any;
 use axum::{Extension, Router};
 use coracle_core::{Ceiling, Error, Result};
@@ -73,6 +73,7 @@ async fn serve(
     let calls = desk.clients.calls_of(tenant.unwrap_or(&identity.who))?;
     let (parts, body) = request.into_parts();
     let presented = session::presented(&parts.headers, &identity.who)?;
+    let booking = desk.door.share_of(&identity).book()?;
     let (mut begun, mut held) = (None, None);
     let body = match parts.method == Method::POST {
         false => Body::empty(),
@@ -92,19 +93,20 @@ async fn serve(
             Body::from(bytes)
         }
     };
-    let engine = desk.door.engine().clone();
+    let engine = desk.door.engine_for(&booking);
     let asker = Asker { identity, door: desk.door };
     let server = Server::new(engine, Identity::Request(asker), toolbox).counting(calls, presented);
     let sessions = Arc::new(NeverSessionManager::default());
     let service = StreamableHttpService::new(move || Ok(server.clone()), sessions, config());
-    let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
+    let response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
     drop(held);
+    let mut response = booking.carried(response).await;
     if let Some(session) = begun.filter(|_| response.status().is_success()) {
         // Hexadecimal digits are a header.
         let value = HeaderValue::from_str(&session.to_string()).map_err(Refusal::unreadable)?;
         response.headers_mut().insert(HeaderName::from_static(SESSION), value);
     }
-    Ok(response.into_response())
+    Ok(response)
 }
 
 /// The door has looked at host and origin already.

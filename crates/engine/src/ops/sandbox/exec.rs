@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::exec::{Captured, ExecRequest, Secrets, Stdin, checked_grace, checked_timeout};
+use crate::guest::Gap;
 use crate::progress::Progress;
 use crate::text::{self, TextOrBase64};
 use crate::{Caller, Engine};
@@ -81,9 +82,56 @@ pub struct Output {
     /// Instead of `stderr`, where that is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr_b64: Option<String>,
+    /// What was kept and is not in this answer, which has the beginning and the end; how to read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rest: Option<Rest>,
     /// What of the network the sandbox was refused while it ran.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub egress_denied: Vec<Denial>,
+}
+
+/// Output that an answer was too short for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Rest {
+    pub bytes: u64,
+    /// Where it is missing: behind this many bytes of each stream.
+    pub stdout_at: u64,
+    pub stderr_at: u64,
+    /// `sandbox_exec_read` with this `since_seq` returns it, from the beginning of the chunk it begins in; absent where
+    /// it is gone with its sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since_seq: Option<u64>,
+    /// The last chunk with something of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until_seq: Option<u64>,
+    /// What to do to have it.
+    pub hint: String,
+}
+
+impl Rest {
+    /// Returns what is said of a gap that can be read.
+    fn readable(gap: &Gap) -> Self {
+        let (since, until) = (gap.from.saturating_sub(1), gap.to);
+        let hint = format!(
+            "call `sandbox_exec_read` with this `exec_id` and `since_seq` {since}, and on from the last `seq` it \
+             returns, up to {until}"
+        );
+        Self { since_seq: Some(since), until_seq: Some(until), hint, ..Self::gone(gap) }
+    }
+
+    /// Returns what is said of a gap whose sandbox is gone.
+    pub(super) fn gone(gap: &Gap) -> Self {
+        let hint = "it is gone with the sandbox; for output this long use `sandbox_open` and `sandbox_exec`, or have \
+                    it written to a file and print less";
+        Self {
+            bytes: gap.bytes,
+            stdout_at: gap.stdout_before,
+            stderr_at: gap.stderr_before,
+            since_seq: None,
+            until_seq: None,
+            hint: hint.to_owned(),
+        }
+    }
 }
 
 impl From<Captured> for Output {
@@ -96,6 +144,7 @@ impl From<Captured> for Output {
             stdout_b64: stdout.base64,
             stderr: stderr.text,
             stderr_b64: stderr.base64,
+            rest: captured.gap.as_ref().map(Rest::readable),
             egress_denied: captured.egress_denied,
         }
     }
@@ -121,6 +170,7 @@ fn start(engine: &Engine, caller: &Caller, sandbox: &SandboxId, request: &ExecRe
         stdout_b64: None,
         stderr: None,
         stderr_b64: None,
+        rest: None,
         egress_denied: Vec::new(),
     })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coracle_core::network::Denial;
 use coracle_core::{Error, ExecId, Result, SandboxId};
-use coracle_wire::Stream;
+use coracle_wire::{Chunk, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,8 @@ use crate::{Caller, Engine};
 
 /// Chunks are small where output comes slowly; this many fit a reply even where it does not.
 const MAX_CHUNKS: u32 = 1024;
+/// What a guest puts into one answer at most, and so what is taken of what was kept.
+const PAGE_LEN: u64 = 512 << 10;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -65,13 +67,17 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     if max_chunks == 0 {
         return Err(Error::invalid("max_chunks", "must be at least 1"));
     }
+    // Where there is no room for a page there is some for a chunk, so that whoever reads on gets on.
+    let max_chunks = if engine.inline.takes(PAGE_LEN.min(engine.inline.most())) { max_chunks } else { 1 };
     if let Some(kept) = engine.kept_log(caller, &input.sandbox_id, &input.exec_id)? {
-        return Ok(of_kept(&kept, input.since_seq, max_chunks as usize));
+        let most = PAGE_LEN.min(engine.inline.most());
+        return Ok(of_kept(&kept, input.since_seq, max_chunks as usize, most));
     }
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
-    let (chunks, state) =
+    let (mut chunks, state) =
         inside.guest.read(input.exec_id.as_str(), input.since_seq, max_chunks, Duration::ZERO)?;
     engine.tell_ended(&inside.record, &input.exec_id, &state);
+    shorten(&mut chunks, engine.inline.most());
     let all = chunks.last().is_none_or(|chunk| chunk.seq >= state.last_seq);
     Ok(Output {
         chunks: chunks.into_iter().map(Into::into).collect(),
@@ -81,17 +87,30 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     })
 }
 
+/// Leaves as many chunks as fit, and the first in any case: the others are read next.
+fn shorten(chunks: &mut Vec<Chunk>, most: u64) {
+    let mut bytes = 0_u64;
+    let mut fits = |chunk: &Chunk| {
+        bytes = bytes.saturating_add(chunk.data.len() as u64);
+        bytes <= most
+    };
+    let count = chunks.iter().take_while(|chunk| fits(chunk)).count();
+    chunks.truncate(count.max(1));
+}
+
 /// Returns output of an exec whose sandbox was closed.
-fn of_kept(kept: &Kept, since: u64, max: usize) -> Output {
+fn of_kept(kept: &Kept, since: u64, max: usize, most: u64) -> Output {
     let mut chunks = kept.chunks_behind(since);
-    let done = chunks.len() <= max;
+    let all = chunks.len();
     chunks.truncate(max);
+    shorten(&mut chunks, most);
+    let done = chunks.len() == all;
     let chunks = chunks.into_iter().map(Into::into).collect();
     Output { chunks, done, progress: kept.progress.clone(), egress_denied: Vec::new() }
 }
 
-impl From<coracle_wire::Chunk> for OutputChunk {
-    fn from(chunk: coracle_wire::Chunk) -> Self {
+impl From<Chunk> for OutputChunk {
+    fn from(chunk: Chunk) -> Self {
         let TextOrBase64 { text, base64 } = chunk.data.into();
         let stream = match chunk.stream {
             Stream::Stdout => StreamName::Stdout,

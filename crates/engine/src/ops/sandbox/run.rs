@@ -215,12 +215,13 @@ fn new_file(path: String) -> NewFile {
 
 /// Returns the answer for a command that came to its end on this backend.
 fn output(Place { backend, refused, .. }: Place, runtime: Option<Runtime>, captured: Captured) -> Output {
+    let rest = captured.gap.as_ref().map(exec::Rest::gone);
     Output {
         ok: captured.progress.exit_code == Some(0),
         runtime,
         error: captured.progress.complaint(),
         backend,
         refused,
-        exec: captured.into(),
+        exec: exec::Output { rest, ..captured.into() },
     }
 }

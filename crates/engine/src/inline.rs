@@ -1,0 +1,100 @@
+//! How much output an answer carries, and who pays for the memory it takes until it is written.
+//!
+//! The command line and the library take all there is: it is their own memory. A door that answers strangers gives its
+//! engine a bound for each answer, and the room its caller has for answers that nobody has read yet.
+
+use std::fmt;
+use std::sync::Arc;
+
+use coracle_wire::Wall;
+
+use crate::egress::weak;
+
+/// This much output is in every answer, however full the room is: a caller has to learn how its command ended.
+const LEAST: u64 = 16 << 10;
+/// How often output is in memory on its way: as the guest sent it and as a document, or as that and its text.
+const COPIES: u64 = 2;
+
+/// Where the memory of answers is counted.
+pub trait Room: fmt::Debug + Send + Sync {
+    /// Takes room for this many bytes until the answer is written. Returns whether there was enough.
+    fn take(&self, bytes: u64) -> bool;
+}
+
+/// What an answer may carry. By default everything, and nobody counts.
+#[derive(Debug, Clone)]
+pub struct Inline {
+    most: u64,
+    room: Option<Arc<dyn Room>>,
+}
+
+impl Default for Inline {
+    fn default() -> Self {
+        Self { most: u64::MAX, room: None }
+    }
+}
+
+impl Inline {
+    /// Bounds the output in one answer.
+    pub fn at_most(bytes: u64) -> Self {
+        Self { most: bytes, room: None }
+    }
+
+    /// Has what an answer takes counted.
+    pub fn counted_by(self, room: Arc<dyn Room>) -> Self {
+        Self { room: Some(room), ..self }
+    }
+
+    /// Returns how many of these bytes of output the answer may carry, and takes the room for them.
+    pub(crate) fn allot(&self, bytes: u64) -> u64 {
+        let wanted = bytes.min(self.most);
+        match self.takes(wanted) {
+            true if weak::off(Wall::Answers) => bytes,
+            true => wanted,
+            false => wanted.min(LEAST),
+        }
+    }
+
+    /// Takes room for this many bytes of an answer, or tells that there is none.
+    pub(crate) fn takes(&self, bytes: u64) -> bool {
+        let room = self.room.as_ref().filter(|_| bytes > LEAST && !weak::off(Wall::Answers));
+        room.is_none_or(|room| room.take(bytes.saturating_mul(COPIES)))
+    }
+
+    /// Returns how much may be held of the output of a command that still runs, for which no room was taken.
+    pub(crate) fn meanwhile(&self) -> u64 {
+        let bounded = self.most < u64::MAX && !weak::off(Wall::Answers);
+        if bounded { LEAST.min(self.most) } else { u64::MAX }
+    }
+
+    /// Returns the most one answer may carry.
+    pub(crate) fn most(&self) -> u64 {
+        if weak::off(Wall::Answers) { u64::MAX } else { self.most }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Purse(AtomicU64);
+
+    impl Room for Purse {
+        fn take(&self, bytes: u64) -> bool {
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
+        }
+    }
+
+    #[test]
+    fn an_answer_is_bounded_by_the_setting_and_then_by_the_room_that_is_left() {
+        let inline = Inline::at_most(1 << 20).counted_by(Arc::new(Purse(AtomicU64::new(3 << 20))));
+
+        assert_eq!(inline.allot(10 << 20), 1 << 20);
+        assert_eq!(inline.allot(10 << 20), LEAST, "two mebibytes were taken");
+        assert_eq!(inline.allot(100), 100);
+        assert_eq!(Inline::default().allot(10 << 20), 10 << 20);
+    }
+}
