@@ -2,6 +2,7 @@
 
 mod docker;
 mod oci;
+mod spool;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,7 +13,6 @@ use std::os::unix::fs::FileExt;
 use coracle_core::image::Reference;
 use coracle_core::{Error, Kind, Result};
 use coracle_unpack::{Entry, Kind as EntryKind, Limits, Name, Reason, Refusal, Sink, walk};
-use flate2::read::MultiGzDecoder;
 
 use crate::digest::Digest;
 use crate::manifest::Configuration;
@@ -57,24 +57,21 @@ pub struct Found {
 }
 
 impl Archive {
-    /// Looks through an archive. One that is compressed or comes through a pipe is first written to a file that `spool`
-    /// makes.
+    /// Looks through an archive. One that is compressed or comes through a pipe is written to a file that `spool` makes
+    /// while it is looked through, so that no more of it is kept than makes sense.
     pub fn open(file: File, spool: &dyn Fn() -> io::Result<File>) -> Result<Self> {
         let unreadable = |error| invalid("it cannot be read").caused_by(error);
         let regular = file.metadata().map_err(unreadable)?.is_file();
-        let file = match regular && !is_gzip(&file).map_err(unreadable)? {
-            true => file,
-            false => spooled(file, spool)?,
-        };
+        if !regular || is_gzip(&file).map_err(unreadable)? {
+            return spool::spooled(file, spool);
+        }
         let position = Cell::new(0);
-        let mut index = Index { position: &position, entries: BTreeMap::new() };
         let mut reader = Reading(|buffer: &mut [u8]| {
             let read = file.read_at(buffer, position.get())?;
             position.set(position.get() + read as u64);
             Ok(read)
         });
-        walk(&mut reader, &LIMITS, &mut index).map_err(refused)?;
-        let entries = index.entries;
+        let entries = index(&mut reader, &position)?;
         Ok(Self { file, entries })
     }
 
@@ -174,56 +171,11 @@ fn is_gzip(file: &File) -> io::Result<bool> {
     Ok(file.read_at(&mut magic, 0)? == 2 && magic == [0x1f, 0x8b])
 }
 
-/// Writes what comes, without its compression, to another file.
-fn spooled(mut file: File, spool: &dyn Fn() -> io::Result<File>) -> Result<File> {
-    let kept =
-        |error| Error::internal("could not keep the archive", error).hint("is there space left on the disk?");
-    let mut spooled = spool().map_err(kept)?;
-    let mut magic = Vec::new();
-    file.by_ref()
-        .take(2)
-        .read_to_end(&mut magic)
-        .map_err(|error| invalid("it cannot be read").caused_by(error))?;
-    let compressed = magic == [0x1f, 0x8b];
-    let taken = Cell::new(0);
-    let whole = Counted { reader: io::Cursor::new(magic).chain(file), taken: &taken };
-    let mut plain: Box<dyn Read> =
-        if compressed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
-    let mut kept_bytes = 0;
-    loop {
-        let copied = io::copy(&mut plain.by_ref().take(STRETCH), &mut spooled)
-            .map_err(|error| invalid("it is damaged, or cannot be kept").caused_by(error))?;
-        kept_bytes += copied;
-        let most = LIMITS.bytes.min(STRETCH + taken.get().saturating_mul(RATIO_MAX));
-        match copied {
-            0 => return Ok(spooled),
-            _ if kept_bytes > most => {
-                let message =
-                    "could not load the archive: it is larger than we take, or than it pretends to be";
-                return Err(Error::new(Kind::LimitExceeded, message));
-            }
-            _ => {}
-        }
-    }
-}
-
-/// How often an archive that is unpacked before it can be looked at is checked for growing out of proportion.
-const STRETCH: u64 = 64 << 20;
-/// Programs compress to a third, text to a tenth; a thousandth is a bomb.
-const RATIO_MAX: u64 = 50;
-
-/// Counts what is read.
-struct Counted<'a, R> {
-    reader: R,
-    taken: &'a Cell<u64>,
-}
-
-impl<R: Read> Read for Counted<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = self.reader.read(buffer)?;
-        self.taken.set(self.taken.get() + length as u64);
-        Ok(length)
-    }
+/// Looks through an archive whose reader says how far it is.
+fn index(reader: &mut dyn Read, position: &Cell<u64>) -> Result<BTreeMap<Name, Content>> {
+    let mut index = Index { position, entries: BTreeMap::new() };
+    walk(reader, &LIMITS, &mut index).map_err(refused)?;
+    Ok(index.entries)
 }
 
 /// Notes where every entry's content is.

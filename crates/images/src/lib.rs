@@ -5,6 +5,7 @@ mod digest;
 pub mod host;
 mod manifest;
 mod platform;
+mod proportion;
 mod registry;
 pub mod store;
 #[cfg(feature = "testing")]

@@ -181,6 +181,35 @@ fn tr_12_nobody_reaches_what_is_being_unpacked() {
 }
 
 #[test]
+fn an_02_a_layer_does_not_unpack_out_of_all_proportion() {
+    let title = "a small layer that unpacks to a thousand times its size";
+    let zeros = Layer::new().file("zeros", 0o644, &vec![0; 100 << 20]);
+    let image = Image::new(&[(zeros.clone(), Compression::Gzip)]);
+    let packed = Compression::Gzip.pack(&zeros.archive());
+    let grown = |bytes: u64| -> Breaches {
+        let breach = format!("{} KiB became {} MiB", packed.len() >> 10, bytes >> 20);
+        (bytes > 100 * packed.len() as u64).then_some(breach).into_iter().collect()
+    };
+    let attempt = |arena: &Arena<'_>| {
+        load(arena.home, &image);
+        let listed = arena.home.call(["image", "list", "--json"]).succeed().json();
+        let sizes =
+            listed["images"].as_array().into_iter().flatten().filter_map(|one| one["size_bytes"].as_u64());
+        grown(sizes.sum())
+    };
+    let naive = || {
+        let scratch = scratch();
+        let (archive, into) = (scratch.path().join("archive"), scratch.path().join("into"));
+        fs::write(&archive, &packed).expect("it is ours");
+        fs::create_dir(&into).expect("it is ours");
+        let unpacked = Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&into).output();
+        unpacked.expect("`tar` is everywhere");
+        grown(fs::metadata(into.join("zeros")).map_or(0, |file| file.len()))
+    };
+    Attack::row(GROUND, "AN-02", title).by(&[Route::Create]).run_beside(attempt, naive);
+}
+
+#[test]
 fn tr_20_an_images_labels_are_not_ours() {
     let title = "labels of an image that look like ours";
     let labels = serde_json::json!({"coracle.instance": "ins_x", "owner": "run_x", "team": "planted"});

@@ -128,6 +128,24 @@ fn an_archive_of_either_kind_is_loaded_and_one_of_neither_is_refused() {
     std::fs::write(&bomb, Compression::Gzip.pack(&vec![0; 256 << 20])).expect("a file can be written");
     let error = home.call(["image", "load", bomb.to_str().expect("text"), "--json"]).run().error();
     assert_eq!(error["kind"], "limit_exceeded", "{error}");
+    // Through a pipe the same holds, and what is no archive is not kept while it comes, however much that is.
+    let piped = |bytes: Vec<u8>| {
+        let load = home.call(["image", "load", "-", "--json"]).stdin(bytes);
+        load.within(Duration::from_secs(60)).run()
+    };
+    let bytes = std::fs::read(&bomb).expect("it was written");
+    assert_eq!(piped(bytes).error()["kind"], "limit_exceeded");
+    let endless = home
+        .call(["image", "load", "-", "--json"])
+        .through(["sh", "-c", "yes | \"$@\"", "sh"])
+        .within(Duration::from_secs(60))
+        .run();
+    assert_eq!(endless.error()["kind"], "invalid");
+    let saved = std::fs::read(directory.path().join("saved")).expect("it was written");
+    let packed = Compression::Gzip.pack(&saved);
+    for bytes in [saved, packed] {
+        assert_eq!(piped(bytes).expect_code(0).json()["images"][0]["reference"], "example.com/saved:1");
+    }
     let nonsense = directory.path().join("nonsense");
     std::fs::write(&nonsense, vec![7; 4096]).expect("a file can be written");
     let error = home.call(["image", "load", nonsense.to_str().expect("text"), "--json"]).run().error();

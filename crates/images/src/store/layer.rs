@@ -11,6 +11,7 @@ use super::Store;
 use super::draft::Draft;
 use super::meter::Meter;
 use crate::digest::Digest;
+use crate::proportion::Allowance;
 use crate::unpacker::{self, Failure, Job};
 
 /// Where the bytes of a layer are.
@@ -26,12 +27,13 @@ impl Store {
         self.layout.layer(diff_id).symlink_metadata().is_ok()
     }
 
-    /// Unpacks a layer and makes it one of the store's. `image` is for messages; `wanted` tells whether anyone still
+    /// Unpacks a layer and makes it one of the store's. `allowance` is its image's; `wanted` tells whether anyone still
     /// wants it.
     pub(super) fn unpack_layer(
         &self,
         source: &Source<'_>,
         diff_id: &Digest,
+        allowance: &Allowance,
         meter: &mut Meter<'_>,
         wanted: &dyn Fn() -> bool,
     ) -> Result<()> {
@@ -42,7 +44,7 @@ impl Store {
             file: source.file,
             offset: source.offset,
             length: source.length,
-            limits: self.limits,
+            limits: allowance.limits(self.limits, source.length),
             place: &place,
         };
         meter.tell(Phase::Unpacking, 0, source.length);
@@ -52,6 +54,7 @@ impl Store {
         });
         let outcome = outcome.map_err(|failure| refused(failure, diff_id))?;
         check(&outcome, diff_id)?;
+        allowance.spend(outcome.bytes)?;
         draft.commit(&self.layout, diff_id, &outcome, self.setting.crash).map_err(kept("keep a layer"))
     }
 }

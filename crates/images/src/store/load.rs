@@ -10,6 +10,7 @@ use super::meter::Meter;
 use super::{Store, draft};
 use crate::archive::{Archive, Found, Section};
 use crate::digest::Digest;
+use crate::proportion::Allowance;
 
 /// Brings them one after the other. On error those before it are here.
 pub fn load(store: &Store, file: File, progress: &dyn Progress) -> Result<Vec<Stored>> {
@@ -30,8 +31,10 @@ fn one(store: &Store, archive: &Archive, image: Found, progress: &dyn Progress) 
         digest: image.digest.to_string(),
         layers: image.layers.len(),
     });
+    let lengths = image.layers.iter().map(|section| section.length);
+    let allowance = Allowance::of(lengths, store.limits);
     for (diff_id, section) in image.configuration.diff_ids.iter().zip(&image.layers) {
-        layer(store, archive, diff_id, *section, progress)
+        layer(&Bringing { store, archive, allowance: &allowance, progress }, diff_id, *section)
             .map_err(|error| super::pull::about(error, image.names.join("`, `")))?;
     }
     (store.setting.crash)("images.load.layers");
@@ -39,20 +42,23 @@ fn one(store: &Store, archive: &Archive, image: Found, progress: &dyn Progress) 
     image.names.iter().map(keep).collect()
 }
 
-fn layer(
-    store: &Store,
-    archive: &Archive,
-    diff_id: &Digest,
-    section: Section,
-    progress: &dyn Progress,
-) -> Result<()> {
+/// The image whose layers are being brought.
+struct Bringing<'a> {
+    store: &'a Store,
+    archive: &'a Archive,
+    allowance: &'a Allowance,
+    progress: &'a dyn Progress,
+}
+
+fn layer(bringing: &Bringing<'_>, diff_id: &Digest, section: Section) -> Result<()> {
+    let Bringing { store, archive, allowance, progress } = *bringing;
     let mut meter = Meter::new(progress, diff_id);
     if store.has_layer(diff_id) {
         meter.tell(Phase::Present, section.length, section.length);
         return Ok(());
     }
     let source = Source { file: archive.file(), offset: section.offset, length: section.length };
-    store.unpack_layer(&source, diff_id, &mut meter, &|| true)?;
+    store.unpack_layer(&source, diff_id, allowance, &mut meter, &|| true)?;
     meter.tell(Phase::Done, section.length, section.length);
     Ok(())
 }

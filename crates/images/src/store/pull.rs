@@ -13,6 +13,7 @@ use super::partial::{self, Partial};
 use super::{Store, draft, lock};
 use crate::digest::Digest;
 use crate::manifest::{Configuration, Descriptor, Document, Manifest, choose};
+use crate::proportion::Allowance;
 use crate::registry::{Client, Fetched};
 
 /// How many layers are brought at once. More make no connection faster.
@@ -40,7 +41,9 @@ pub fn pull(store: &Store, reference: &Reference, progress: &dyn Progress) -> Re
     });
     (store.setting.crash)("images.pull.resolved");
     let layers = resolved.manifest.layers.iter().zip(&resolved.configuration.diff_ids);
-    Bringing { store, client: &client, progress, failed: AtomicBool::new(false) }
+    let lengths = resolved.manifest.layers.iter().map(|layer| layer.size);
+    let allowance = Allowance::of(lengths, store.limits);
+    Bringing { store, client: &client, allowance, progress, failed: AtomicBool::new(false) }
         .all(layers.collect())
         .map_err(|error| about(error, reference))?;
     (store.setting.crash)("images.pull.layers");
@@ -86,6 +89,7 @@ pub fn about(mut error: Error, image: impl std::fmt::Display) -> Error {
 struct Bringing<'a> {
     store: &'a Store,
     client: &'a Client<'a>,
+    allowance: Allowance,
     progress: &'a dyn Progress,
     failed: AtomicBool,
 }
@@ -158,7 +162,7 @@ impl Bringing<'_> {
         let unpacked = match brought {
             Brought::Whole => {
                 let source = Source { file: partial.file(), offset: 0, length: blob.size };
-                self.store.unpack_layer(&source, diff_id, meter, &wanted)
+                self.store.unpack_layer(&source, diff_id, &self.allowance, meter, &wanted)
             }
             Brought::Elsewhere => Ok(()),
         };

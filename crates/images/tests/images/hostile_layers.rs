@@ -102,6 +102,42 @@ fn what_is_larger_than_we_take_is_refused() {
     assert_eq!(refusal(name, Compression::Gzip), Kind::LimitExceeded);
 }
 
+/// Zeros of this many mebibytes, which compress to a thousandth.
+fn zeros(name: &str, mebibytes: usize) -> Layer {
+    Layer::new().file(name, 0o644, &vec![0; mebibytes << 20])
+}
+
+#[test]
+fn what_unpacks_out_of_all_proportion_is_refused() {
+    for compression in [Compression::Gzip, Compression::Zstd] {
+        let (kind, message) = refusal(&Image::new(&[(zeros("bomb", 100), compression)]));
+        assert_eq!(kind, Kind::LimitExceeded, "{message}");
+    }
+    // Small enough each, and too much together.
+    let layers: Vec<_> =
+        ["a", "b", "c"].map(|name| (zeros(name, 60), Compression::Gzip)).into_iter().collect();
+    let server = Server::start(registry_of(&Image::new(&layers)));
+    let workshop = Workshop::new();
+    let name = reference(&format!("{}/a:1", server.host()));
+    let refused = workshop.store.pull(&name, &coracle_core::image::Silent).expect_err("it is too much");
+    assert_eq!(refused.kind, Kind::LimitExceeded, "{refused:?}");
+    assert!(workshop.store.list().expect("the store can be read").is_empty(), "no name leads to it");
+}
+
+#[test]
+fn a_layer_that_compresses_very_well_is_taken() {
+    let server = Server::start(registry_of(&Image::new(&[
+        (zeros("swap", 60), Compression::Gzip),
+        (zeros("log", 60), Compression::Zstd),
+    ])));
+
+    let name = reference(&format!("{}/a:1", server.host()));
+    let pulled = Workshop::new().store.pull(&name, &coracle_core::image::Silent);
+
+    let stored = pulled.expect("an honest image");
+    assert!(stored.size_bytes >= 120 << 20, "{stored:?}");
+}
+
 #[test]
 fn compressed_streams_that_are_damaged_are_refused() {
     for compression in [Compression::Gzip, Compression::Zstd] {

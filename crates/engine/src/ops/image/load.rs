@@ -32,7 +32,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     from_file(engine, input.backend.as_deref(), open(&input.path)?)
 }
 
-/// Does the same with a regular file that is open already.
+/// Does the same with an archive that is open already, a file or a pipe.
 pub fn from_file(engine: &Engine, backend: Option<&str>, archive: File) -> Result<Output> {
     engine.expect_headroom("load images")?;
     let backend = engine.choose_backend(backend)?;

@@ -1,14 +1,12 @@
 //! `coracle image load`: brings the images in an archive.
 
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use coracle::{Error, Kind, Result};
 use coracle_engine::ops::image::load;
-use rustix::fs::OFlags;
 
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
@@ -27,7 +25,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let engine = context.engine()?;
-    let archive = open(&args.archive, &context.config()?.home).map_err(|error| {
+    let archive = open(&args.archive).map_err(|error| {
         Error::new(Kind::Invalid, format!("could not read archive `{}`", args.archive.display()))
             .caused_by(error)
     })?;
@@ -45,19 +43,10 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     Ok(Exit::SUCCESS)
 }
 
-/// Opens the archive. One that comes through a pipe is written down first: archives are read back and forth.
-fn open(path: &Path, home: &Path) -> io::Result<File> {
-    let mut archive = match path == Path::new("-") {
-        true => File::from(io::stdin().as_fd().try_clone_to_owned()?),
-        false => File::open(path)?,
-    };
-    if archive.metadata()?.is_file() {
-        return Ok(archive);
+/// Opens the archive. What comes through a pipe is the backend's to keep, within its bounds.
+fn open(path: &Path) -> io::Result<File> {
+    match path == Path::new("-") {
+        true => Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?)),
+        false => File::open(path),
     }
-    // Without a name: it goes with us, however we end.
-    let nameless = OFlags::TMPFILE.bits().cast_signed();
-    let mut copy = File::options().read(true).write(true).custom_flags(nameless).mode(0o600).open(home)?;
-    io::copy(&mut archive, &mut copy)?;
-    copy.rewind()?;
-    Ok(copy)
 }
