@@ -32,20 +32,51 @@ fn the_same_again_is_answered_the_same_and_done_once() {
     assert_ne!(elsewhere.json()["sandbox_id"], first.json()["sandbox_id"]);
     assert_eq!(home.live().len(), 2);
     let id = first.json()["sandbox_id"].as_str().expect("an id").to_owned();
-    // A request that failed is answered the same, too, when what it was about is there by now.
+    // What was refused before it did anything is done when what was missing is there.
     let move_it = || keyed(&format!("/v1/sandboxes/{id}/fs/move"), &json!({"from": "a", "to": "b"}), "k2");
-    let failed = move_it().token(&mine).send(&daemon.tcp()).expect(404);
+    let missing = move_it().token(&mine).send(&daemon.tcp()).expect(404);
     let write = json!({"path": "a", "contents": "x"});
     Request::post(&format!("/v1/sandboxes/{id}/fs/write"), &write)
         .token(&mine)
         .send(&daemon.tcp())
         .expect(200);
-    assert_eq!(move_it().token(&mine).send(&daemon.tcp()).expect(404).body, failed.body);
+    let (moved, again) =
+        (move_it().token(&mine).send(&daemon.tcp()), move_it().token(&mine).send(&daemon.tcp()));
+    assert_eq!((moved.status, replayed(&missing), replayed(&moved)), (200, false, false));
+    assert_eq!((again.status, replayed(&again)), (200, true), "it was not moved twice");
     // And after the daemon is gone and back.
     daemon.kill();
     let daemon = Daemon::start(&home);
     let later = keyed("/v1/sandboxes", &json!({}), "k1").token(&mine).send(&daemon.tcp()).expect(200);
     assert_eq!((later.body.clone(), replayed(&later)), (first.body, true));
+}
+
+#[test]
+fn a_refusal_that_did_nothing_is_not_kept_and_a_failure_is() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = home.open();
+    let execs = format!("/v1/sandboxes/{sandbox}/execs");
+    let twice = |path: &str, body: &Value, key: &str| {
+        let request = keyed(path, body, key);
+        [request.send(&daemon.unix()), request.send(&daemon.unix())]
+    };
+
+    let refused = [
+        twice("/v1/sandboxes/sbx_none/pause", &json!({}), "not-found"),
+        twice(&execs, &json!({"cmd": []}), "invalid"),
+        twice(&execs, &json!({"cmd": ["true"], "stdin": "a", "stdin_b64": "YQ=="}), "invalid-2"),
+    ];
+    let failed = twice(&execs, &json!({"cmd": ["/no/such/program"]}), "failed");
+
+    for [first, again] in &refused {
+        assert!((400..500).contains(&first.status), "{first:?}");
+        assert_eq!((first.status, replayed(again)), (again.status, false), "{again:?}");
+    }
+    assert_eq!((failed[0].kind().as_str(), replayed(&failed[1])), ("execution_failed", true), "{failed:?}");
+    // Another request may use the key of one that was not carried out.
+    keyed(&execs, &json!({"cmd": ["true"]}), "invalid").send(&daemon.unix()).expect(200);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Keys that make it safe to send a request again: it is carried out once, and answered the same each time.
+//! Keys that make it safe to send a request again: it is carried out once, and answered the same each time. A request
+//! that was refused before it did anything was not carried out, so its key is free again.
 //!
 //! A call that was cut off by the end of the daemon has no answer. Where carrying it out again changes nothing more, an
 //! exec above all, whose id is made from the key, that is done; of everything else it is said that nobody knows.
@@ -126,8 +127,8 @@ impl Keys {
         let done = engine.call(&identity.caller, operation, input);
         match &done {
             Ok(reply) => self.keep(&asked, StatusCode::OK, reply, repeatable),
-            // Nothing was done; when there is room, it may be.
-            Err(error) if error.kind == Kind::LimitExceeded => self.answers.withdraw(&asked)?,
+            // What stood in its way may be gone when it is sent again.
+            Err(error) if did_nothing(error.kind) => self.answers.withdraw(&asked)?,
             // How far it came nobody knows: without an answer it is carried out again when it is sent again.
             Err(error) if error.kind == Kind::NotAvailable && repeatable => {}
             Err(error) => {
@@ -155,6 +156,32 @@ impl Keys {
         if let Err(error) = self.answers.answer(asked, &answer, BOUNDS) {
             stderr::warning(&format!("an answer could not be kept: {}", error.chain()));
         }
+    }
+}
+
+/// Tells whether an error of this kind says that a request was refused before it did anything. Such an answer is not
+/// kept: there is nothing that must not be done twice.
+fn did_nothing(kind: Kind) -> bool {
+    match kind {
+        Kind::Invalid
+        | Kind::NotFound
+        | Kind::Denied
+        | Kind::NotOwner
+        | Kind::StaleEpoch
+        | Kind::LentOut
+        | Kind::Conflict
+        | Kind::LimitExceeded
+        | Kind::ImageNotFound
+        | Kind::ImageNotAllowed
+        | Kind::Unsupported => true,
+        // It was begun, and some of it may have been done.
+        Kind::NotAvailable
+        | Kind::StartFailed
+        | Kind::ExecutionFailed
+        | Kind::Timeout
+        | Kind::Aborted
+        | Kind::EgressDenied
+        | Kind::Internal => false,
     }
 }
 
