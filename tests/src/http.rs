@@ -111,6 +111,13 @@ impl Request {
         Opened::read(BufReader::new(stream))
     }
 
+    /// Returns what is sent to a place, for tests that send it themselves.
+    pub fn bytes(&self, place: &Place) -> Vec<u8> {
+        let mut bytes = self.head(&place.host(), "close");
+        bytes.extend_from_slice(&self.body);
+        bytes
+    }
+
     fn head(&self, host: &str, connection: &str) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         let given = |name: &str| self.headers.iter().any(|(one, _)| one.eq_ignore_ascii_case(name));

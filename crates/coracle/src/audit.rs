@@ -46,13 +46,29 @@ pub struct Entry<'a> {
     pub from: Option<IpAddr>,
     pub operation: Option<&'a str>,
     pub sandbox: Option<&'a SandboxId>,
-    /// Why it was not done, if it was not.
-    pub failure: Option<Kind>,
+    pub end: End,
     /// The status, where the door has one.
     pub status: Option<u16>,
     pub took: Duration,
     /// What the answer calls this request.
     pub request: &'a str,
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It was carried out, or turned away by a library, which the status says.
+    Answered,
+    Failed(Kind),
+    /// Its client left before there was an answer. What was begun is carried out all the same.
+    Abandoned,
+}
+
+impl End {
+    /// Returns that of an operation.
+    pub fn of<T>(outcome: &Result<T>) -> Self {
+        outcome.as_ref().err().map_or(Self::Answered, |error| Self::Failed(error.kind))
+    }
 }
 
 /// One line.
@@ -67,7 +83,7 @@ struct Line<'a> {
     from: Option<IpAddr>,
     operation: Option<&'a str>,
     sandbox: Option<&'a SandboxId>,
-    /// `ok`, or the kind of the error.
+    /// `ok`, `refused`, `abandoned`, or the kind of the error.
     outcome: serde_json::Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
@@ -120,11 +136,12 @@ impl Audit {
 
     fn line(&self, now: Timestamp, entry: &Entry<'_>) -> Vec<u8> {
         let left_out = Some(self.left_out.swap(0, Ordering::Relaxed)).filter(|count| *count > 0);
-        let outcome = match entry.failure {
+        let outcome = match entry.end {
             // Not everything that is refused is refused in our words: a library may have done it.
-            None if entry.status.is_some_and(|status| status >= 400) => "refused".into(),
-            None => "ok".into(),
-            Some(kind) => serde_json::to_value(kind).unwrap_or_default(),
+            End::Answered if entry.status.is_some_and(|status| status >= 400) => "refused".into(),
+            End::Answered => "ok".into(),
+            End::Failed(kind) => serde_json::to_value(kind).unwrap_or_default(),
+            End::Abandoned => "abandoned".into(),
         };
         let mut line = serde_json::to_vec(&Line {
             time: now,
@@ -172,7 +189,7 @@ mod tests {
         from: None,
         operation: Some("sandbox_exec"),
         sandbox: None,
-        failure: None,
+        end: End::Answered,
         status: Some(200),
         took: Duration::from_micros(1500),
         request: "req_1",
@@ -190,7 +207,7 @@ mod tests {
         let tenant = "acme".parse().expect("an id");
 
         audit.note(&clock, &ENTRY);
-        audit.note(&clock, &Entry { failure: Some(Kind::NotFound), tenant: Some(&tenant), ..ENTRY });
+        audit.note(&clock, &Entry { end: End::Failed(Kind::NotFound), tenant: Some(&tenant), ..ENTRY });
 
         let lines = lines(home.path());
         assert_eq!((&lines[0]["who"], &lines[0]["outcome"]), (&"token:tok_1".into(), &"ok".into()));
@@ -217,7 +234,7 @@ mod tests {
     fn nobody_cannot_fill_the_disk_and_what_was_left_out_is_counted() {
         let (home, clock) = (tempfile::tempdir().expect("a directory"), ManualClock::default());
         let audit = Audit::open(home.path()).expect("opens");
-        let nobody = Entry { who: None, failure: Some(Kind::Denied), status: Some(401), ..ENTRY };
+        let nobody = Entry { who: None, end: End::Failed(Kind::Denied), status: Some(401), ..ENTRY };
 
         (0..1000).for_each(|_| audit.note(&clock, &nobody));
         audit.note(&clock, &ENTRY);

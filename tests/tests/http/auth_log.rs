@@ -1,9 +1,11 @@
 //! The audit log: a line for each request, with who and what, and without anything secret.
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
-use coracle_tests::http::Request;
-use coracle_tests::{Daemon, Home, requires};
+use coracle_tests::http::{Place, Request};
+use coracle_tests::{Daemon, Home, count, eventually, requires};
 use serde_json::{Value, json};
 
 fn lines(home: &Home) -> Vec<Value> {
@@ -78,6 +80,69 @@ fn who_did_what_and_what_came_of_it_is_noted_and_no_secret() {
     assert!(!log.contains("hunter2") && !log.contains(secret), "{log}");
     let mode = home.path().join("audit.jsonl").metadata().expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+/// Sends a request and leaves after two milliseconds, whatever came of it by then.
+fn abandon(place: &Place, request: &Request) {
+    let mut stream = place.connect().expect("the daemon listens");
+    stream.write_all(&request.bytes(place)).expect("it is read");
+    std::thread::sleep(Duration::from_millis(2));
+}
+
+/// What a client that leaves at once has had done, by the name of the operation: seen in the home and not in the log.
+fn carried_out(home: &Home, sandbox: &str, before: &[String]) -> Vec<(&'static str, usize)> {
+    let shown = home.call(["show", sandbox, "--json"]).succeed().json();
+    let files = home.call(["fs", "list", sandbox, "."]).succeed();
+    let live: Vec<String> =
+        home.live().iter().filter_map(|one| Some(one["id"].as_str()?.to_owned())).collect();
+    vec![
+        ("sandbox_exec", shown["execs"].as_array().map_or(0, Vec::len)),
+        ("sandbox_fs_write", files.text().lines().filter(|line| line.contains("written-")).count()),
+        ("sandbox_open", live.iter().filter(|id| *id != sandbox && !before.contains(id)).count()),
+        ("sandbox_close", before.iter().filter(|id| !live.contains(id)).count()),
+    ]
+}
+
+#[test]
+fn who_hangs_up_is_noted_as_well() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let rounds = count(6, 50);
+    let sandbox = home.open();
+    let closed: Vec<String> = (0..rounds).map(|_| home.open()).collect();
+    let at = |rest: &str| format!("/v1/sandboxes/{sandbox}{rest}");
+
+    for (number, other) in closed.iter().enumerate() {
+        let written = json!({"path": format!("written-{number}"), "contents": "x"});
+        let requests = [
+            Request::post(&at("/execs"), &json!({"cmd": ["sleep", "0.1"]})),
+            Request::post(&at("/execs"), &json!({"cmd": ["true"]})).header("Idempotency-Key", other),
+            Request::post(&at("/fs/write"), &written),
+            Request::new("PUT", &at(&format!("/files?path=written-by-{number}"))).body("x"),
+            // Of this one only the beginning comes.
+            Request::new("PUT", &at("/files?path=part")).header("Content-Length", "9999").body("x"),
+            Request::get(&at("/execs/none/stream")),
+            Request::post("/v1/sandboxes", &json!({})),
+            Request::delete(&format!("/v1/sandboxes/{other}")),
+        ];
+        requests.iter().for_each(|request| abandon(&daemon.unix(), request));
+    }
+
+    let missing = || -> Vec<_> {
+        let (done, lines) = (carried_out(&home, &sandbox, &closed), lines(&home));
+        let noted = |name: &str| lines.iter().filter(|line| line["operation"] == name).count();
+        done.into_iter().filter(|(name, count)| noted(name) < *count).collect()
+    };
+    let all = eventually(Duration::from_secs(30), || missing().is_empty());
+    let (lines, done) = (lines(&home), carried_out(&home, &sandbox, &closed));
+    assert!(all.is_some(), "done and not noted: {:?} of {done:?}\n{lines:?}", missing());
+    assert!(done.iter().map(|(_, count)| count).sum::<usize>() > 0, "nothing was done: {done:?}");
+    assert!(lines.iter().any(|line| line["outcome"] == "abandoned"), "{lines:?}");
+    let abandoned = lines.iter().filter(|line| line["outcome"] == "abandoned");
+    for line in abandoned {
+        assert!(line["who"].is_string() && line["operation"].is_string(), "{line}");
+    }
 }
 
 #[test]

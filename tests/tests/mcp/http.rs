@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coracle_tests::daemon::Daemon;
-use coracle_tests::{Home, eventually, requires};
+use coracle_tests::{Home, count, eventually, requires};
 use serde_json::{Value, json};
 
 use crate::door::{
@@ -110,6 +110,40 @@ fn who_asks_for_progress_is_told_it_before_the_answer() {
         }
         assert!(beats.iter().map(|beat| beat["params"]["progress"].as_f64()).is_sorted(), "{answer}");
     }
+}
+
+#[test]
+fn a_call_whose_client_leaves_at_once_is_noted() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = call(&daemon, "sandbox_open", json!({}))["sandbox_id"].clone();
+    let lines = || -> Vec<Value> {
+        let text = std::fs::read_to_string(home.path().join("audit.jsonl")).expect("a log");
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    let rounds = count(10, 100);
+    let calls = [
+        ("sandbox_exec", json!({"sandbox_id": sandbox, "cmd": ["sleep", "0.3"]})),
+        ("sandbox_fs_write", json!({"sandbox_id": sandbox, "path": "a", "contents": "x"})),
+    ];
+
+    for (tool, arguments) in (0..rounds).flat_map(|_| calls.clone()) {
+        let stream = send(&daemon, &current(tool), &calling(tool, arguments));
+        std::thread::sleep(Duration::from_millis(2));
+        drop(stream);
+    }
+
+    let begun = || {
+        let shown = home.call(["show", sandbox.as_str().expect("an id"), "--json"]).succeed().json();
+        shown["execs"].as_array().map_or(0, Vec::len)
+    };
+    let noted = || lines().iter().filter(|line| line["operation"] == "sandbox_exec").count();
+    let all = eventually(DYING, || noted() >= begun());
+    assert!(all.is_some(), "{} begun, {} noted: {:?}", begun(), noted(), lines());
+    assert!(begun() > 0, "nothing was begun at all");
+    let outcomes: Vec<_> = lines().iter().map(|line| line["outcome"].clone()).collect();
+    assert!(outcomes.iter().any(|outcome| *outcome == "aborted" || *outcome == "abandoned"), "{outcomes:?}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What every request passes: the guard, the question who it is, how often it comes, and the audit log behind it.
 
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use axum::RequestExt;
 use axum::extract::{MatchedPath, RawPathParams, Request, State};
@@ -14,7 +15,7 @@ use super::auth::{self, Identity};
 use super::reply::{Failure, Refusal};
 use super::routes::ROUTES;
 use super::{Door, Peer, guard};
-use crate::audit::Entry;
+use crate::audit::{End, Entry};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("coracle-request");
 
@@ -22,31 +23,39 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("coracle-request");
 #[derive(Debug, Clone)]
 pub struct RequestId(pub String);
 
-/// Who was recognised, and what for: on its way back to whoever notes it.
-#[derive(Debug, Clone)]
+/// Who was recognised, and what for.
+#[derive(Debug)]
 struct Recognised {
     identity: Identity,
     operation: Option<&'static str>,
 }
 
+/// Where that is put down as soon as it is known, for whoever notes the request: a client may leave at any time.
+#[derive(Debug, Clone, Default)]
+struct Register(Arc<OnceLock<Recognised>>);
+
 /// Stands around everything: turns away what is not for us, names each request and notes what came of it.
 pub async fn watch(State(door): State<Door>, mut request: Request, next: Next) -> Response {
-    let (began, id) = (Instant::now(), request_id());
-    let sandbox = sandbox_in(&mut request).await;
-    let from = request.extensions().get().and_then(Peer::address);
-    let noted = is_noted(request.uri().path());
-    request.extensions_mut().insert(RequestId(id.clone()));
-    let mut response = match guard::check(&door.0.doors, &request) {
+    let mut line = Line {
+        door,
+        began: Instant::now(),
+        request: request_id(),
+        register: Register::default(),
+        sandbox: sandbox_in(&mut request).await,
+        from: request.extensions().get().and_then(Peer::address),
+        awaited: is_noted(request.uri().path()),
+    };
+    request.extensions_mut().insert(RequestId(line.request.clone()));
+    request.extensions_mut().insert(line.register.clone());
+    let mut response = match guard::check(&line.door.0.doors, &request) {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
-    if noted || response.status().is_client_error() {
-        let about = About { sandbox, from, request: &id, took: began.elapsed() };
-        note(&door, &response, about);
-    }
-    if let Ok(id) = HeaderValue::from_str(&id) {
+    line.awaited |= response.status().is_client_error();
+    if let Ok(id) = HeaderValue::from_str(&line.request) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
+    line.conclude(&response);
     response
 }
 
@@ -56,17 +65,18 @@ pub async fn admit(State(door): State<Door>, mut request: Request, next: Next) -
         Ok(identity) => identity,
         Err(refusal) => return refusal.into_response(),
     };
-    let operation = operation_of(&request);
-    let recognised = Recognised { identity: identity.clone(), operation };
-    let mut response = match within_rate(&door, &identity) {
+    if let Some(register) = request.extensions_mut().remove::<Register>() {
+        let recognised = Recognised { identity: identity.clone(), operation: operation_of(&request) };
+        // Nobody else writes there.
+        let _ = register.0.set(recognised);
+    }
+    match within_rate(&door, &identity) {
         Err(refusal) => refusal.into_response(),
         Ok(()) => {
             request.extensions_mut().insert(identity.clone());
             told(&identity, next.run(request).await)
         }
-    };
-    response.extensions_mut().insert(recognised);
-    response
+    }
 }
 
 async fn recognise(door: &Door, shows: Result<auth::Shows, Refusal>) -> Result<Identity, Refusal> {
@@ -94,33 +104,54 @@ fn told(identity: &Identity, response: Response) -> Response {
     shown
 }
 
-/// What is known of a request before anything came of it, and how long that took.
-struct About<'a> {
+/// The line of a request in the audit log. One that is dropped before its end is known is of a client that has left:
+/// what it asked for may be carried out all the same.
+struct Line {
+    door: Door,
+    began: Instant,
+    request: String,
+    register: Register,
     sandbox: Option<SandboxId>,
     from: Option<IpAddr>,
-    request: &'a str,
-    took: Duration,
+    /// It is still to be written.
+    awaited: bool,
 }
 
-fn note(door: &Door, response: &Response, about: About<'_>) {
-    let recognised = response.extensions().get::<Recognised>();
-    let failure = response.extensions().get::<Failure>().map(|failure| failure.0.kind);
-    let sandbox = about.sandbox.or_else(|| response.extensions().get::<SandboxId>().cloned());
-    door.audit().note(
-        &*door.0.clock,
-        &Entry {
-            door: "http",
-            who: recognised.map(|known| known.identity.who.as_str()),
-            tenant: recognised.and_then(|known| known.identity.caller.tenant.as_ref()),
-            operation: recognised.and_then(|known| known.operation),
-            sandbox: sandbox.as_ref(),
-            failure,
-            status: Some(response.status().as_u16()),
-            took: about.took,
-            request: about.request,
-            from: about.from,
-        },
-    );
+impl Line {
+    fn conclude(mut self, response: &Response) {
+        let failure = response.extensions().get::<Failure>();
+        let end = failure.map_or(End::Answered, |failure| End::Failed(failure.0.kind));
+        self.sandbox = self.sandbox.take().or_else(|| response.extensions().get::<SandboxId>().cloned());
+        self.write(end, Some(response.status().as_u16()));
+    }
+
+    fn write(&mut self, end: End, status: Option<u16>) {
+        if !std::mem::take(&mut self.awaited) {
+            return;
+        }
+        let recognised = self.register.0.get();
+        self.door.audit().note(
+            &*self.door.0.clock,
+            &Entry {
+                door: "http",
+                who: recognised.map(|known| known.identity.who.as_str()),
+                tenant: recognised.and_then(|known| known.identity.caller.tenant.as_ref()),
+                operation: recognised.and_then(|known| known.operation),
+                sandbox: self.sandbox.as_ref(),
+                end,
+                status,
+                took: self.began.elapsed(),
+                request: &self.request,
+                from: self.from,
+            },
+        );
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.write(End::Abandoned, None);
+    }
 }
 
 /// Whoever looks after the daemon asks every few seconds, and changes nothing. What is asked of MCP is noted there, unless

@@ -1,12 +1,12 @@
 //! Who calls, and what that means: what they may, what goes without saying for them, what is noted and what they are told.
 
-use std::time::Duration;
+use std::time::Instant;
 
 use coracle_core::{Result, SandboxId, SessionKey};
 use coracle_engine::Caller;
 use serde_json::{Value, json};
 
-use crate::audit::Entry;
+use crate::audit::{End, Entry};
 use crate::http;
 
 /// Who a server serves.
@@ -60,42 +60,58 @@ impl Identity {
         }
     }
 
-    /// Notes what came of an operation, and returns what they are told of it. Whoever started this process sees all,
-    /// and nobody else knocks at that door.
-    pub fn conclude<T>(&self, about: About<'_>, outcome: Result<T>) -> Result<T> {
-        match self {
-            Self::Client { .. } => outcome,
-            Self::Request(asker) => asker.conclude(about, outcome),
-        }
+    /// Begins the line of an operation in the audit log. Whoever started this process has none: nobody else knocks at
+    /// that door.
+    pub fn note(&self, operation: &'static str, sandbox: Option<SandboxId>) -> Noting {
+        let asker = match self {
+            Self::Client { .. } => None,
+            Self::Request(asker) => Some(asker.clone()),
+        };
+        Noting { asker, operation, sandbox, began: Instant::now() }
     }
 }
 
-/// What was asked for.
-#[derive(Debug, Clone, Copy)]
-pub struct About<'a> {
-    pub operation: &'a str,
-    pub sandbox: Option<&'a SandboxId>,
-    pub took: Duration,
+/// The line of an operation in the audit log. One that is dropped before its end is known is of a client that has left.
+#[derive(Debug)]
+pub struct Noting {
+    asker: Option<Asker>,
+    operation: &'static str,
+    sandbox: Option<SandboxId>,
+    began: Instant,
 }
 
-impl Asker {
-    fn conclude<T>(&self, about: About<'_>, outcome: Result<T>) -> Result<T> {
-        let tenant = self.identity.caller.tenant.as_ref();
-        self.door.audit().note(
-            self.door.clock(),
+impl Noting {
+    /// Notes what came of it, and returns what they are told of it.
+    pub fn conclude<T>(mut self, sandbox: Option<SandboxId>, outcome: Result<T>) -> Result<T> {
+        self.sandbox = sandbox.or(self.sandbox.take());
+        let Some(asker) = self.asker.take() else { return outcome };
+        self.write(&asker, End::of(&outcome));
+        outcome.map_err(|error| asker.identity.told(error))
+    }
+
+    fn write(&self, asker: &Asker, end: End) {
+        asker.door.audit().note(
+            asker.door.clock(),
             &Entry {
                 door: "mcp",
-                who: Some(&self.identity.who),
-                tenant,
-                from: self.identity.from,
-                operation: Some(about.operation),
-                sandbox: about.sandbox,
-                failure: outcome.as_ref().err().map(|error| error.kind),
+                who: Some(&asker.identity.who),
+                tenant: asker.identity.caller.tenant.as_ref(),
+                from: asker.identity.from,
+                operation: Some(self.operation),
+                sandbox: self.sandbox.as_ref(),
+                end,
                 status: None,
-                took: about.took,
-                request: &self.identity.request,
+                took: self.began.elapsed(),
+                request: &asker.identity.request,
             },
         );
-        outcome.map_err(|error| self.identity.told(error))
+    }
+}
+
+impl Drop for Noting {
+    fn drop(&mut self) {
+        if let Some(asker) = self.asker.take() {
+            self.write(&asker, End::Abandoned);
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! What an MCP client talks to, whichever way it came: the handler behind `stdio` and behind `/mcp`.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::http::request::Parts;
 use coracle_core::{Error, Result};
@@ -21,7 +20,7 @@ use tracing::Instrument;
 
 use super::call::Call;
 use super::calls::{Calls, Name, Registered};
-use super::identity::{About, Identity};
+use super::identity::Identity;
 use super::opened::Opened;
 use super::progress::Beats;
 use super::toolbox::Toolbox;
@@ -110,11 +109,9 @@ impl Server {
         input: Value,
         context: &RequestContext<RoleServer>,
     ) -> Result<Value> {
-        let (began, asked) = (Instant::now(), sandbox_in(&input));
+        let noting = self.identity.note(operation, sandbox_in(&input));
         let outcome = self.perform(operation, input, context).await;
-        let sandbox = outcome.as_ref().ok().and_then(sandbox_in).or(asked);
-        let about = About { operation, sandbox: sandbox.as_ref(), took: began.elapsed() };
-        self.identity.conclude(about, outcome)
+        noting.conclude(outcome.as_ref().ok().and_then(sandbox_in), outcome)
     }
 
     async fn perform(
@@ -239,10 +236,9 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         self.expect_resources::<ReadResourceRequestMethod>()?;
-        let (began, asked) = (Instant::now(), resources::sandbox_in(&request.uri));
+        let noting = self.identity.note(READ, resources::sandbox_in(&request.uri));
         let outcome = self.read(request.uri.clone()).instrument(doors::resource(origin(&context))).await;
-        let about = About { operation: READ, sandbox: asked.as_ref(), took: began.elapsed() };
-        let read = self.identity.conclude(about, outcome);
+        let read = noting.conclude(None, outcome);
         read.map(Into::into).map_err(|error| resources::failed(&request.uri, &error))
     }
 }
