@@ -94,10 +94,12 @@ pub enum Wall {
     Rooms,
     /// Answers carry a bounded part of a command's output, and take from their caller's share until they are written.
     Answers,
+    /// What TCP and UDP hold on their way is bounded with the memory.
+    SocketBuffers,
 }
 
 impl Wall {
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::Seccomp,
         Self::NoNewPrivileges,
         Self::Landlock,
@@ -144,6 +146,7 @@ impl Wall {
         Self::Watches,
         Self::Rooms,
         Self::Answers,
+        Self::SocketBuffers,
     ];
 
     /// Returns its bit in a set of walls.

@@ -44,6 +44,41 @@ fn rs_01_memory_is_bounded() {
         });
 }
 
+#[test]
+fn bd_01_what_sockets_hold_is_bounded() {
+    let title = "fill the buffers of TCP and UDP sockets with more than the memory there is";
+    Attack::row(GROUND, "BD-01", title)
+        .by(&[Route::Exec])
+        .with(&["--memory", "64m"])
+        .without(&["SocketBuffers"])
+        .pointless_on_docker("what sockets hold is counted as the engine and its kernel do it")
+        .every(&["tcp", "udp"])
+        .run(|arena| {
+            let held = |kind: &&str| -> Option<String> {
+                let word = format!("hoard-{kind}-{}", arena.route.name());
+                let hoarding = arena
+                    .call(&["python3", "-c", include_str!("payloads/fill_sockets.py"), kind, "12", &word])
+                    .start();
+                hoarding.wait_for(|output| output.starts_with(b"filled"));
+                let census = arena.home.census();
+                let bytes = census.named(&word).first().map_or(0, |process| sockets_hold(process.pid));
+                hoarding.kill();
+                (bytes > 24 * MEBIBYTE).then(|| format!("{kind} held {} MiB", bytes / MEBIBYTE))
+            };
+            ["tcp", "udp"].iter().filter_map(held).collect()
+        });
+}
+
+/// Returns what the sockets in a process's network hold, by the kernel's own list of them.
+fn sockets_hold(pid: u32) -> u64 {
+    let list = |name: &str| fs::read_to_string(format!("/proc/{pid}/net/{name}")).expect("it is there");
+    let queued = |line: &str| -> Option<u64> {
+        let (sent, received) = line.split_whitespace().nth(4)?.split_once(':')?;
+        Some(u64::from_str_radix(sent, 16).ok()? + u64::from_str_radix(received, 16).ok()?)
+    };
+    ["tcp", "udp"].iter().map(|name| list(name).lines().skip(1).filter_map(queued).sum::<u64>()).sum()
+}
+
 /// Tells whether any sandbox ever had more than its limit, by the kernel's own count.
 fn breaches_memory(arena: &Arena<'_>) -> bool {
     let groups = arena.home.census().cgroups;
