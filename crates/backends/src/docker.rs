@@ -84,7 +84,11 @@ impl Docker {
     /// would say that it is gone.
     fn expect_here(&self, sandbox: &SandboxId) -> Result<()> {
         let here = self.client.shown();
-        match self.home.engine_of(sandbox) {
+        let unknown = |error| {
+            let message = format!("could not read at which engine sandbox `{sandbox}` is");
+            Error::new(Kind::NotAvailable, message).caused_by(error)
+        };
+        match self.home.engine_of(sandbox).map_err(unknown)? {
             Some(engine) if engine != here => Err(Error::new(
                 Kind::NotAvailable,
                 format!("sandbox `{sandbox}` is on the engine at {engine}, and `{}` is now the one at {here}", self.name),

@@ -35,7 +35,7 @@ use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec};
 use coracle_images::Store;
 use coracle_sys::cgroup::{Group, Layout};
 
-use crate::{Setting, weak};
+use crate::{Setting, place, weak};
 use cage::{Cage, First};
 use home::Home;
 use privilege::Privilege;
@@ -64,7 +64,7 @@ pub struct Native {
     home: Home,
     images: Store,
     privilege: Privilege,
-    layout: OnceLock<std::io::Result<Layout>>,
+    layout: OnceLock<Layout>,
     /// Whether `buildah` is installed.
     buildah: OnceLock<bool>,
     /// Guests this process started and therefore has to reap.
@@ -93,12 +93,17 @@ impl Native {
         }
     }
 
-    /// Returns the machine's cgroups; looked up once, and not before they are needed.
+    /// Returns the machine's cgroups; looked up once, and not before they are needed. A failure is not remembered: it may
+    /// have been a lack of descriptors, which passes.
     fn layout(&self) -> Result<&Layout> {
-        self.layout.get_or_init(Layout::detect).as_ref().map_err(|error| {
+        if let Some(layout) = self.layout.get() {
+            return Ok(layout);
+        }
+        let layout = Layout::detect().map_err(|error| {
             Error::new(Kind::NotAvailable, format!("could not find the machine's cgroups: {error}"))
                 .hint("run `coracle doctor` to see what is missing")
-        })
+        })?;
+        Ok(self.layout.get_or_init(|| layout))
     }
 
     fn children(&self) -> MutexGuard<'_, HashMap<SandboxId, OwnedFd>> {
@@ -150,9 +155,7 @@ impl Backend for Native {
 
     fn connect(&self, sandbox: &SandboxId, _placement: &Placement) -> Result<UnixStream> {
         self.home.connect(sandbox).map_err(|error| {
-            let gone =
-                matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused);
-            let kind = if gone { Kind::NotFound } else { Kind::NotAvailable };
+            let kind = if place::proves_death(&error) { Kind::NotFound } else { Kind::NotAvailable };
             Error::new(kind, format!("could not reach the guest of sandbox `{sandbox}`")).caused_by(error)
         })
     }

@@ -4,11 +4,39 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+
+use coracle_sys::rustix::fs::{AtFlags, statat};
+
+use crate::weak::{self, Wall};
 
 /// A socket's path has at most 107 bytes, and the home's may be longer: it is named through a descriptor.
 pub fn short_path(directory: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()))
+}
+
+/// Connects to a socket in a directory.
+pub fn connect(directory: &Path, socket: &str) -> io::Result<UnixStream> {
+    let directory = File::open(directory)?;
+    match UnixStream::connect(short_path(&directory, socket)) {
+        // The way there leads through `/proc`. Where that is not mounted, nothing is said about the socket.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && has(&directory, socket) => {
+            Err(io::Error::other("could not go through /proc/self/fd: is /proc mounted?"))
+        }
+        stream => stream,
+    }
+}
+
+fn has(directory: &File, name: &str) -> bool {
+    statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+/// Tells whether a failed connection proves that nobody listens: there is no socket, or the kernel refused. A lack of
+/// descriptors, memory or rights says something about us and nothing about the guest.
+pub fn proves_death(error: &io::Error) -> bool {
+    let proof = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
+    proof || weak::off(Wall::Proof)
 }
 
 /// Makes a directory nobody else may enter; what is executed from it or written through it is ours alone.
@@ -18,5 +46,35 @@ pub fn private(path: &Path) -> io::Result<()> {
             fs::set_permissions(path, fs::Permissions::from_mode(0o700))
         }
         result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use coracle_sys::rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn only_a_missing_socket_and_a_refusal_prove_death() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let failure = || connect(directory.path(), "guest").map(drop).expect_err("nobody listens");
+
+        assert!(proves_death(&failure()), "there is no socket");
+        drop(UnixListener::bind(directory.path().join("guest")).expect("it can be bound"));
+        assert!(proves_death(&failure()), "nobody listens any more");
+        for errno in [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::AGAIN,
+            Errno::NOMEM,
+            Errno::ACCESS,
+            Errno::PERM,
+            Errno::TIMEDOUT,
+        ] {
+            assert!(!proves_death(&errno.into()), "{errno}");
+        }
     }
 }

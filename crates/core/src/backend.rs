@@ -136,7 +136,8 @@ pub trait Backend: Send + Sync {
     /// nothing is kept.
     fn snapshot(&self, held: &Held<'_>, image: &ImageId) -> Result<Stored>;
 
-    /// Opens a new stream to the guest. Fails with `not_found` if the guest is gone.
+    /// Opens a new stream to the guest. Fails with `not_found` only where it is proved that the guest is gone: the
+    /// sandbox is called lost then. A lack of descriptors, memory, rights or time is any other kind.
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream>;
 
     /// Returns what a sandbox uses now. What cannot be told is absent; nothing is changed and nobody in it notices.
@@ -185,5 +186,8 @@ pub trait Backend: Send + Sync {
     fn brace(&self, _low: bool) {}
 
     /// Lists every sandbox of this instance that has left anything on the machine, and nothing of others.
+    ///
+    /// What is missing here, or not `alive`, is destroyed. So it fails as a whole where it cannot see, or cannot tell
+    /// whether a guest is alive: only proof of death counts.
     fn survey(&self) -> Result<Vec<Found>>;
 }

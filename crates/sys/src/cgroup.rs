@@ -10,6 +10,6 @@ mod group;
 mod layout;
 mod usage;
 
-pub use group::{Group, Values};
+pub use group::{Group, Population, Values};
 pub use layout::{Controller, Layout};
 pub use usage::Counted;

@@ -96,10 +96,12 @@ pub enum Wall {
     Answers,
     /// What TCP and UDP hold on their way is bounded with the memory.
     SocketBuffers,
+    /// Only proof of a guest's death counts as one; without it any failure to reach it does.
+    Proof,
 }
 
 impl Wall {
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 48] = [
         Self::Seccomp,
         Self::NoNewPrivileges,
         Self::Landlock,
@@ -147,6 +149,7 @@ impl Wall {
         Self::Rooms,
         Self::Answers,
         Self::SocketBuffers,
+        Self::Proof,
     ];
 
     /// Returns its bit in a set of walls.

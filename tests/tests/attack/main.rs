@@ -13,6 +13,7 @@ mod forks;
 mod guest;
 mod later;
 mod layers;
+mod lives;
 mod namespaces;
 mod neighbours;
 mod network;

@@ -16,6 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::container::PROGRAM;
 use super::{Docker, failure, patience};
+use crate::place;
 
 /// The guest's user, which no command can be.
 const GUEST_ID: u32 = 65_535;
@@ -70,8 +71,8 @@ pub fn choose(docker: &Docker, sandbox: &SandboxId) -> Reached {
 pub fn connect(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream> {
     match Reached::of(placement) {
         Reached::Socket => by_socket(docker, sandbox).map_err(|error| {
-            let gone = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
-            unreached(if gone { Kind::NotFound } else { Kind::NotAvailable }, sandbox).caused_by(error)
+            let kind = if place::proves_death(&error) { Kind::NotFound } else { Kind::NotAvailable };
+            unreached(kind, sandbox).caused_by(error)
         }),
         Reached::Program => {
             docker.expect_here(sandbox)?;
@@ -125,9 +126,31 @@ fn by_program(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Re
             }
             StartExecResults::Detached => Ok(None),
         }
-    })?;
-    let (rest, output, input) = started.ok_or_else(|| unreached(Kind::NotFound, sandbox))?;
+    });
+    let (rest, output, input) = match started {
+        Ok(Some(streams)) => streams,
+        Ok(None) => return Err(unjoined(docker, sandbox, container)),
+        Err(error) if error.kind == Kind::NotFound => return Err(unjoined(docker, sandbox, container)),
+        Err(error) => return Err(error),
+    };
     carry(docker, rest, output, input).map_err(|error| unreached(Kind::Internal, sandbox).caused_by(error))
+}
+
+/// Says why no program of ours could join the guest. The program may have found no process or no memory left in the
+/// container: only the engine's word that nothing runs there proves that the guest is gone.
+fn unjoined(docker: &Docker, sandbox: &SandboxId, container: &str) -> Error {
+    let running = docker.client.ask_within(patience::ANSWER, "look at a container", |engine| async move {
+        match engine.inspect_container(container, None).await {
+            Err(error) if failure::is_status(&error, 404) => Ok(false),
+            found => Ok(found?.state.and_then(|state| state.running).unwrap_or(true)),
+        }
+    });
+    match running {
+        Ok(false) => unreached(Kind::NotFound, sandbox),
+        Ok(true) => unreached(Kind::NotAvailable, sandbox)
+            .hint("its container runs; the sandbox may have no processes or memory left: stop some commands"),
+        Err(error) => error,
+    }
 }
 
 /// Waits until the program has joined its streams to the guest's; returns what came after its word, or nothing if it

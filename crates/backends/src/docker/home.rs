@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::flavour::Flavour;
 use super::installing::Installing;
-use crate::place::{private, short_path};
+use crate::place::{self, private};
 use crate::weak::{self, Wall};
 
 const RUN: &str = "run";
@@ -78,14 +78,15 @@ impl Home {
     }
 
     pub fn connect(&self, sandbox: &SandboxId) -> io::Result<UnixStream> {
-        let directory = File::open(self.own.join(sandbox.as_str()))?;
-        UnixStream::connect(short_path(&directory, SOCKET))
+        place::connect(&self.own.join(sandbox.as_str()), SOCKET)
     }
 
     /// Returns the address of the engine a sandbox is at; nothing if it has no directory, or got no further.
-    pub fn engine_of(&self, sandbox: &SandboxId) -> Option<String> {
-        let said = fs::read_to_string(self.own.join(sandbox.as_str()).join(ENGINE));
-        said.ok().filter(|address| !address.is_empty())
+    pub fn engine_of(&self, sandbox: &SandboxId) -> io::Result<Option<String>> {
+        match fs::read_to_string(self.own.join(sandbox.as_str()).join(ENGINE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            said => said.map(|address| Some(address).filter(|address| !address.is_empty())),
+        }
     }
 
     /// Notes the id of a sandbox's container.

@@ -12,13 +12,13 @@ use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, container_name, patience};
 /// Lists them, by their containers and their directories. A home that never used the engine has none there, and the
 /// engine is not asked.
 pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
-    if !docker.home.is_used() {
-        return Ok(Vec::new());
-    }
     let rooms = docker
         .home
         .list()
         .map_err(|error| Error::internal("could not list the sandboxes of this home", error))?;
+    if rooms.is_empty() && !docker.home.is_used() {
+        return Ok(Vec::new());
+    }
     let mut found: BTreeMap<SandboxId, Found> = BTreeMap::new();
     let mut entry = |sandbox: SandboxId, object: &str, alive: bool| {
         let known =
@@ -60,9 +60,15 @@ fn ours(docker: &Docker, container: &ContainerSummary) -> Option<(SandboxId, boo
         // A sandbox of an earlier version's. Without the note it is found by its name alone, as before.
         let _ = docker.home.note_container(&sandbox, id);
     }
-    let running = matches!(
+    // Only these say that no process is in it. An engine may have words we do not know.
+    let over = matches!(
         container.state,
-        Some(ContainerSummaryStateEnum::RUNNING | ContainerSummaryStateEnum::PAUSED)
+        Some(
+            ContainerSummaryStateEnum::CREATED
+                | ContainerSummaryStateEnum::EXITED
+                | ContainerSummaryStateEnum::DEAD
+                | ContainerSummaryStateEnum::REMOVING
+        )
     );
-    (named || known).then_some((sandbox, running))
+    (named || known).then_some((sandbox, !over))
 }

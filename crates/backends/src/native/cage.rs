@@ -6,8 +6,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use coracle_sys::cgroup::{Group, Values};
+use coracle_sys::cgroup::{Group, Population, Values};
 use coracle_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
+use coracle_sys::rustix::io::Errno;
 use coracle_sys::rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// The cage of one sandbox. Making the value makes nothing on the machine.
@@ -62,16 +63,12 @@ impl Cage<'_> {
         }
     }
 
-    pub fn is_populated(&self) -> io::Result<bool> {
+    /// Tells whether a process is left.
+    pub fn population(&self) -> io::Result<Population> {
         match self {
-            Self::Groups(group) => group.is_populated(),
-            Self::Process(first) => Ok(first.find()?.is_some()),
+            Self::Groups(group) => group.population(),
+            Self::Process(first) => first.population(),
         }
-    }
-
-    /// Tells whether there is a cgroup.
-    pub fn has_groups(&self) -> bool {
-        self.group().is_some_and(|group| group.count() > 0)
     }
 }
 
@@ -87,24 +84,40 @@ impl First {
     }
 
     fn note(&self, pid: i32) -> io::Result<()> {
-        let started = started(pid).ok_or(io::ErrorKind::NotFound)?;
+        let started = started(pid)?.ok_or(io::ErrorKind::NotFound)?;
         fs::write(&self.path, format!("{pid} {started}"))
     }
 
-    /// Returns a descriptor of the process, if it is still the one that was written down.
-    fn find(&self) -> io::Result<Option<std::os::fd::OwnedFd>> {
+    /// Tells whether the process is there; `Unseen` where nothing was written down.
+    fn population(&self) -> io::Result<Population> {
+        match self.written()? {
+            None => Ok(Population::Unseen),
+            Some(_) => Ok(if self.find()?.is_some() { Population::Some } else { Population::None }),
+        }
+    }
+
+    /// Returns the number of the process and when it started.
+    fn written(&self) -> io::Result<Option<(i32, String)>> {
         let text = match fs::read_to_string(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text?,
         };
-        let Some((pid, since)) = text.split_once(' ') else { return Ok(None) };
-        let Ok(pid) = pid.parse::<i32>() else { return Ok(None) };
-        let Some(handle) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
-        else {
-            return Ok(None);
+        let parsed =
+            text.split_once(' ').and_then(|(pid, since)| Some((pid.parse().ok()?, since.to_owned())));
+        Ok(parsed)
+    }
+
+    /// Returns a descriptor of the process, if it is still the one that was written down. An error where it cannot be
+    /// seen whether it is.
+    fn find(&self) -> io::Result<Option<std::os::fd::OwnedFd>> {
+        let Some((pid, since)) = self.written()? else { return Ok(None) };
+        let Some(number) = Pid::from_raw(pid) else { return Ok(None) };
+        let handle = match pidfd_open(number, PidfdFlags::empty()) {
+            Err(Errno::SRCH) => return Ok(None),
+            handle => handle?,
         };
         // Looked at after the opening: if it matches now, the descriptor is of that very process.
-        Ok((started(pid).as_deref() == Some(since)).then_some(handle))
+        Ok((started(pid)?.as_ref() == Some(&since)).then_some(handle))
     }
 
     fn kill(&self, patience: Duration) -> io::Result<()> {
@@ -118,7 +131,7 @@ impl First {
             match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&left)) {
                 Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
                 Ok(_) => return Ok(()),
-                Err(coracle_sys::rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -126,8 +139,17 @@ impl First {
 }
 
 /// Returns when a process started, in ticks since the machine did; nothing if it has ended.
-fn started(pid: i32) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+fn started(pid: i32) -> io::Result<Option<String>> {
+    let text = match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => return Ok(None),
+        text => text?,
+    };
+    Ok(living(&text))
+}
+
+/// Reads the line of a process.
+fn living(text: &str) -> Option<String> {
     // The name, in parentheses, may hold anything; what follows does not.
     let mut fields = text.rsplit_once(") ")?.1.split(' ');
     let state = fields.next()?;

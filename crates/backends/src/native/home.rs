@@ -13,7 +13,7 @@ use coracle_core::{SandboxId, VolumeName};
 use coracle_sys::tree;
 use serde::{Deserialize, Serialize};
 
-use crate::place::{private, short_path};
+use crate::place::{self, private, short_path};
 
 const SOCKET: &str = "guest.sock";
 const USES: &str = "uses";
@@ -81,8 +81,7 @@ impl Home {
     }
 
     pub fn connect(&self, sandbox: &SandboxId) -> io::Result<UnixStream> {
-        let directory = File::open(self.sandboxes.join(sandbox.as_str()))?;
-        UnixStream::connect(short_path(&directory, SOCKET))
+        place::connect(&self.sandboxes.join(sandbox.as_str()), SOCKET)
     }
 
     /// Returns where the first process of a sandbox is written down.

@@ -1,12 +1,16 @@
 //! What sandboxes of this instance have left on the machine.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 use coracle_core::backend::Found;
-use coracle_core::{Error, Result, SandboxId};
+use coracle_core::{Error, Kind, Result, SandboxId};
+use coracle_sys::cgroup::Population;
 
 use super::Native;
+use super::cage::Cage;
+use crate::place;
 
 /// Lists them, by their cgroups in any tree and their directories in the home.
 pub fn survey(native: &Native) -> Result<Vec<Found>> {
@@ -20,25 +24,55 @@ pub fn survey(native: &Native) -> Result<Vec<Found>> {
         let layout = native.layout()?;
         let parent = native.parent();
         let trees = layout.legacies().iter().map(|(_, root)| root.as_path()).chain([layout.unified()]);
-        sandboxes.extend(trees.flat_map(|tree| groups(&tree.join(&parent))));
+        for tree in trees {
+            let listed = groups(&tree.join(&parent));
+            sandboxes.extend(listed.map_err(|error| Error::internal("could not list cgroups", error))?);
+        }
     }
     sandboxes.into_iter().map(|sandbox| describe(native, sandbox)).collect()
 }
 
-fn groups(directory: &Path) -> Vec<SandboxId> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    directories.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+fn groups(directory: &Path) -> io::Result<Vec<SandboxId>> {
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut sandboxes = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sandboxes.extend(entry.file_name().to_str().and_then(|name| name.parse().ok()));
+        }
+    }
+    Ok(sandboxes)
 }
 
 fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
     let cage = native.cage(&sandbox)?;
-    let processes = cage
-        .is_populated()
+    let population = cage
+        .population()
         .map_err(|error| Error::internal(format!("could not look at sandbox `{sandbox}`"), error))?;
-    let alive = processes && native.home.connect(&sandbox).is_ok();
-    let there =
-        [("process", processes), ("cgroup", cage.has_groups()), ("directory", native.home.has(&sandbox))];
+    let alive = is_alive(native, &sandbox, population)?;
+    let there = [
+        ("process", population == Population::Some),
+        ("cgroup", matches!(&cage, Cage::Groups(group) if group.count() > 0)),
+        ("directory", native.home.has(&sandbox)),
+    ];
     let objects = there.into_iter().filter(|(_, there)| *there).map(|(name, _)| name.to_owned()).collect();
     Ok(Found { sandbox, alive, objects })
+}
+
+/// Tells whether a guest listens. An error where neither that nor the opposite is proved: whoever reads the survey would
+/// destroy the sandbox.
+fn is_alive(native: &Native, sandbox: &SandboxId, population: Population) -> Result<bool> {
+    match native.home.connect(sandbox) {
+        Ok(_) => Ok(true),
+        Err(error) if place::proves_death(&error) || population == Population::None => Ok(false),
+        Err(error) => {
+            let message = format!("could not tell whether sandbox `{sandbox}` is alive");
+            Err(Error::new(Kind::NotAvailable, message)
+                .hint("nothing was changed; see whether this process may open enough files (`ulimit -n`)")
+                .caused_by(error))
+        }
+    }
 }

@@ -22,6 +22,26 @@ pub struct Values {
     pub pids: Option<u64>,
 }
 
+/// Whether processes are left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Population {
+    Some,
+    None,
+    /// There is nothing to look at: the group may be gone, or be in a tree that is not mounted here.
+    Unseen,
+}
+
+impl Population {
+    /// Reads `cgroup.events`.
+    fn read(events: &str) -> Self {
+        match events.lines().find_map(|line| line.strip_prefix("populated ")) {
+            Some("0") => Self::None,
+            Some(_) => Self::Some,
+            None => Self::Unseen,
+        }
+    }
+}
+
 /// One sandbox's group. Making the value makes nothing on the machine.
 #[derive(Debug)]
 pub struct Group<'a> {
@@ -197,10 +217,10 @@ impl<'a> Group<'a> {
     }
 
     /// Tells whether a process is left in it.
-    pub fn is_populated(&self) -> io::Result<bool> {
+    pub fn population(&self) -> io::Result<Population> {
         match fs::read_to_string(self.unified().join("cgroup.events")) {
-            Ok(events) => Ok(events.lines().any(|line| line == "populated 1")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Ok(events) => Ok(Population::read(&events)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Population::Unseen),
             Err(error) => Err(error),
         }
     }
@@ -319,5 +339,17 @@ fn remove_tree(path: &Path) -> io::Result<()> {
             }
             result => return result,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_kernels_word_says_that_a_group_is_empty() {
+        assert_eq!(Population::read("populated 1\nfrozen 0\n"), Population::Some);
+        assert_eq!(Population::read("populated 0\nfrozen 0\n"), Population::None);
+        assert_eq!(Population::read(""), Population::Unseen);
     }
 }
