@@ -4,6 +4,7 @@ use coracle_core::{ExecId, Result, SandboxId};
 use coracle_wire as wire;
 use tracing::Span;
 
+use crate::egress::Watchman;
 use crate::gate::Inside;
 use crate::guest::{ALL_CHUNKS, Failure, WAIT_SLICE};
 use crate::progress::Progress;
@@ -44,6 +45,8 @@ struct Live {
     attended: bool,
     /// How often the way to the guest broke.
     breaks: u32,
+    /// Replaces the keeper of its network if that is killed meanwhile.
+    _watchman: Option<Watchman>,
     exec: ExecId,
     since: u64,
     /// The newest chunk at the end of the exec, once that was seen.
@@ -82,6 +85,7 @@ impl Engine {
         let inside = self.enter_to_look(caller, sandbox)?;
         let span = spans::follow(&inside.record, exec);
         Ok(Live {
+            _watchman: self.watch_keeper(&inside.record),
             span,
             carried: 0,
             engine: self.clone(),

@@ -125,6 +125,7 @@ impl Engine {
                 Err(error) => report.trouble.push(format!("{id}: {}", error.chain())),
             }
         }
+        report.trouble.extend(self.replace_keepers());
         let before = self.facts(&BTreeSet::new()).forget_before();
         report.forgotten = self.freeing(|| self.store().forget(before, ENDED_MAX))?;
         self.freeing(|| self.store().forget_events(before, EVENTS_MAX))?;

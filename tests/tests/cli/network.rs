@@ -214,6 +214,60 @@ fn a_killed_keeper_ends_every_connection_and_the_next_exec_has_another() {
     assert_eq!(again.text(), "b'welcome\\n'\n");
 }
 
+/// Returns the next connection, which comes soon or never.
+#[track_caller]
+fn accepted(listener: &TcpListener) -> TcpStream {
+    let mut stream = None;
+    listener.set_nonblocking(true).expect("it is ours");
+    eventually(PATIENCE, || {
+        stream = listener.accept().ok().map(|(stream, _)| stream);
+        stream.is_some()
+    });
+    stream.expect("it connects")
+}
+
+/// Somebody waits for the command, so somebody notices: the command's later connections work.
+#[test]
+fn a_keeper_that_is_killed_is_replaced_while_a_command_runs() {
+    requires!(native);
+    let home = home();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = listener.local_addr().expect("it is bound").port();
+    let sandbox =
+        home.open_with(&["--network", &format!("allow=localhost:{port},127.0.0.1:{port},[::1]:{port}")]);
+    // Its first connection ends with the keeper; then it tries until another one comes about.
+    let client = format!(
+        "
+import socket, time
+socket.create_connection(('127.77.0.1', {port})).recv(99)
+for _ in range(300):
+    try:
+        if socket.create_connection(('127.77.0.1', {port}), 5).recv(99): print('again'); break
+    except OSError: pass
+    time.sleep(0.1)"
+    );
+    let detached = ["exec", &sandbox, "--detach", "--id", "apart", "--", "python3", "-c", &client];
+
+    for command in [
+        &["exec", &sandbox, "--", "python3", "-c", &client][..],
+        &["exec", &sandbox, "--json", "--", "python3", "-c", &client],
+        &["wait", &sandbox, "apart", "--json"],
+    ] {
+        let waits = command[0] == "wait";
+        waits.then(|| home.call(detached).succeed());
+        let call = home.call(command).within(Duration::from_secs(60)).start();
+        let first = accepted(&listener);
+        kill_process(keeper(&home, &sandbox), Signal::KILL).expect("it is alive");
+        let mut second = accepted(&listener);
+        second.write_all(b"welcome\n").expect("it reads");
+        drop(first);
+
+        let ended = call.finish().expect_code(0);
+        let logs = waits.then(|| home.call(["logs", &sandbox, "apart"]).succeed());
+        assert!(logs.as_ref().unwrap_or(&ended).text().contains("again"), "{ended}");
+    }
+}
+
 #[test]
 fn narrowing_cuts_what_runs_and_outlives_a_keeper() {
     requires!(native);

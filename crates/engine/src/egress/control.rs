@@ -18,6 +18,9 @@ const LINE_MAX: u64 = 128 << 10;
 /// A keeper answers at once, unless the machine is very busy.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Between attempts to take in whoever asks.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// What can be asked of a keeper.
 pub trait Held {
     /// Makes the network no larger than this; `false` if it cannot.
@@ -38,7 +41,11 @@ pub fn listen(directory: &Path) -> io::Result<UnixListener> {
 /// Answers until the keeper is to end. One at a time: there is little to ask, and it is answered at once.
 pub fn serve(listener: &UnixListener, held: &dyn Held) {
     while !held.is_over() {
-        let Ok((stream, _)) = listener.accept() else { return held.end() };
+        let Ok((stream, _)) = listener.accept() else {
+            // Out of descriptors, most likely: the clients that have them go on, and some of them will end.
+            std::thread::sleep(PAUSE);
+            continue;
+        };
         // Whoever asks nonsense, or nothing, gets no answer.
         let _ = answer(&stream, held);
     }

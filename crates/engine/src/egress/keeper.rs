@@ -170,7 +170,7 @@ impl Keeping {
     /// Waits at the guest until a client comes.
     fn park(&self) -> Result<Accepted, Lost> {
         let placement = self.record.placement.as_ref().ok_or(Lost::Guest)?;
-        let backend = self.engine.backend_of(&self.record).map_err(|_| Lost::Guest)?;
+        let backend = self.engine.backend_of(&self.record).map_err(|_| Lost::Connection)?;
         let stream = backend.connect(&self.record.id, placement).map_err(|error| match error.kind {
             Kind::NotFound => Lost::Guest,
             _ => Lost::Connection,
@@ -203,7 +203,7 @@ impl Keeping {
     fn is_guest_gone(&self) -> bool {
         let backend = self.engine.backend_of(&self.record);
         let placement = self.record.placement.as_ref();
-        backend.ok().zip(placement).is_none_or(|(backend, placement)| {
+        backend.ok().zip(placement).is_some_and(|(backend, placement)| {
             backend.connect(&self.record.id, placement).is_err_and(|error| error.kind == Kind::NotFound)
         })
     }

@@ -18,6 +18,7 @@ mod scope;
 pub mod socks;
 pub mod tls;
 mod told;
+mod watchman;
 pub mod weak;
 
 use std::fs::{self, DirBuilder, File};
@@ -32,6 +33,7 @@ use coracle_core::{Error, Kind, Record, Result, SandboxId};
 use coracle_wire::ExecState;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+pub(crate) use self::watchman::Watchman;
 use crate::Engine;
 
 const LOCK: &str = "lock";
@@ -124,6 +126,31 @@ impl Engine {
         match &self.parts.keepers {
             Some(keepers) => keepers.ensure(self, record),
             None => Err(Error::new(Kind::Unsupported, "nobody here can hold the network of a sandbox")),
+        }
+    }
+
+    /// Starts a keeper for each sandbox in use whose last one was killed. Returns what did not work.
+    pub fn replace_keepers(&self) -> Vec<String> {
+        let replaced = |id: SandboxId| match self.replace_keeper(&id) {
+            Ok(()) => None,
+            Err(error) => Some(format!("{id}: {}", error.chain())),
+        };
+        match self.kept() {
+            Ok(kept) => kept.into_iter().filter_map(replaced).collect(),
+            Err(error) => vec![error.chain()],
+        }
+    }
+
+    /// Starts a keeper if there is none and the sandbox can be used.
+    fn replace_keeper(&self, sandbox: &SandboxId) -> Result<()> {
+        let Some(keepers) = &self.parts.keepers else { return Ok(()) };
+        if is_kept(&keepers.directory(sandbox)).map_err(|error| failed(sandbox, error))? {
+            return Ok(());
+        }
+        // As the row has it now: the network may have been narrowed.
+        match self.store().find(sandbox)? {
+            Some(record) if record.state.accepts_work() => self.keep(&record),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -264,10 +291,15 @@ fn end(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the number of the process that holds the lock, or held it last; nothing where it is no process of its own.
+fn keeper_in(directory: &Path) -> Option<i32> {
+    fs::read_to_string(directory.join(LOCK)).ok()?.parse().ok().filter(|pid| *pid > 0)
+}
+
 /// Kills the process that holds the lock. Its number is looked at again once there is a handle of it: while the lock
 /// says the same and is held, the handle is of its holder.
 fn kill(directory: &Path) -> io::Result<()> {
-    let written = || fs::read_to_string(directory.join(LOCK)).ok()?.parse::<i32>().ok();
+    let written = || keeper_in(directory);
     let Some(pid) = written().and_then(Pid::from_raw) else { return Ok(()) };
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(()) };
     if is_kept(directory)? && written() == Some(pid.as_raw_nonzero().get()) {

@@ -60,6 +60,7 @@ impl Engine {
     fn exec_as(&self, inside: &mut Inside, request: &ExecRequest, exec_id: ExecId) -> Result<Captured> {
         let (command, began) = (request.checked(&inside.record, self.policy())?, self.parts.clock.now());
         self.keep(&inside.record)?;
+        let _watchman = self.watch_keeper(&inside.record);
         let denied = self.last_denial(&inside.record);
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let launch = Launch {

@@ -80,6 +80,7 @@ impl Engine {
         input: &[u8],
     ) -> Result<Captured> {
         let command = request.checked(&inside.record, self.policy())?;
+        let _watchman = self.watch_keeper(&inside.record);
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let renewed = Body::Renew {
             exec: exec_id.as_str().to_owned(),

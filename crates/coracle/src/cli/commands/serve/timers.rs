@@ -1,11 +1,15 @@
-//! What the daemon does by the clock: the janitor's visits, and forgetting answers that were kept long enough.
+//! What the daemon does by the clock: replacing keepers that were killed, the janitor's visits, and forgetting answers
+//! that were kept long enough.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::cli::sweep;
 use crate::http::Door;
+
+/// How long a sandbox may be without the keeper of its network; those a caller waits for are replaced at once.
+const KEEPERS_EVERY: Duration = Duration::from_secs(2);
 
 /// The thread that looks at the clock. Dropping this ends it and waits for what it is at.
 #[derive(Debug)]
@@ -19,8 +23,14 @@ pub fn start(door: &Door) -> Timers {
     let (end, ended) = mpsc::channel();
     let door = door.clone();
     let thread = std::thread::spawn(move || {
-        let mut collected = Instant::now();
-        while ended.recv_timeout(sweep::EVERY) == Err(RecvTimeoutError::Timeout) {
+        let (mut swept, mut collected) = (Instant::now(), Instant::now());
+        while ended.recv_timeout(KEEPERS_EVERY) == Err(RecvTimeoutError::Timeout) {
+            if swept.elapsed() < sweep::EVERY {
+                // What does not work is said with the next sweep.
+                drop(door.engine().replace_keepers());
+                continue;
+            }
+            swept = Instant::now();
             sweep::now(door.engine());
             // What could not be forgotten now is so a minute later.
             let _ = door.forget_answers();

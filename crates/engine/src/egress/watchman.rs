@@ -1,0 +1,80 @@
+//! Replacing the keeper of a sandbox that is killed while somebody waits for a command there.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coracle_core::{Record, SandboxId};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::Engine;
+
+/// How often a keeper is looked at that is no process of its own, or that cannot be watched.
+const LOOK: Duration = Duration::from_secs(1);
+/// It waits, and starts a process now and then.
+const STACK: usize = 256 << 10;
+
+/// Looks after the keeper of one sandbox until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Watchman {
+    /// Readable when it is to go.
+    end: Arc<OwnedFd>,
+}
+
+impl Engine {
+    /// Has a keeper that ends replaced, for as long as what this returns is held. Nothing where the sandbox has no
+    /// network, or where nobody can be spared: then the next call replaces it.
+    pub(crate) fn watch_keeper(&self, record: &Record) -> Option<Watchman> {
+        let keepers = self.parts.keepers.as_ref().filter(|_| !record.spec.network.is_none())?;
+        let (directory, sandbox) = (keepers.directory(&record.id), record.id.clone());
+        let end = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).ok()?);
+        let (engine, ended) = (self.clone(), end.clone());
+        let watch = move || engine.look_after(&directory, &sandbox, &ended);
+        std::thread::Builder::new().name("watchman".to_owned()).stack_size(STACK).spawn(watch).ok()?;
+        Some(Watchman { end })
+    }
+
+    fn look_after(&self, directory: &Path, sandbox: &SandboxId, end: &OwnedFd) {
+        loop {
+            // What fails now is tried again, and told to whoever calls next.
+            let _ = self.replace_keeper(sandbox);
+            let keeper = super::keeper_in(directory)
+                .and_then(|pid| pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok());
+            // Numbers are used again: if the lock is held now, the descriptor is its holder's.
+            let keeper = keeper.filter(|_| matches!(super::is_kept(directory), Ok(true)));
+            match wait(end, keeper.as_ref()) {
+                Woken::End => return,
+                Woken::Keeper | Woken::Time => {}
+            }
+        }
+    }
+}
+
+impl Drop for Watchman {
+    fn drop(&mut self) {
+        // It cannot be full: this is the only number ever written.
+        let _ = rustix::io::write(&*self.end, &1_u64.to_ne_bytes());
+    }
+}
+
+enum Woken {
+    End,
+    Keeper,
+    Time,
+}
+
+/// Waits until it is to end or the keeper has; where there is none to wait for, for a while.
+fn wait(end: &OwnedFd, keeper: Option<&OwnedFd>) -> Woken {
+    let look = Timespec { tv_sec: LOOK.as_secs() as i64, tv_nsec: 0 };
+    let time = keeper.is_none().then_some(&look);
+    let all = std::iter::once(end).chain(keeper);
+    let mut polled: Vec<_> = all.map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
+    match poll(&mut polled, time) {
+        Ok(0) | Err(Errno::INTR) => Woken::Time,
+        Ok(_) if polled[0].revents().is_empty() => Woken::Keeper,
+        Ok(_) | Err(_) => Woken::End,
+    }
+}
