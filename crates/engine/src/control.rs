@@ -2,8 +2,6 @@
 //!
 //! A connection of its own: what it sends must not wait behind a long read.
 
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use coracle_core::{Error, ExecId, Result, SandboxId};
@@ -11,6 +9,7 @@ use coracle_wire::Terminal;
 
 use crate::gate::Inside;
 use crate::progress::Progress;
+use crate::tether::{Cutter, Tether};
 use crate::{Caller, Engine};
 
 /// Steers one exec. Dropping it leaves the exec alone.
@@ -35,21 +34,13 @@ impl Engine {
     }
 }
 
-/// Cuts a control off when it is dropped: whatever waits there, for a command that does not read, fails.
-#[derive(Debug)]
-pub struct Cutter(UnixStream);
-
-impl Drop for Cutter {
-    fn drop(&mut self) {
-        let _ = self.0.shutdown(Shutdown::Both);
-    }
-}
-
 impl Control {
-    /// Returns what ends it from another thread.
+    /// Returns what ends it from another thread: whatever waits there, for a command that does not read, fails.
     pub fn cutter(&self) -> Result<Cutter> {
-        let handle = self.inside.guest.handle();
-        handle.map(Cutter).map_err(|error| Error::internal("could not share the way to a command", error))
+        let tether = Tether::to(&self.inside.guest);
+        tether
+            .map(|tether| tether.cutter())
+            .map_err(|error| Error::internal("could not share the way to a command", error))
     }
 
     /// Writes to standard input, waiting while the command does not read.

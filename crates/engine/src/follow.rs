@@ -1,6 +1,6 @@
 //! Output as it comes, for doors that stream.
 
-use coracle_core::{ExecId, Result, SandboxId};
+use coracle_core::{Error, ExecId, Kind, Result, SandboxId};
 use coracle_wire as wire;
 use tracing::Span;
 
@@ -8,6 +8,7 @@ use crate::egress::Watchman;
 use crate::gate::Inside;
 use crate::guest::{ALL_CHUNKS, Failure, WAIT_SLICE};
 use crate::progress::Progress;
+use crate::tether::{Cutter, Tether};
 use crate::{Caller, Engine, rejoin, spans};
 
 /// A numbered piece of output.
@@ -45,6 +46,8 @@ struct Live {
     attended: bool,
     /// How often the way to the guest broke.
     breaks: u32,
+    /// What somebody may cut this off by.
+    tether: Option<Tether>,
     /// Replaces the keeper of its network if that is killed meanwhile.
     _watchman: Option<Watchman>,
     exec: ExecId,
@@ -85,6 +88,7 @@ impl Engine {
         let inside = self.enter_to_look(caller, sandbox)?;
         let span = spans::follow(&inside.record, exec);
         Ok(Live {
+            tether: None,
             _watchman: self.watch_keeper(&inside.record),
             span,
             carried: 0,
@@ -132,6 +136,15 @@ impl Follow {
         }
     }
 
+    /// Returns what ends it from another thread: when that is dropped, a [`Follow::next_batch`] that waits fails.
+    pub fn cutter(&mut self) -> Result<Option<Cutter>> {
+        match &mut self.0 {
+            Source::Guest(live) => live.cutter().map(Some),
+            // It never waits.
+            Source::Kept { .. } => Ok(None),
+        }
+    }
+
     /// Returns the number of the newest chunk handed out.
     pub fn seq(&self) -> u64 {
         match &self.0 {
@@ -159,6 +172,7 @@ impl Live {
         let (chunks, state) = loop {
             match self.inside.guest.read(self.exec.as_str(), self.since, ALL_CHUNKS, WAIT_SLICE) {
                 Ok(output) => break output,
+                Err(_) if self.is_cut() => return Err(cut()),
                 Err(Failure::Gone) if self.rejoin()? => {}
                 Err(Failure::Gone) => return Ok(self.lose()),
                 Err(failure) => return Err(failure.into()),
@@ -187,12 +201,27 @@ impl Live {
         }
         let found = self.engine.rejoin(&self.inside.record, self.inside.guest.epoch());
         let Some(guest) = found else { return Ok(false) };
+        if let Some(tether) = &self.tether {
+            tether.move_to(&guest).map_err(unshared)?;
+        }
         self.inside.guest = guest;
         match self.attended.then(|| self.inside.guest.attend(self.exec.as_str(), self.since)) {
             // It broke again: the next reading finds out.
             None | Some(Ok(()) | Err(Failure::Gone)) => Ok(true),
             Some(Err(failure)) => Err(failure.into()),
         }
+    }
+
+    fn cutter(&mut self) -> Result<Cutter> {
+        let tether = match self.tether.take() {
+            Some(tether) => tether,
+            None => Tether::to(&self.inside.guest).map_err(unshared)?,
+        };
+        Ok(self.tether.insert(tether).cutter())
+    }
+
+    fn is_cut(&self) -> bool {
+        self.tether.as_ref().is_some_and(Tether::is_cut)
     }
 
     fn lose(&mut self) -> Batch {
@@ -209,4 +238,12 @@ impl Drop for Live {
             spans::output(&self.span, self.carried);
         }
     }
+}
+
+fn unshared(error: std::io::Error) -> Error {
+    Error::internal("could not share the way to a command", error)
+}
+
+fn cut() -> Error {
+    Error::new(Kind::Aborted, "nobody reads the output any more")
 }

@@ -40,6 +40,7 @@ mod spares;
 mod standstill;
 mod teardown;
 mod tenancy;
+mod tether;
 pub mod text;
 mod trail;
 mod volumes;
@@ -69,6 +70,7 @@ pub use self::logs::Logs;
 pub use self::ops::Operation;
 pub use self::roster::Roster;
 pub use self::spares::Stocker;
+pub use self::tether::Cutter;
 pub use self::watch::Watch;
 
 /// What an engine is made of.

@@ -3,7 +3,7 @@
 //! The store is asked for the number of its newest event every few hundredths of a second, by one watcher for all of an
 //! engine's; the others look at what it found. What this engine does itself rings a bell.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use coracle_core::Result;
@@ -66,8 +66,8 @@ impl Engine {
         self.store().newest_event()
     }
 
-    /// Waits until there is an event behind `since`, or the time is up; tells whether there is one.
-    fn await_event(&self, since: u64, timeout: Duration) -> Result<bool> {
+    /// Waits until there is an event behind `since`, the time is up, or nobody wants to know; tells whether there is one.
+    fn await_event(&self, since: u64, timeout: Duration, wanted: &Wanted) -> Result<bool> {
         let began = Instant::now();
         let mut seen = self.lookout.lock();
         loop {
@@ -79,7 +79,7 @@ impl Engine {
                 return Ok(true);
             }
             let left = timeout.saturating_sub(began.elapsed());
-            if left.is_zero() {
+            if left.is_zero() || !wanted.is_so() {
                 return Ok(false);
             }
             let pause = left.min(LOOK);
@@ -88,7 +88,35 @@ impl Engine {
     }
 }
 
+/// Whoever wants the events. When it is dropped, a waiting ends soon.
+#[derive(Debug)]
+pub struct Reading {
+    _alive: Arc<()>,
+}
+
+/// Whether somebody still wants them.
+#[derive(Debug)]
+pub struct Wanted(Option<Weak<()>>);
+
+impl Wanted {
+    fn is_so(&self) -> bool {
+        self.0.as_ref().is_none_or(|reading| reading.strong_count() > 0)
+    }
+}
+
 impl Watch {
+    /// Returns what a waiting on another thread is bound to, and how that thread knows it.
+    pub fn bound(&self) -> (Reading, Wanted) {
+        let alive = Arc::new(());
+        let wanted = Wanted(Some(Arc::downgrade(&alive)));
+        (Reading { _alive: alive }, wanted)
+    }
+
+    /// Like [`Watch::next_batch`], for as long as somebody wants them: with an empty batch otherwise.
+    pub fn next_batch_while(&mut self, wanted: &Wanted, timeout: Duration) -> Result<Page> {
+        self.next(BATCH_MAX, timeout, wanted)
+    }
+
     /// Returns the next events, waiting up to `timeout` for the first. An empty batch says that there were none.
     ///
     /// `forgotten` above [`Watch::seq`] as it was before means that some are missing: the reader was too late.
@@ -98,6 +126,10 @@ impl Watch {
 
     /// Like [`Watch::next_batch`], with at most `max` events.
     pub fn next_few(&mut self, max: usize, timeout: Duration) -> Result<Page> {
+        self.next(max, timeout, &Wanted(None))
+    }
+
+    fn next(&mut self, max: usize, timeout: Duration, wanted: &Wanted) -> Result<Page> {
         let began = Instant::now();
         loop {
             self.engine.scribe.finish();
@@ -105,7 +137,7 @@ impl Watch {
             let missed = page.forgotten > self.since;
             self.since = page.next;
             let left = timeout.saturating_sub(began.elapsed());
-            if !page.events.is_empty() || missed || !self.engine.await_event(self.since, left)? {
+            if !page.events.is_empty() || missed || !self.engine.await_event(self.since, left, wanted)? {
                 return Ok(page);
             }
         }

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
@@ -17,6 +16,7 @@ use futures_util::stream;
 use serde_json::{Map, Value, json};
 
 use super::auth::Identity;
+use super::listen::Hearing;
 use super::reply::Refusal;
 use super::stream::{Seat, sse};
 use super::vigil::Vigil;
@@ -36,15 +36,14 @@ pub async fn serve(
         return call::serve((route, fields), State(door), Extension(identity), nothing, request).await;
     }
     identity.may(route.operation)?;
+    let hearing = request.extensions().get::<Hearing>().cloned().unwrap_or_default();
     let (since, filter) = asked(&fields, request).await?;
     let caller = &identity.caller;
     let whose = caller.tenant.as_ref().map(|tenant| tenant.as_str()).unwrap_or_default();
     let seat = door.0.streams.take(&format!("events {whose}"), caller.tenant.as_ref())?;
     let watch = door.engine().watch(caller, since, filter);
-    Ok(sse::response(Body::from_stream(stream::unfold(
-        Some(Reader { watch, seat, vigil: Vigil::new(identity, door) }),
-        step,
-    ))))
+    let reader = Reader { watch, seat, vigil: Vigil::new(identity, door) };
+    Ok(sse::response(hearing, stream::unfold(Some(reader), step)))
 }
 
 fn wants_stream(headers: &HeaderMap) -> bool {
@@ -82,8 +81,10 @@ async fn step(place: Option<Reader>) -> Option<(Result<Bytes, Infallible>, Optio
         return None;
     }
     let (closing, before) = (vigil.door.closing().clone(), watch.seq());
+    // Dropped with this future if the client leaves: the thread ends then, and the place is free.
+    let (_left, wanted) = watch.bound();
     let reading = tokio::task::spawn_blocking(move || {
-        let page = watch.next_batch(SILENCE);
+        let page = watch.next_batch_while(&wanted, SILENCE);
         // With the thread, not with the connection: that may be gone before.
         (watch, seat, page)
     });

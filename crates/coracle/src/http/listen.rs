@@ -3,33 +3,34 @@
 
 mod bind;
 mod patient;
+mod places;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 pub use self::bind::{Address, Bound, bind};
-use self::patient::Patient;
+pub use self::patient::Hearing;
+use self::patient::{Patient, Socket};
+pub use self::places::Busy;
+use self::places::{Place, Places};
 
-/// Connections at once on one listener. Each costs some kilobytes; an open file limit of twenty thousand leaves room
-/// for the rest.
-const CONNECTIONS_MAX: usize = 4096;
 /// How long the head of a request may take, and how long a connection may be kept without one.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a client may leave what was sent to it unread.
@@ -58,18 +59,33 @@ impl Peer {
     }
 }
 
-/// Serves until `closing` is cancelled, then waits for `drain` at most until those who were asking have their answer.
-pub async fn serve(bound: Vec<Bound>, router: Router, closing: CancellationToken, drain: Duration) {
+/// Between looks whether everybody has left.
+const LEAVING: Duration = Duration::from_millis(10);
+
+/// What is served, and within which bounds.
+#[derive(Debug)]
+pub struct Serving {
+    pub router: Router,
+    /// Ends it.
+    pub closing: CancellationToken,
+    /// How long those who were asking may wait for their answer then.
+    pub drain: Duration,
+    /// How many files this process may have open.
+    pub files: usize,
+}
+
+/// Serves until told to end, then waits until those who were asking have their answer.
+pub async fn serve(bound: Vec<Bound>, serving: Serving) {
+    let Serving { router, closing, drain, files } = serving;
+    let each = places::for_each(bound.len(), files);
     let halls = bound.into_iter().map(|bound| {
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        let hall = Hall { router: router.clone(), closing: closing.clone(), places };
+        let hall = Hall { router: router.clone(), closing: closing.clone(), places: Places::new(each) };
         tokio::spawn(async move {
             match bound {
                 Bound::Unix(listener) => hall.accept_unix(&listener).await,
                 Bound::Tcp(listener) => hall.accept_tcp(&listener).await,
             }
-            // Nobody is connected any more when every place can be taken.
-            let _ = timeout(drain, hall.places.acquire_many(CONNECTIONS_MAX as u32)).await;
+            let _ = timeout(drain, hall.emptied()).await;
         })
     });
     for hall in halls.collect::<Vec<_>>() {
@@ -81,7 +97,7 @@ pub async fn serve(bound: Vec<Bound>, router: Router, closing: CancellationToken
 struct Hall {
     router: Router,
     closing: CancellationToken,
-    places: Arc<Semaphore>,
+    places: Places,
 }
 
 impl Hall {
@@ -89,7 +105,7 @@ impl Hall {
         while let Some(accepted) = until(&self.closing, listener.accept()).await {
             // Whoever cannot be asked for is nobody.
             match accepted.and_then(|(stream, _)| Ok((stream.peer_cred()?.uid(), stream))) {
-                Ok((uid, stream)) => self.attend(stream, Peer::Unix { uid }),
+                Ok((uid, stream)) => self.attend(stream, Peer::Unix { uid }).await,
                 Err(_) => pause_after_failure().await,
             }
         }
@@ -100,40 +116,67 @@ impl Hall {
             match accepted {
                 Ok((stream, peer)) => {
                     let _ = stream.set_nodelay(true);
-                    self.attend(stream, Peer::Tcp(peer));
+                    self.attend(stream, Peer::Tcp(peer)).await;
                 }
                 Err(_) => pause_after_failure().await,
             }
         }
     }
 
-    /// Serves one connection in the background. Where there are too many already it is dropped, which the client sees
-    /// at once.
-    fn attend<S>(&self, stream: S, peer: Peer)
+    /// Serves one connection in the background. Where all places are busy it is dropped, which the client sees at once.
+    async fn attend<S>(&self, stream: S, peer: Peer)
     where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        S: Socket + Send + Sync + 'static,
     {
-        let Ok(place) = self.places.clone().try_acquire_owned() else { return };
-        let (router, closing) = (self.router.clone(), self.closing.clone());
-        let answer = service_fn(move |request| answer(router.clone(), peer.clone(), request));
+        let Some(place) = self.places.take().await else { return };
+        let (router, closing, hearing) = (self.router.clone(), self.closing.clone(), Hearing::default());
+        let stream = Patient::new(stream, WRITE_PATIENCE, hearing.clone());
+        let client = Client { peer, hearing, place: place.clone() };
+        let answer = service_fn(move |request| answer(router.clone(), client.clone(), request));
         let mut connection = Box::pin(
             http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_PATIENCE)
                 .max_buf_size(BUFFER_MAX)
                 .max_headers(HEADERS_MAX)
-                .serve_connection(TokioIo::new(Patient::new(stream, WRITE_PATIENCE)), answer)
+                // Who has sent its request and says so is answered; `Patient` notices who has left.
+                .half_close(true)
+                .serve_connection(TokioIo::new(stream), answer)
                 .with_upgrades(),
         );
         tokio::spawn(async move {
             // How a connection ended is the client's business.
-            if until(&closing, &mut connection).await.is_none() {
-                connection.as_mut().graceful_shutdown();
-                let _ = connection.await;
+            tokio::select! {
+                // First: what the client has said by now is heard before it has to make room.
+                biased;
+                _ = &mut connection => {}
+                () = place.is_wanted() => if place.is_busy() {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = connection.await;
+                },
+                () = closing.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = connection.await;
+                }
             }
             drop(place);
         });
     }
+
+    /// Waits until nobody is connected any more.
+    async fn emptied(&self) {
+        while !self.places.are_free() {
+            sleep(LEAVING).await;
+        }
+    }
+}
+
+/// Who is at the other end of one connection, and the place it has here.
+#[derive(Debug, Clone)]
+struct Client {
+    peer: Peer,
+    hearing: Hearing,
+    place: Arc<Place>,
 }
 
 async fn until<T>(closing: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
@@ -148,12 +191,44 @@ async fn pause_after_failure() {
     sleep(Duration::from_millis(50)).await;
 }
 
+/// Has a request answered. Until its answer is written, or given up, the connection makes no room for others.
 async fn answer(
     mut router: Router,
-    peer: Peer,
+    client: Client,
     request: hyper::Request<Incoming>,
 ) -> Result<Response, Infallible> {
+    let busy = Arc::new(client.place.keep());
     let mut request: Request = request.map(Body::new);
-    request.extensions_mut().insert(peer);
-    router.call(request).await
+    request.extensions_mut().insert(client.peer);
+    request.extensions_mut().insert(client.hearing);
+    request.extensions_mut().insert(busy.clone());
+    let response = router.call(request).await?;
+    Ok(response.map(|body| Body::new(Written { body, _busy: busy })))
+}
+
+/// The body of an answer, with the place it is written from.
+#[derive(Debug)]
+struct Written {
+    body: Body,
+    _busy: Arc<Busy>,
+}
+
+impl hyper::body::Body for Written {
+    type Data = bytes::Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<bytes::Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }

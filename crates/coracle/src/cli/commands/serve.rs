@@ -1,5 +1,6 @@
 //! `coracle serve`: the daemon. First the images the settings name, then what dead processes left, then it serves.
 
+mod files;
 mod notify;
 mod timers;
 
@@ -50,6 +51,8 @@ pub struct Args {
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    // Before anything is opened: sandboxes made meanwhile are bound by what is allowed at most, and do not notice.
+    let files = files::raise_limit();
     let config = context.config()?.clone();
     args.listen.iter().try_for_each(|address| refuse_open_door(&args, *address))?;
     let engine = context.untouched_engine()?;
@@ -75,7 +78,9 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let timers = timers::start(&door);
     end_at_signal(&door)?;
     notify::say("READY=1");
-    runtime.block_on(listen::serve(bound, router(door.clone()), door.closing().clone(), args.drain.duration));
+    let (closing, drain) = (door.closing().clone(), args.drain.duration);
+    let serving = listen::Serving { router: router(door.clone()), closing, drain, files };
+    runtime.block_on(listen::serve(bound, serving));
     notify::say("STOPPING=1");
     drop((timers, stocker));
     // Calls that did not end in time are cut off: their commands go on, and whoever asked comes again.

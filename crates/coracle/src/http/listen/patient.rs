@@ -1,25 +1,115 @@
-//! A stream that gives up on a reader: without that, whoever asks and never reads would be held for ever.
+//! A stream that gives up on a client: one that reads nothing of what is sent to it, and one that has left while its
+//! answer is made.
+//!
+//! A client that only says that it will send no more (`shutdown`) has not left. On a unix socket the kernel tells the two
+//! apart. Over TCP they look the same until something is written, so [`Hearing`] tells streams, which then write a sign
+//! of life: a client that is gone refuses it.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, recv};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, Sleep, sleep};
+use tokio_util::sync::CancellationToken;
 
-/// Fails when nothing could be written for a while.
+/// How often a client that sends no more is looked at again.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// What is known of a client beside what it says. All clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Hearing(Arc<Heard>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    /// Cancelled when the client has said that it sends no more.
+    silent: CancellationToken,
+    /// A client that sends no more is taken for one that has left.
+    strict: AtomicBool,
+}
+
+impl Hearing {
+    /// Waits until the client has said that it sends no more, which it may also say by leaving.
+    pub async fn silence(&self) {
+        self.0.silent.cancelled().await;
+    }
+
+    /// Takes a client that sends no more for one that has left, where the kernel does not tell.
+    pub fn be_strict(&self) {
+        self.0.strict.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How far a client has gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    /// It sends no more.
+    Half,
+    Whole,
+}
+
+/// A socket whose other end can be looked at.
+pub trait Socket: AsyncRead + AsyncWrite + AsFd + Unpin {
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Looks at what waits to be read without taking it; where nothing does, the next call of `poll_readable` waits.
+    fn peek(&self) -> io::Result<usize>;
+}
+
+impl Socket for UnixStream {
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_read_ready(context)
+    }
+
+    fn peek(&self) -> io::Result<usize> {
+        self.try_io(Interest::READABLE, || peek_at(self))
+    }
+}
+
+impl Socket for TcpStream {
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_read_ready(context)
+    }
+
+    fn peek(&self) -> io::Result<usize> {
+        self.try_io(Interest::READABLE, || peek_at(self))
+    }
+}
+
+fn peek_at(socket: &impl AsFd) -> io::Result<usize> {
+    let (count, _) = recv(socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
+    Ok(count)
+}
+
+/// Tells whether the other end is closed in both directions.
+fn is_hung_up(socket: &impl AsFd) -> bool {
+    let mut looked = [PollFd::new(socket, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut looked, Some(&now)).is_ok() && looked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+/// Fails when nothing could be written for a while, and when the client has left.
 #[derive(Debug)]
 pub struct Patient<S> {
     stream: S,
     patience: Duration,
+    hearing: Hearing,
     /// Runs while the other side does not take what is written.
     waiting: Option<Pin<Box<Sleep>>>,
+    /// Runs while the client sends no more and may still read.
+    looking: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Patient<S> {
-    pub fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, waiting: None }
+    pub fn new(stream: S, patience: Duration, hearing: Hearing) -> Self {
+        Self { stream, patience, hearing, waiting: None, looking: None }
     }
 
     /// Keeps the time while writing does not get on.
@@ -36,6 +126,45 @@ impl<S> Patient<S> {
     }
 }
 
+impl<S: Socket> Patient<S> {
+    /// Fails once the client has left. Otherwise this is called again when it may have.
+    fn expect_client(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        loop {
+            let gone = match self.look(context) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(gone) => gone,
+            };
+            let strict = self.hearing.0.strict.load(Ordering::Relaxed);
+            self.hearing.0.silent.cancel();
+            if gone == Gone::Whole || strict {
+                return Err(io::Error::new(io::ErrorKind::ConnectionReset, "the client has left"));
+            }
+            let looking = self.looking.get_or_insert_with(|| Box::pin(sleep(LOOK)));
+            match looking.as_mut().poll(context) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(()) => looking.as_mut().reset(Instant::now() + LOOK),
+            }
+        }
+    }
+
+    /// Tells how far the client has gone, once it has.
+    fn look(&self, context: &mut Context<'_>) -> Poll<Gone> {
+        loop {
+            if ready!(self.stream.poll_readable(context)).is_err() {
+                return Poll::Ready(Gone::Whole);
+            }
+            match self.stream.peek() {
+                Ok(0) if is_hung_up(&self.stream) => return Poll::Ready(Gone::Whole),
+                Ok(0) => return Poll::Ready(Gone::Half),
+                // Somebody is going to read it.
+                Ok(_) => return Poll::Pending,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Poll::Ready(Gone::Whole),
+            }
+        }
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -46,7 +175,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: Socket> AsyncWrite for Patient<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -69,7 +198,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         self.stream.is_write_vectored()
     }
 
+    /// Called whenever the connection is looked at, also while an answer is made: then nobody reads who would notice
+    /// that the client has left.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.expect_client(context)?;
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         self.judge(context, flushed)
     }
@@ -86,29 +218,59 @@ mod tests {
     use super::*;
 
     fn block_on(work: impl Future<Output = ()>) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(work);
+    }
+
+    fn patient(stream: UnixStream, patience: Duration) -> Patient<UnixStream> {
+        Patient::new(stream, patience, Hearing::default())
+    }
+
+    /// Returns whether the client is taken for gone within a while.
+    async fn is_given_up(patient: &mut Patient<UnixStream>) -> bool {
+        let looked = std::future::poll_fn(|context| match patient.expect_client(context) {
+            Ok(()) => Poll::Pending::<()>,
+            Err(_) => Poll::Ready(()),
+        });
+        tokio::time::timeout(3 * LOOK, looked).await.is_ok()
     }
 
     #[test]
     fn who_does_not_read_is_given_up_and_who_reads_slowly_is_not() {
         block_on(async {
-            let (ours, theirs) = tokio::io::duplex(16);
-            let error = Patient::new(ours, Duration::from_millis(20)).write_all(&[0; 64]).await;
+            let much = vec![0; 4 << 20];
+            let (ours, theirs) = UnixStream::pair().expect("a pair");
+            let error = patient(ours, Duration::from_millis(20)).write_all(&much).await;
             assert_eq!(error.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
             drop(theirs);
 
-            let (ours, mut theirs) = tokio::io::duplex(16);
+            let (ours, mut theirs) = UnixStream::pair().expect("a pair");
             let reader = async {
-                let mut all = [0; 64];
-                for piece in all.chunks_mut(16) {
+                let mut all = much.clone();
+                for piece in all.chunks_mut(1 << 20) {
                     sleep(Duration::from_millis(20)).await;
                     theirs.read_exact(piece).await.expect("reads");
                 }
             };
-            let mut patient = Patient::new(ours, Duration::from_secs(5));
-            let (written, ()) = tokio::join!(patient.write_all(&[0; 64]), reader);
+            let mut patient = patient(ours, Duration::from_secs(5));
+            let (written, ()) = tokio::join!(patient.write_all(&much), reader);
             assert!(written.is_ok());
+        });
+    }
+
+    #[test]
+    fn who_sends_no_more_is_waited_for_and_who_leaves_is_not() {
+        block_on(async {
+            let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+            let mut patient = patient(ours, Duration::from_secs(5));
+            assert!(!is_given_up(&mut patient).await, "it is there");
+
+            theirs.shutdown().await.expect("it can be shut");
+            assert!(!is_given_up(&mut patient).await, "it still reads");
+            assert!(patient.hearing.0.silent.is_cancelled());
+
+            drop(theirs);
+            assert!(is_given_up(&mut patient).await, "it has left");
         });
     }
 }

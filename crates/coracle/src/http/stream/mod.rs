@@ -11,7 +11,7 @@ pub mod sse;
 use coracle::{Error, ExecId, Result, SandboxId};
 use coracle_engine::ops::sandbox::exec_read::{self, OutputChunk};
 use coracle_engine::progress::Progress;
-use coracle_engine::{Batch, Follow};
+use coracle_engine::{Batch, Cutter, Follow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -49,6 +49,8 @@ impl Told {
 /// Where a reader is in an exec's output. Dropping it leaves the exec alone.
 struct Reader {
     follow: Follow,
+    /// Ends a reading that waits.
+    cutter: Option<Cutter>,
     _seat: Seat,
 }
 
@@ -69,23 +71,29 @@ impl Reader {
             // middle of a stream, and before it is said how many read it.
             engine.perform(caller, glance(&sandbox_id, &exec_id))?;
             let seat = room.take(sandbox_id.as_str(), caller.tenant.as_ref())?;
-            let follow = match attend {
+            let mut follow = match attend {
                 true => engine.attend(caller, &sandbox_id, &exec_id, since)?,
                 false => engine.follow(caller, &sandbox_id, &exec_id, since)?,
             };
-            Ok(Self { follow, _seat: seat })
+            Ok(Self { cutter: follow.cutter()?, follow, _seat: seat })
         })
         .await
     }
 
     /// Returns what comes next; nothing behind the end. An empty batch only says that the exec still runs.
+    ///
+    /// Dropping the future ends the reading at once: its place is free for others, and so is its thread.
     async fn next(mut self) -> (Self, Result<Option<Batch>>) {
+        let cutter = self.cutter.take();
         let read = tokio::task::spawn_blocking(move || {
             let batch = self.follow.next_batch();
             (self, batch)
         });
         // A panic in there is ours, and is passed on as one.
-        read.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        let (mut reader, batch) =
+            read.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        reader.cutter = cutter;
+        (reader, batch)
     }
 
     fn seq(&self) -> u64 {

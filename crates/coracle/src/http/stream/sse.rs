@@ -2,6 +2,7 @@
 //! by themselves where they were.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
@@ -10,17 +11,22 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
 use coracle::{Error, Result};
-use futures_util::stream;
+use futures_util::{Stream, StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use super::{Named, Reader, Told, told};
 use crate::http::Door;
 use crate::http::auth::Identity;
+use crate::http::listen::Hearing;
 use crate::http::reply::Refusal;
 use crate::http::vigil::Vigil;
 
 /// Says nothing but that the stream is still there: proxies close what is silent for a minute.
 pub const NOTHING: Bytes = Bytes::from_static(b":\n\n");
+
+/// How long after a client said that it sends no more each sign of life is written, behind the one before: one that has
+/// left refuses the first, and that is seen with the second.
+const SIGNS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(100), Duration::from_secs(1)];
 
 /// What a client may ask for.
 #[derive(Debug, Deserialize)]
@@ -34,6 +40,7 @@ pub async fn serve(
     Extension(identity): Extension<Identity>,
     named: Result<Path<Named>, axum::extract::rejection::PathRejection>,
     asked: Result<Query<Asked>, axum::extract::rejection::QueryRejection>,
+    Extension(hearing): Extension<Hearing>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     identity.may("sandbox_exec_read")?;
@@ -41,16 +48,36 @@ pub async fn serve(
     let Query(asked) = asked.map_err(Refusal::unreadable)?;
     let since = since(&headers, asked.since_seq)?;
     let reader = Reader::start(&door, &identity, named, since, false).await?;
-    Ok(response(Body::from_stream(stream::unfold(Some((reader, Vigil::new(identity, door))), step))))
+    Ok(response(hearing, stream::unfold(Some((reader, Vigil::new(identity, door))), step)))
 }
 
-/// Answers with a body of events.
-pub fn response(body: Body) -> Response {
-    let mut response = Response::new(body);
+/// Answers with events as they come.
+pub fn response(
+    hearing: Hearing,
+    events: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
+) -> Response {
+    let signed = stream::unfold((Box::pin(events), hearing, 0), |(mut events, hearing, signs)| async move {
+        tokio::select! {
+            event = events.next() => Some((event?, (events, hearing, signs))),
+            () = sign(&hearing, signs) => Some((Ok(NOTHING), (events, hearing, signs + 1))),
+        }
+    });
+    let mut response = Response::new(Body::from_stream(signed));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// Waits until it is time to write a sign of life that finds out whether the client has left.
+async fn sign(hearing: &Hearing, signs: usize) {
+    match SIGNS.get(signs) {
+        Some(after) => {
+            hearing.silence().await;
+            tokio::time::sleep(*after).await;
+        }
+        None => std::future::pending().await,
+    }
 }
 
 /// Returns where to go on: what the client says it has seen last wins over what it was started with.
