@@ -229,6 +229,80 @@ fn whoever_goes_while_its_input_waits_holds_nothing() {
     assert!(gone.is_some(), "{before} threads before, {} now", threads(daemon.pid()));
 }
 
+/// A command that reads nothing is stopped, signalled and told its terminal's size all the same.
+#[test]
+fn orders_overtake_input_nobody_reads() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = home.open();
+    let script = "trap 'echo heard; exit 7' USR1; echo ready; while :; do sleep 0.05; done";
+    for exec in ["signalled", "stopped"] {
+        let input = json!({"cmd": ["sh", "-c", script], "stream": true, "stdin_open": true, "exec_id": exec});
+        start(&daemon, &sandbox, input);
+    }
+    // Far more than a pipe takes.
+    let deaf = |exec: &str| {
+        let mut socket = Socket::open(&daemon, &sandbox, exec, "");
+        socket.until("chunk");
+        (0..64).for_each(|_| socket.say(BINARY, &[b'x'; 65_000]));
+        socket
+    };
+
+    let mut signalled = deaf("signalled");
+    signalled.tell(&json!({"type": "signal", "signal": 10}));
+    let mut stopped = deaf("stopped");
+    stopped.tell(&json!({"type": "stop"}));
+
+    let (output, end) = signalled.until("end");
+    assert!(output.ends_with("heard\n"), "{output}");
+    assert_eq!(end["exit_code"], 7);
+    assert_eq!(stopped.until("end").1["outcome"]["kind"], "stopped");
+    assert_eq!((signalled.hear().0, stopped.hear().0), (CLOSE, CLOSE));
+}
+
+/// Returns the code a close frame carries; frames before it are skipped.
+fn closed_with(socket: &mut Socket) -> u16 {
+    loop {
+        if let (CLOSE, code) = socket.hear() {
+            return u16::from_be_bytes([code[0], code[1]]);
+        }
+    }
+}
+
+#[test]
+fn every_end_carries_a_close_frame() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = home.open();
+    for exec in ["ended", "sleeper"] {
+        let input = json!({"cmd": ["sleep", if exec == "ended" { "1" } else { "600" }], "stream": true,
+            "stdin_open": true, "exec_id": exec});
+        start(&daemon, &sandbox, input);
+    }
+    let open = |exec: &str| Socket::open(&daemon, &sandbox, exec, "");
+
+    let mut ended = open("ended");
+    assert_eq!(closed_with(&mut ended), 1000, "the command's end");
+    let mut nonsense = open("sleeper");
+    nonsense.say(TEXT, b"{");
+    assert_eq!(closed_with(&mut nonsense), 1008, "a message that is none");
+    let mut large = open("sleeper");
+    large.0.write_all(&[0x81, 0xff, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]).expect("writes");
+    assert_eq!(closed_with(&mut large), 1002, "a message that is too long");
+    let mut polite = open("sleeper");
+    polite.say(CLOSE, &1000_u16.to_be_bytes());
+    assert_eq!(closed_with(&mut polite), 1000, "the client's own wish");
+    let (mut closed, mut last) = (open("sleeper"), open("sleeper"));
+    // Another end while input waits that nobody reads: what was not read must not reset the connection.
+    (0..32).for_each(|_| last.say(BINARY, &[b'x'; 65_000]));
+    drop(closed.0.flush());
+    let daemon = daemon.end();
+
+    assert_eq!((closed_with(&mut closed), closed_with(&mut last)), (1001, 1001), "{daemon}");
+}
+
 fn threads(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/task")).expect("the daemon runs").count()
 }

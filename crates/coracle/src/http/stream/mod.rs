@@ -4,6 +4,7 @@
 //! has not read is in the guest's spool. Both go on from any number, so a stream that ends without an end is asked for
 //! again from the last one seen.
 
+mod orders;
 mod room;
 pub mod socket;
 pub mod sse;

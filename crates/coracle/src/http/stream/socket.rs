@@ -1,33 +1,38 @@
 //! A WebSocket to one exec: its output comes as text messages of JSON, and standard input, signals and the terminal's
-//! size go the other way. A binary message is standard input as it is.
+//! size go the other way. A binary message is standard input as it is. Every end carries a close frame.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
-use coracle::{Control, Error, Kind, Result};
+use coracle::{Error, Kind, Result};
 use coracle_engine::text;
-use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::orders::{Orders, Said, Wheel};
 use super::{Named, Reader, Told, told};
 use crate::http::Door;
 use crate::http::auth::Identity;
+use crate::http::listen::Busy;
 use crate::http::reply::Refusal;
 use crate::http::vigil::Vigil;
 
 /// What the guest takes of standard input at once, in base64 and with some words around it.
 const MESSAGE_MAX: usize = 3 << 19;
-/// Messages read ahead of a command that does not take its input; after that the client waits, too.
-const WAITING_MAX: usize = 8;
+/// Complaints a client has not read yet; one that reads none of them has more than enough with these.
+const COMPLAINTS_MAX: usize = 8;
 /// How long the orders of a client that is gone may take.
 const LAST_ORDERS: Duration = Duration::from_secs(10);
+/// How long a client may take to answer a close frame. What it sent before and nobody reads would reset the connection,
+/// and the close frame would be lost with it.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What a client may ask for.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
     since_seq: Option<u64>,
@@ -36,33 +41,12 @@ pub struct Asked {
     attend: bool,
 }
 
-/// What a client says.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-enum Said {
-    Stdin {
-        #[serde(default)]
-        data: Option<String>,
-        #[serde(default)]
-        data_b64: Option<String>,
-        #[serde(default)]
-        eof: bool,
-    },
-    Signal {
-        signal: i32,
-    },
-    Resize {
-        rows: u16,
-        columns: u16,
-    },
-    Stop,
-}
-
 pub async fn serve(
     State(door): State<Door>,
     Extension(identity): Extension<Identity>,
     named: Result<Path<Named>, axum::extract::rejection::PathRejection>,
     asked: Result<Query<Asked>, axum::extract::rejection::QueryRejection>,
+    Extension(busy): Extension<Arc<Busy>>,
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
 ) -> Result<Response, Refusal> {
     identity.may("sandbox_exec_read")?;
@@ -71,84 +55,91 @@ pub async fn serve(
     let Path(named) = named.map_err(Refusal::unreadable)?;
     let Query(asked) = asked.map_err(Refusal::unreadable)?;
     let upgrade = upgrade.map_err(Refusal::unreadable)?;
-    let (sandbox, exec, caller) = (named.sandbox_id.clone(), named.exec_id.clone(), identity.caller.clone());
+    let wheel = Wheel::of(&door, &identity, &named);
     let reader = Reader::start(&door, &identity, named, asked.since_seq.unwrap_or(0), asked.attend).await?;
-    let control = door.ask(&identity, move |engine| engine.control(&caller, &sandbox, &exec)).await?;
-    Ok(upgrade
-        .max_message_size(MESSAGE_MAX)
-        .max_frame_size(MESSAGE_MAX)
-        .on_upgrade(move |socket| converse(socket, reader, control, Vigil::new(identity, door))))
+    // Said with a status: whether this exec is the caller's to steer.
+    let control = wheel.take().await?;
+    Ok(upgrade.max_message_size(MESSAGE_MAX).max_frame_size(MESSAGE_MAX).on_upgrade(
+        move |socket| async move {
+            let (complaints, heard) = mpsc::channel(COMPLAINTS_MAX);
+            let (orders, steering) = Orders::carried_out_by(control, wheel, complaints);
+            converse(socket, reader, Vigil::new(identity, door), orders, heard).await;
+            // What was ordered last is done even if its client does not wait for that, but a command that does not read its
+            // input must not hold a thread for hours.
+            let _ = timeout(LAST_ORDERS, steering.ended()).await;
+            drop(busy);
+        },
+    ))
 }
 
-/// Serves a client. What it ordered last is done even if it does not wait for that, but a command that does not read its
-/// input must not hold a thread for hours.
-async fn converse(socket: WebSocket, reader: Reader, control: Control, vigil: Vigil) {
-    let (orders, taken) = mpsc::channel(WAITING_MAX);
-    let (complaints, heard) = mpsc::channel(WAITING_MAX);
-    let Ok(cutter) = control.cutter() else { return };
-    let steering = tokio::task::spawn_blocking(move || steer(control, taken, complaints));
-    talk(socket, reader, vigil, orders, heard).await;
-    let _ = timeout(LAST_ORDERS, steering).await;
-    drop(cutter);
-}
-
-/// Passes on what either side says, until one of them is gone.
-async fn talk(
+/// Serves a client, and tells it why that ends.
+async fn converse(
     mut socket: WebSocket,
     reader: Reader,
-    mut vigil: Vigil,
-    orders: mpsc::Sender<Said>,
-    mut heard: mpsc::Receiver<Error>,
+    vigil: Vigil,
+    orders: Orders,
+    heard: mpsc::Receiver<Error>,
 ) {
+    let Some(code) = talk(&mut socket, reader, vigil, orders, heard).await else { return };
+    let frame = CloseFrame { code, reason: Utf8Bytes::from_static("") };
+    if socket.send(Message::Close(Some(frame))).await.is_ok() {
+        let _ = timeout(FAREWELL, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
+    }
+}
+
+/// Passes on what either side says, until one of them is gone. Returns the code the end is told with; nothing where
+/// nobody is there to be told.
+async fn talk(
+    socket: &mut WebSocket,
+    reader: Reader,
+    mut vigil: Vigil,
+    orders: Orders,
+    mut heard: mpsc::Receiver<Error>,
+) -> Option<u16> {
     let (identity, closing) = (vigil.identity.clone(), vigil.door.closing().clone());
     let mut reading = Box::pin(reader.next());
-    let mut waiting: Option<Said> = None;
-    let ended = loop {
+    loop {
         tokio::select! {
             (reader, batch) = &mut reading => {
-                let Ok(more) = show(&mut socket, &identity, batch).await else { return };
-                if !more {
-                    break close_code::NORMAL;
+                if let Some(end) = show(socket, &identity, batch).await.ok()? {
+                    return Some(end);
                 }
                 if !vigil.goes_on().await {
-                    break close_code::POLICY;
+                    return Some(close_code::POLICY);
                 }
                 reading = Box::pin(reader.next());
             }
-            message = socket.recv(), if waiting.is_none() => match hear(message) {
-                Heard::Order(said) => waiting = Some(said),
+            message = socket.recv(), if orders.have_room() => match hear(message) {
+                Heard::Order(said) => orders.give(said),
                 Heard::Nothing => {}
                 Heard::Nonsense(error) => {
-                    let _ = tell(&mut socket, &Told::failure(&identity, error)).await;
-                    break close_code::POLICY;
+                    tell(socket, &Told::failure(&identity, error)).await.ok()?;
+                    return Some(close_code::POLICY);
                 }
-                Heard::Gone => return,
-            },
-            place = orders.reserve(), if waiting.is_some() => match (place, waiting.take()) {
-                (Ok(place), Some(said)) => place.send(said),
-                _ => break close_code::ERROR,
-            },
-            Some(error) = heard.recv() => {
-                if tell(&mut socket, &Told::failure(&identity, error)).await.is_err() {
-                    return;
+                // The answer to its close frame is written by reading on.
+                Heard::Goodbye => {
+                    let _ = timeout(FAREWELL, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
+                    return None;
                 }
-            }
+                Heard::Unreadable => return Some(close_code::PROTOCOL),
+                Heard::Gone => return None,
+            },
+            () = orders.room(), if !orders.have_room() => {}
+            Some(error) = heard.recv() => tell(socket, &Told::failure(&identity, error)).await.ok()?,
             // Without an end: whoever was connected comes again and goes on.
-            () = closing.cancelled() => break close_code::AWAY,
+            () = closing.cancelled() => return Some(close_code::AWAY),
         }
-    };
-    let frame = CloseFrame { code: ended, reason: Utf8Bytes::from_static("") };
-    let _ = socket.send(Message::Close(Some(frame))).await;
+    }
 }
 
-/// Passes a batch on; tells whether there may be more.
+/// Passes a batch on; returns what the conversation ends with, if there can be no more.
 async fn show(
     socket: &mut WebSocket,
     identity: &Identity,
     batch: Result<Option<coracle_engine::Batch>>,
-) -> Result<bool, axum::Error> {
+) -> Result<Option<u16>, axum::Error> {
     match batch {
-        Ok(None) => Ok(false),
+        Ok(None) => Ok(Some(close_code::NORMAL)),
         Ok(Some(batch)) => {
             let done = batch.progress.is_done();
             if batch.chunks.is_empty() && !done {
@@ -158,11 +149,11 @@ async fn show(
             for told in told(batch) {
                 tell(socket, &told).await?;
             }
-            Ok(!done)
+            Ok(done.then_some(close_code::NORMAL))
         }
         Err(error) => {
             tell(socket, &Told::failure(identity, error)).await?;
-            Ok(false)
+            Ok(Some(close_code::ERROR))
         }
     }
 }
@@ -176,6 +167,10 @@ enum Heard {
     Order(Said),
     Nothing,
     Nonsense(Error),
+    /// It ends the conversation.
+    Goodbye,
+    /// It broke the protocol, or sent more than one message may have.
+    Unreadable,
     Gone,
 }
 
@@ -191,30 +186,8 @@ fn hear(message: Option<Result<Message, axum::Error>>) -> Heard {
             Heard::Order(Said::Stdin { data: None, data_b64: Some(text::encode(&bytes)), eof: false })
         }
         Some(Ok(Message::Ping(_) | Message::Pong(_))) => Heard::Nothing,
-        Some(Ok(Message::Close(_)) | Err(_)) | None => Heard::Gone,
-    }
-}
-
-/// Does what is said, one thing after the other, until nobody says anything any more.
-fn steer(mut control: Control, mut taken: mpsc::Receiver<Said>, complaints: mpsc::Sender<Error>) {
-    while let Some(said) = taken.blocking_recv() {
-        if let Err(error) = obey(&mut control, said) {
-            // A client that reads none of them has more than enough with these.
-            let _ = complaints.try_send(error);
-        }
-    }
-}
-
-fn obey(control: &mut Control, said: Said) -> Result<()> {
-    match said {
-        Said::Stdin { data, data_b64, eof } => {
-            if let Some(bytes) = text::decode("data", data, data_b64)? {
-                control.write(&bytes)?;
-            }
-            if eof { control.close_input() } else { Ok(()) }
-        }
-        Said::Signal { signal } => control.signal(signal),
-        Said::Resize { rows, columns } => control.resize(rows, columns),
-        Said::Stop => control.stop(None).map(drop),
+        Some(Ok(Message::Close(_))) => Heard::Goodbye,
+        Some(Err(_)) => Heard::Unreadable,
+        None => Heard::Gone,
     }
 }
