@@ -8,6 +8,7 @@ mod conformance;
 mod door;
 mod fuzz;
 mod http;
+mod ids;
 mod install;
 mod resources;
 mod resume;

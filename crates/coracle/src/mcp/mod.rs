@@ -11,6 +11,7 @@ mod cancel;
 mod fields;
 pub mod http;
 pub mod identity;
+mod ids;
 pub mod install;
 mod nature;
 mod opened;

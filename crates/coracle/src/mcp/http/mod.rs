@@ -7,6 +7,7 @@ mod clients;
 mod message;
 mod session;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -16,8 +17,10 @@ use axum::http::{HeaderName, HeaderValue, Method};
 use axum::response::Response;
 use axum::routing::any;
 use axum::{Extension, Router};
+use bytes::Bytes;
 use coracle_core::{Ceiling, Error, Result};
 use coracle_engine::ops;
+use futures_util::StreamExt;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
@@ -27,7 +30,9 @@ use self::message::Message;
 use self::session::Session;
 use super::calls::Name;
 use super::identity::{Asker, Identity};
+use super::ids::{self, Restoring};
 use super::{Mode, Server, Set, Toolbox};
+use crate::http::listen::{Hearing, Peer};
 use crate::http::{self, Door, Refusal};
 
 const SESSION: &str = "mcp-session-id";
@@ -74,12 +79,25 @@ async fn serve(
     let (parts, body) = request.into_parts();
     let presented = session::presented(&parts.headers, &identity.who)?;
     let booking = desk.door.share_of(&identity).book()?;
-    let (mut begun, mut held) = (None, None);
+    let (mut begun, mut held, mut restoring) = (None, None, None);
+    // Over TCP a client that has left looks like one that only sends no more; here it is to have its command stopped.
+    if let (Some(Peer::Tcp(_)), Some(hearing)) =
+        (parts.extensions.get::<Peer>(), parts.extensions.get::<Hearing>())
+    {
+        hearing.be_strict();
+    }
     let body = match parts.method == Method::POST {
         false => Body::empty(),
         true => {
             let (bytes, taken) = desk.door.body(&identity, &parts.headers, body).await?;
             held = Some(taken);
+            let bytes = match ids::held(&bytes) {
+                Cow::Borrowed(_) => bytes,
+                Cow::Owned(changed) => {
+                    restoring = Restoring::of(&bytes, &changed);
+                    changed.into()
+                }
+            };
             match message::look(&bytes) {
                 Message::Unreadable(answer) => return Ok(answer),
                 Message::TakesBack(request) => {
@@ -98,8 +116,12 @@ async fn serve(
     let server = Server::new(engine, Identity::Request(asker), toolbox).counting(calls, presented);
     let sessions = Arc::new(NeverSessionManager::default());
     let service = StreamableHttpService::new(move || Ok(server.clone()), sessions, config());
-    let response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
+    let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);
     drop(held);
+    if let Some(restoring) = restoring {
+        let restored = move |piece: Result<Bytes, _>| piece.map(|piece| Bytes::from(restoring.apply(&piece)));
+        response = response.map(|body| Body::from_stream(body.into_data_stream().map(restored)));
+    }
     let mut response = booking.carried(response).await;
     if let Some(session) = begun.filter(|_| response.status().is_success()) {
         // Hexadecimal digits are a header.

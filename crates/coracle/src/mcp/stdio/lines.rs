@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Streams;
-use crate::mcp::Calls;
+use crate::mcp::{Calls, ids};
 
 /// The longest message: as much as an operation takes, and some for what is around it.
 const LINE_MAX: usize = ops::INPUT_MAX + (64 << 10);
@@ -119,7 +119,7 @@ impl Lines {
 
     /// Puts a message behind those that wait. Returns what tells that it is written.
     fn put(&self, message: &ServerJsonRpcMessage) -> io::Result<oneshot::Receiver<io::Result<()>>> {
-        let mut line = serde_json::to_vec(message)?;
+        let mut line = ids::written(message)?;
         line.push(b'\n');
         let (written, done) = oneshot::channel();
         self.unread.count.fetch_add(1, Ordering::SeqCst);
@@ -216,7 +216,8 @@ fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, (ErrorData, Opti
         return Ok(None);
     }
     // A key that stands twice is refused here: the parser below would take the last, and others the first.
-    let value = ops::parse(line).map_err(|error| (ErrorData::parse_error(error.chain(), None), None))?;
+    let value =
+        ops::parse(&ids::held(line)).map_err(|error| (ErrorData::parse_error(error.chain(), None), None))?;
     let (id, is_call) = (id(&value), value.get("method").is_some());
     match serde_json::from_value(value) {
         Ok(message) => Ok(Some(message)),
