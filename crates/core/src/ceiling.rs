@@ -168,6 +168,10 @@ impl Ceiling {
             return Err(beyond(what, "allow_missing"));
         }
         let Some(mounts) = &self.mounts else { return Ok(()) };
+        if spec.allow_sockets && !self.spec.allow_sockets {
+            let what = "the ceiling does not let mounted directories have sockets".to_owned();
+            return Err(beyond(what, "allow_sockets"));
+        }
         match spec.mounts.iter().find(|mount| !mounts.iter().any(|allowed| covers(allowed, mount))) {
             None => Ok(()),
             Some(mount) => {

@@ -79,6 +79,7 @@ impl Choices {
             labels,
             require,
             allow_missing,
+            allow_sockets,
         } = written;
         let once = purpose == Purpose::OneCommand;
         let fields = [
@@ -97,6 +98,7 @@ impl Choices {
             ("labels", !labels.is_empty()),
             ("require", !require.is_empty()),
             ("allow_missing", !allow_missing.is_empty()),
+            ("allow_sockets", *allow_sockets),
         ];
         match fields.iter().find(|(_, is_written)| *is_written) {
             None => Ok(()),

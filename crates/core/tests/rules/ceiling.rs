@@ -69,6 +69,7 @@ fn fields() -> Vec<(&'static str, SpecInput)> {
         ("labels", SpecInput { labels: BTreeMap::from([("a".into(), "b".into())]), ..none() }),
         ("require", SpecInput { require: vec!["seccomp".into()], ..none() }),
         ("allow_missing", SpecInput { allow_missing: vec![Limit::Memory], ..none() }),
+        ("allow_sockets", SpecInput { allow_sockets: true, ..none() }),
     ]
 }
 
