@@ -11,8 +11,9 @@ use coracle_core::testing::conformance::answers::Memory;
 use coracle_core::testing::conformance::store::Home;
 use coracle_core::testing::conformance::tokens::{self, Keyring};
 use coracle_core::testing::sample;
-use coracle_core::{Answers, Error, Kind, Record, State, Store, Tokens};
+use coracle_core::{Answers, Error, InstanceId, Kind, Record, State, Store, Tokens};
 use coracle_stores::SqliteStore;
+use coracle_stores::sqlite::is_lost;
 
 coracle_core::store_conformance!(TemporaryHome::new);
 coracle_core::event_conformance!(TemporaryHome::new);
@@ -242,6 +243,155 @@ fn a_damaged_database_says_what_to_do() {
 
     assert_eq!(refused.kind, Kind::Internal);
     assert!(refused.hint.expect("there is advice").contains("coracle gc"));
+}
+
+const FILES: [&str; 3] = ["coracle.db", "coracle.db-wal", "coracle.db-shm"];
+
+/// A home that was used, with one record.
+fn used() -> (TemporaryHome, InstanceId) {
+    let home = TemporaryHome::new();
+    let store = home.open();
+    store.open(sample::record()).expect("opens");
+    let instance = store.instance().expect("has an id");
+    (home, instance)
+}
+
+fn remove(home: &TemporaryHome, names: &[&str]) {
+    names.iter().for_each(|name| drop(std::fs::remove_file(home.path().join(name))));
+}
+
+#[test]
+fn a_home_that_lost_its_database_keeps_its_id() {
+    let (home, instance) = used();
+    std::fs::write(home.path().join("swept"), "").expect("writes");
+    remove(&home, &FILES);
+
+    let store = home.open();
+
+    assert_eq!(store.instance().expect("has an id"), instance);
+    assert_eq!(store.list(Which::All).expect("lists"), []);
+    assert!(!home.path().join("swept").exists(), "the janitor is due");
+    store.open(sample::record()).expect("opens");
+    drop(store);
+    home.open();
+}
+
+#[test]
+fn a_home_that_lost_the_file_too_asks_its_rooms() {
+    let (home, instance) = used();
+    remove(&home, &FILES);
+    remove(&home, &["instance"]);
+
+    let store = SqliteStore::open_recalling(home.path(), &|| Ok(Some(instance.clone()))).expect("opens");
+
+    assert_eq!(store.instance().expect("has an id"), instance);
+    assert_eq!(noted(&home), instance.as_str());
+}
+
+#[test]
+fn an_older_home_gets_the_file_from_its_database() {
+    let (home, instance) = used();
+    remove(&home, &["instance"]);
+
+    home.open();
+
+    assert_eq!(noted(&home), instance.as_str());
+}
+
+fn noted(home: &TemporaryHome) -> String {
+    std::fs::read_to_string(home.path().join("instance")).expect("reads").trim_end().to_owned()
+}
+
+#[test]
+fn the_database_of_another_home_is_refused() {
+    let (home, ours) = used();
+    let (other, theirs) = used();
+    remove(&home, &FILES);
+    FILES[..2].iter().for_each(|name| {
+        std::fs::copy(other.path().join(name), home.path().join(name)).expect("copies");
+    });
+
+    let refused = refusal(home.path());
+
+    assert_eq!(refused.kind, Kind::Conflict);
+    assert_eq!(
+        (&refused.details["instance"], &refused.details["stored"]),
+        (&ours.as_str().into(), &theirs.as_str().into())
+    );
+    assert!(refused.hint.is_some());
+}
+
+#[test]
+fn a_home_that_lost_a_part_of_its_database_is_refused() {
+    let damages: [(&str, fn(&Path)); 5] = [
+        ("empty", |home| drop(std::fs::File::create(home.join(FILES[0])).expect("makes"))),
+        ("half", |home| halve(&home.join(FILES[0]))),
+        ("no log", |home| {
+            FILES[1..].iter().for_each(|name| std::fs::remove_file(home.join(name)).expect("removes"))
+        }),
+        ("torn log", |home| halve(&home.join(FILES[1]))),
+        ("log alone", |home| std::fs::remove_file(home.join(FILES[0])).expect("removes")),
+    ];
+    for (what, damage) in damages {
+        let (home, instance) = used();
+        damage(home.path());
+
+        let refused = refusal(home.path());
+        let store = SqliteStore::without_records(home.path(), &|| Ok(None)).expect("opens");
+
+        assert!(is_lost(&refused) && refused.hint.is_some(), "{what}: {refused:?}");
+        assert_eq!(store.instance().expect("has an id"), instance, "{what}");
+        assert_eq!(Store::list(&store, Which::All).expect("lists"), [], "{what}");
+        Store::open(&store, sample::record()).expect("can be written to");
+    }
+}
+
+fn halve(path: &Path) {
+    let file = std::fs::File::options().write(true).open(path).expect("it is there");
+    let length = file.metadata().expect("it is there").len();
+    assert!(length > 4096, "there is something to lose");
+    file.set_len(length / 2 + 7).expect("it is ours");
+}
+
+#[test]
+fn a_young_home_has_its_schema_in_the_database_itself() {
+    let home = TemporaryHome::new();
+    drop(home.open());
+    FILES[1..].iter().for_each(|name| drop(std::fs::remove_file(home.path().join(name))));
+
+    home.open();
+}
+
+#[test]
+fn an_older_database_is_refused_until_somebody_accepts_it() {
+    let (home, _) = used();
+    let copies = tempfile::tempdir().expect("a directory");
+    let copy = |from: &Path, to: &Path| {
+        FILES[..2].iter().for_each(|name| assert!(std::fs::copy(from.join(name), to.join(name)).is_ok()));
+    };
+    copy(home.path(), copies.path());
+    home.open().open(sample::record()).expect("opens");
+    remove(&home, &FILES);
+    copy(copies.path(), home.path());
+
+    let refused = refusal(home.path());
+    remove(&home, &["coracle.mark"]);
+    let records = home.open().list(Which::All).expect("lists");
+
+    assert!(is_lost(&refused));
+    assert_eq!(records.len(), 1);
+}
+
+#[test]
+fn what_is_copied_back_is_no_loss() {
+    let (home, _) = used();
+    // As `sqlite3 coracle.db` does when it leaves.
+    let sqlite = rusqlite::Connection::open(home.path().join(FILES[0])).expect("opens");
+    sqlite.query_row("SELECT count(*) FROM sandboxes", [], |_| Ok(())).expect("reads");
+    sqlite.close().expect("closes");
+    assert!(!home.path().join(FILES[1]).exists(), "the log is gone");
+
+    assert_eq!(home.open().list(Which::All).expect("lists").len(), 1);
 }
 
 #[test]

@@ -9,15 +9,18 @@ use std::path::Path;
 
 use coracle::ballast::Ballast;
 use coracle::{Error, Kind, Result};
+use coracle_core::InstanceId;
 use coracle_core::headroom::freeing;
 use coracle_sys::tree;
 
 use super::lock::{self, Duty};
 
-/// The record of everything: as long as it is there, a purge that was cut short can be done again. It goes last.
+/// The record of everything: as long as it is there, a purge that was cut short knows all it has to. It goes last but one.
 const DATABASE: &str = "coracle.db";
+/// The home's id. By it a purge finds what is left on the machine, database or not, so it goes last.
+const INSTANCE: &str = "instance";
 /// Directories and files that coracle makes, whatever is in them. The settings are the person's.
-const OURS: [&str; 21] = [
+const OURS: [&str; 23] = [
     "sandboxes",
     "guest",
     "images",
@@ -39,9 +42,11 @@ const OURS: [&str; 21] = [
     "audit.jsonl",
     "ballast",
     "claims",
+    "making",
+    "instance.draft",
 ];
 /// Files that belong to the database and are of no use without it.
-const BESIDE: [&str; 2] = ["coracle.db-wal", "coracle.db-shm"];
+const BESIDE: [&str; 3] = ["coracle.db-wal", "coracle.db-shm", "coracle.mark"];
 
 /// Tells whether there is nothing to remove.
 pub fn is_absent(home: &Path) -> Result<bool> {
@@ -53,6 +58,10 @@ pub fn is_absent(home: &Path) -> Result<bool> {
 
 /// Refuses a directory that is not one of coracle's homes.
 pub fn expect_home(home: &Path) -> Result<()> {
+    // A home that has lost its database is still one of ours.
+    if fs::read_to_string(home.join(INSTANCE)).is_ok_and(|id| id.trim_end().parse::<InstanceId>().is_ok()) {
+        return Ok(());
+    }
     // The name alone could be anybody's; that it is ours, opening it will tell.
     let magic = File::open(home.join(DATABASE)).and_then(|mut file| {
         let mut start = [0; 16];
@@ -77,7 +86,7 @@ pub fn expect_no_daemon(home: &Path) -> Result<File> {
 pub fn remove(home: &Path) -> Result<Vec<String>> {
     let failed = |error| unusable(home, error);
     let directory = File::open(home).map_err(failed)?;
-    for name in OURS.iter().chain(&BESIDE).chain([&DATABASE]) {
+    for name in OURS.iter().chain(&BESIDE).chain([&DATABASE, &INSTANCE]) {
         discard(&directory, OsStr::new(name)).map_err(failed)?;
     }
     let left: Vec<_> = fs::read_dir(home).map_err(failed)?.flatten().map(|entry| entry.file_name()).collect();

@@ -4,14 +4,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coracle_core::error::{Error, Result};
+use coracle_core::ids::InstanceId;
 use coracle_core::store::Durability;
 use rusqlite::config::DbConfig;
-use rusqlite::{ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{OpenFlags, Transaction, TransactionBehavior};
 
-use super::{error, home, migrations};
+use super::instance::{self, Recall};
+use super::mark::{Mark, Progress};
+use super::{error, home, making, migrations};
 
-/// The name of the database in the home.
-const DATABASE: &str = "coracle.db";
+/// The name of the database in the home, and of its write-ahead log.
+pub const DATABASE: &str = "coracle.db";
+pub const LOG: &str = "coracle.db-wal";
 /// How long SQLite itself waits for another process's transaction. Ours are short; a disk may stall.
 const BUSY: Duration = Duration::from_secs(5);
 /// How often that wait is repeated: SQLite's back-off is not fair, so one wait may pass a busy caller over.
@@ -27,23 +31,54 @@ pub struct Connection {
     sqlite: rusqlite::Connection,
     /// `None` until the first write: readers need not care.
     sync: Option<Durability>,
+    /// Absent where nothing is kept.
+    mark: Option<Mark>,
 }
 
 impl Connection {
-    /// Opens the database of a home and brings its schema up to date.
-    pub fn open(home: &Path) -> Result<Self> {
+    /// Opens the database of a home and brings its schema up to date; returns it with the home's id.
+    ///
+    /// A database that is empty, older than it was, or another home's is refused.
+    pub fn open(home: &Path, recall: Recall<'_>) -> Result<(Self, InstanceId)> {
         let path = home.join(DATABASE);
-        let sqlite = match open_existing(&path) {
-            Ok(sqlite) => sqlite,
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
-                home::prepare(home, &path)?;
-                open_existing(&path).map_err(|error| error::from_sqlite(error, "open", &path))?
+        // Before the database is opened: SQLite throws the log of an empty one away.
+        match path.metadata().map(|found| found.len()) {
+            Ok(0) if instance::read(home)?.is_some() => {
+                let message = format!("the database `{}` is empty", path.display());
+                return Err(error::lost(message, error::advice(&path)));
             }
-            Err(error) => return Err(error::from_sqlite(error, "open", &path)),
-        };
-        let mut connection = Self { path, sqlite, sync: None };
-        migrations::bring_up_to_date(home, &mut connection)?;
-        Ok(connection)
+            Ok(1..) => {}
+            Ok(0) | Err(_) => making::database(home, recall)?,
+        }
+        let mark = Mark::read(home);
+        let sqlite = open_existing(&path).map_err(|error| error::from_sqlite(error, "open", &path))?;
+        let mut connection = Self { path, sqlite, sync: None, mark: None };
+        migrations::bring_up_to_date(home, &mut connection, recall)?;
+        let (stored, progress) = connection.read("read the instance id", facts)?;
+        match instance::read(home)? {
+            Some(noted) => instance::expect(&noted, &stored, &connection.path)?,
+            // An older coracle kept it in the database alone.
+            None => {
+                let _lock = home::migration_lock(home)?;
+                instance::write(home, &stored)?;
+            }
+        }
+        mark.expect(&progress)?;
+        connection.mark = Some(mark);
+        Ok((connection, stored))
+    }
+
+    /// Opens an empty database that nobody else sees and that is gone with the result.
+    pub fn open_in_memory(id: &InstanceId) -> Result<Self> {
+        let path = PathBuf::from(":memory:");
+        let made = rusqlite::Connection::open_in_memory()
+            .and_then(|sqlite| migrations::fill(&sqlite, id).map(|()| sqlite));
+        let sqlite = made.map_err(|error| error::from_sqlite(error, "make the tables", &path))?;
+        Ok(Self { path, sqlite, sync: None, mark: None })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Reads outside any transaction: one statement sees one moment.
@@ -64,17 +99,26 @@ impl Connection {
     ) -> Result<T> {
         let path = self.path.clone();
         self.sync_as(durability)
-            .and_then(|()| self.commit(change))
+            .and_then(|()| self.commit(durability, change))
             .map_err(|failure| failure.into_error(attempt, &path))
     }
 
-    fn commit<T>(&mut self, change: impl FnOnce(&Transaction<'_>) -> Answer<T>) -> Answer<T> {
+    fn commit<T>(
+        &mut self,
+        durability: Durability,
+        change: impl FnOnce(&Transaction<'_>) -> Answer<T>,
+    ) -> Answer<T> {
         // Immediate: a transaction that reads first and then finds the lock taken would have to start over.
         let sqlite = &self.sqlite;
         let transaction =
             self.patiently(|| Ok(Transaction::new_unchecked(sqlite, TransactionBehavior::Immediate)?))?;
         let value = change(&transaction)?;
+        let progress = if self.mark.is_some() { Some(count(&transaction)?) } else { None };
         transaction.commit()?;
+        // Afterwards: what is noted and not there would look like a loss.
+        if let (Some(mark), Some(progress)) = (&mut self.mark, progress) {
+            mark.note(progress, durability);
+        }
         Ok(value)
     }
 
@@ -140,6 +184,26 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }
+}
+
+/// Returns whose the database is and how far it has come.
+fn facts(connection: &rusqlite::Connection) -> Answer<(InstanceId, Progress)> {
+    let fact = |name: &str| {
+        let sql = "SELECT value FROM facts WHERE name = ?1";
+        connection.prepare_cached(sql)?.query_row([name], |row| row.get::<_, String>(0))
+    };
+    let changes = fact("changes")?.parse().unwrap_or(0);
+    Ok((fact("instance")?.parse()?, Progress { lineage: fact("lineage")?, changes }))
+}
+
+/// Counts one more change.
+fn count(transaction: &Transaction<'_>) -> Answer<Progress> {
+    let sql = "UPDATE facts SET value = value + 1 WHERE name = 'changes' RETURNING CAST(value AS INTEGER),
+                   (SELECT value FROM facts WHERE name = 'lineage')";
+    Ok(transaction.prepare_cached(sql)?.query_row([], |row| {
+        let changes: i64 = row.get(0)?;
+        Ok(Progress { changes: u64::try_from(changes).unwrap_or(0), lineage: row.get(1)? })
+    })?)
 }
 
 fn open_existing(path: &Path) -> rusqlite::Result<rusqlite::Connection> {

@@ -6,6 +6,9 @@ use coracle_core::error::{Error, Kind};
 use coracle_core::ids::SandboxId;
 use rusqlite::ErrorCode;
 
+/// The detail by which doors know it.
+const LOST: &str = "database_lost";
+
 /// Tells whether another process was in the way, so that trying again can help.
 pub fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
@@ -14,6 +17,9 @@ pub fn is_busy(error: &rusqlite::Error) -> bool {
 /// Returns the error doors show for a database that could not do what was attempted.
 pub fn from_sqlite(error: rusqlite::Error, attempt: &str, path: &Path) -> Error {
     let shown = path.display();
+    if let Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) = error.sqlite_error_code() {
+        return lost(format!("could not {attempt} in `{shown}`"), advice(path)).caused_by(error);
+    }
     let (kind, hint) = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (
             Kind::NotAvailable,
@@ -23,12 +29,6 @@ pub fn from_sqlite(error: rusqlite::Error, attempt: &str, path: &Path) -> Error 
             Kind::NotAvailable,
             "check that you own the home directory and may write to it, or choose another with `--home`"
                 .to_owned(),
-        ),
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => (
-            Kind::Internal,
-            format!(
-                "move `{shown}` and its `-wal` and `-shm` files away, then run `coracle gc`: what still runs is set aside, not deleted"
-            ),
         ),
         Some(ErrorCode::DiskFull) => {
             (Kind::NotAvailable, "free some space on the disk of the home directory".to_owned())
@@ -43,6 +43,24 @@ pub fn from_sqlite(error: rusqlite::Error, attempt: &str, path: &Path) -> Error 
         _ => (Kind::Internal, "run `coracle doctor`".to_owned()),
     };
     Error::new(kind, format!("could not {attempt} in `{shown}`")).hint(hint).caused_by(error)
+}
+
+/// Says that records are lost, or cannot be read. What runs is still there, and the home's id finds it.
+pub fn lost(message: String, advice: impl Into<String>) -> Error {
+    Error::new(Kind::Internal, message).hint(advice).detail(LOST, true)
+}
+
+/// Returns what to do about a database that cannot be used any more.
+pub fn advice(path: &Path) -> String {
+    let shown = path.display();
+    format!(
+        "put it back as it was; if that cannot be done, move `{shown}` and its `-wal` and `-shm` files away and run `coracle gc`: what still runs is set aside, not deleted"
+    )
+}
+
+/// Tells whether an error says that records are lost.
+pub fn is_lost(error: &Error) -> bool {
+    error.details.contains_key(LOST)
 }
 
 /// Refuses an id no record has.

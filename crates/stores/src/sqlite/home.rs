@@ -12,14 +12,6 @@ const PRIVATE_FILE: u32 = 0o600;
 const STICKY: u32 = 0o1000;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Makes the home and an empty database in it, where they are missing.
-pub fn prepare(home: &Path, database: &Path) -> Result<()> {
-    make_private(home)?;
-    create_private(database)?;
-    // The database's name has to survive power loss as well as what will be in it.
-    File::open(home).and_then(|directory| directory.sync_all()).map_err(|error| unusable(home, "sync", error))
-}
-
 /// Makes a directory nobody else may enter, its parents included.
 pub fn make_private(directory: &Path) -> Result<()> {
     DirBuilder::new()
@@ -48,13 +40,12 @@ fn keep_private(directory: &Path) -> Result<()> {
         .hint(format!("run `chmod 700 {shown}`, or choose another with `--home`")))
 }
 
-/// Makes an empty file only its owner may read. SQLite gives the files beside it the same mode.
-fn create_private(path: &Path) -> Result<()> {
-    match OpenOptions::new().write(true).create_new(true).mode(PRIVATE_FILE).open(path) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(unusable(path, "make", error)),
-    }
+/// Waits for the right to make or migrate the database, and to note the home's id. It is held until the result goes.
+pub fn migration_lock(home: &Path) -> Result<File> {
+    let path = home.join("migrate.lock");
+    let lock = open_lock(&path).map_err(|error| unusable(&path, "open", error))?;
+    lock.lock().map_err(|error| unusable(&path, "lock", error))?;
+    Ok(lock)
 }
 
 /// Opens a file to take locks on, making it if it is missing.

@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use coracle_core::clock::Timestamp;
 use coracle_core::error::{Error, Kind, Result};
 use coracle_core::ids::InstanceId;
 use coracle_core::store::Durability;
 use rusqlite::Transaction;
 
-use super::connection::{Answer, Connection};
-use super::home;
+use super::connection::Connection;
+use super::instance::{self, Recall};
+use super::{error, home};
 
 /// Each step brings the schema from its index to the next number. Never change one that was released.
-const STEPS: [&str; 11] = [
+const STEPS: [&str; 12] = [
     // What is looked for has a column; the whole record is the document. `records` keeps the two in step.
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE sandboxes (
@@ -87,28 +87,56 @@ const STEPS: [&str; 11] = [
          SELECT '*', seq - 1, at FROM events WHERE seq = (SELECT min(seq) FROM events) AND seq > 1;",
     // Tokens may carry bounds, which older builds would ignore: they are kept away.
     "",
+    // Which database this is and how far it has come (see `mark`). Older builds would not count.
+    "INSERT OR IGNORE INTO facts VALUES ('lineage', lower(hex(randomblob(16)))), ('changes', '0');",
 ];
 
 /// The version this build writes.
 const VERSION: usize = STEPS.len();
 
 /// Does nothing if the schema is this build's, and refuses one that is newer.
-pub fn bring_up_to_date(home: &Path, connection: &mut Connection) -> Result<()> {
+pub fn bring_up_to_date(home: &Path, connection: &mut Connection, recall: Recall<'_>) -> Result<()> {
     if check(connection)? == VERSION {
         return Ok(());
     }
     // Two processes that find an old schema must not both change it.
-    let path = home.join("migrate.lock");
-    let lock = home::open_lock(&path).map_err(|error| home::unusable(&path, "open", error))?;
-    lock.lock().map_err(|error| home::unusable(&path, "lock", error))?;
+    let _lock = home::migration_lock(home)?;
     let done = check(connection)?;
     if done == VERSION {
         return Ok(());
     }
+    let id = if done == 0 { Some(found_empty(home, connection, recall)?) } else { None };
     connection.read("turn on the write-ahead log", |sqlite| {
         Ok(sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0))?)
     })?;
-    connection.write(Durability::Power, "migrate", |transaction| migrate(transaction, done))
+    connection
+        .write(Durability::Power, "migrate", |transaction| Ok(migrate(transaction, done, id.as_ref())?))?;
+    // A log that is lost must not take the schema and the home's id with it.
+    connection.read("copy the log back", |sqlite| {
+        Ok(sqlite.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+    })
+}
+
+/// Returns the id of a new home. A database without tables is one that an older coracle died over; in a home that was
+/// used it has lost its log.
+fn found_empty(home: &Path, connection: &Connection, recall: Recall<'_>) -> Result<InstanceId> {
+    if instance::read(home)?.is_some() || recall()?.is_some() {
+        let path = connection.path();
+        return Err(error::lost(
+            format!("the database `{}` has lost its tables", path.display()),
+            error::advice(path),
+        ));
+    }
+    let id = instance::draw()?;
+    instance::write(home, &id)?;
+    Ok(id)
+}
+
+/// Makes all tables in an empty database.
+pub fn fill(sqlite: &rusqlite::Connection, id: &InstanceId) -> rusqlite::Result<()> {
+    let transaction = sqlite.unchecked_transaction()?;
+    migrate(&transaction, 0, Some(id))?;
+    transaction.commit()
 }
 
 fn check(connection: &Connection) -> Result<usize> {
@@ -126,22 +154,12 @@ fn check(connection: &Connection) -> Result<usize> {
     })
 }
 
-fn migrate(transaction: &Transaction<'_>, done: usize) -> Answer<()> {
+fn migrate(transaction: &Transaction<'_>, done: usize, id: Option<&InstanceId>) -> rusqlite::Result<()> {
     for step in &STEPS[done..] {
         transaction.execute_batch(step)?;
     }
-    if done == 0 {
-        let instance = draw_instance(transaction)?;
-        transaction.execute("INSERT INTO facts VALUES ('instance', ?1)", [instance.as_str()])?;
+    if let Some(id) = id {
+        transaction.execute("INSERT INTO facts VALUES ('instance', ?1)", [id.as_str()])?;
     }
-    transaction.pragma_update(None, "user_version", VERSION as i64)?;
-    Ok(())
-}
-
-fn draw_instance(transaction: &Transaction<'_>) -> Answer<InstanceId> {
-    let mut random = [0; 10];
-    getrandom::fill(&mut random).map_err(|error| Error::internal("could not draw an instance id", error))?;
-    let now: i64 =
-        transaction.query_row("SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)", [], |row| row.get(0))?;
-    Ok(InstanceId::generate(Timestamp::from_millis(now.max(0) as u64), random))
+    transaction.pragma_update(None, "user_version", VERSION as i64)
 }

@@ -8,6 +8,9 @@ mod connection;
 mod error;
 mod events;
 mod home;
+mod instance;
+mod making;
+mod mark;
 mod migrations;
 mod records;
 mod tokens;
@@ -15,7 +18,7 @@ mod work;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use coracle_core::answer::{Answer, Answers, Asked, Bounds, Fingerprint, Recalled};
 use coracle_core::clock::Timestamp;
@@ -27,13 +30,15 @@ use coracle_core::store::{self, Durability, Opened, Store, Which, Work};
 use coracle_core::token::{Token, Tokens};
 
 use connection::Connection;
+pub use error::is_lost;
+pub use instance::Recall;
 
 /// The default store.
 #[derive(Debug)]
 pub struct SqliteStore {
     home: PathBuf,
     connection: Mutex<Connection>,
-    instance: OnceLock<InstanceId>,
+    instance: InstanceId,
 }
 
 impl SqliteStore {
@@ -41,8 +46,26 @@ impl SqliteStore {
     ///
     /// A database that a newer coracle has migrated is refused with `unsupported`.
     pub fn open(home: &Path) -> Result<Self> {
-        let connection = Connection::open(home)?;
-        Ok(Self { home: home.to_owned(), connection: Mutex::new(connection), instance: OnceLock::new() })
+        Self::open_recalling(home, &|| Ok(None))
+    }
+
+    /// Opens it; where a home has lost its database and the file with its id, `recall` finds the id in what is left.
+    ///
+    /// A database that has lost records ([`is_lost`]), or is another home's, is refused.
+    pub fn open_recalling(home: &Path, recall: Recall<'_>) -> Result<Self> {
+        let (connection, instance) = Connection::open(home, recall)?;
+        Ok(Self { home: home.to_owned(), connection: Mutex::new(connection), instance })
+    }
+
+    /// Opens an empty store for a home whose records are lost, to look for what it has on the machine. Nothing of it is
+    /// kept, and the database is left as it is.
+    pub fn without_records(home: &Path, recall: Recall<'_>) -> Result<Self> {
+        let instance = match instance::read(home)? {
+            Some(instance) => instance,
+            None => recall()?.map_or_else(instance::draw, Ok)?,
+        };
+        let connection = Connection::open_in_memory(&instance)?;
+        Ok(Self { home: home.to_owned(), connection: Mutex::new(connection), instance })
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
@@ -53,11 +76,7 @@ impl SqliteStore {
 
 impl Store for SqliteStore {
     fn instance(&self) -> Result<InstanceId> {
-        if let Some(instance) = self.instance.get() {
-            return Ok(instance.clone());
-        }
-        let instance = self.connection().read("read the instance id", records::instance)?;
-        Ok(self.instance.get_or_init(|| instance).clone())
+        Ok(self.instance.clone())
     }
 
     fn open(&self, record: Record) -> Result<Opened> {

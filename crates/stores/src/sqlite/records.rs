@@ -4,18 +4,12 @@ use std::collections::BTreeSet;
 
 use coracle_core::clock::Timestamp;
 use coracle_core::error::{Error, Kind};
-use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId};
+use coracle_core::ids::{SandboxId, SessionKey, TenantId};
 use coracle_core::record::Record;
 use coracle_core::store::Which;
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::connection::Answer;
-
-pub fn instance(connection: &Connection) -> Answer<InstanceId> {
-    let text: String =
-        connection.query_row("SELECT value FROM facts WHERE name = 'instance'", [], |row| row.get(0))?;
-    Ok(text.parse()?)
-}
 
 pub fn find(connection: &Connection, id: &SandboxId) -> Answer<Option<Record>> {
     one(connection, "SELECT document FROM sandboxes WHERE id = ?1", [id.as_str()])

@@ -1,0 +1,80 @@
+//! Making the database of a new home, or of one that has lost its own. It appears whole, by renaming: one that is empty,
+//! or has no tables, was damaged.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use coracle_core::error::Result;
+use coracle_core::ids::InstanceId;
+
+use super::connection::{DATABASE, LOG};
+use super::instance::{self, Recall};
+use super::{error, home, mark, migrations};
+
+/// Where it is made, below the home.
+const DIRECTORY: &str = "making";
+/// When the janitor came last. What that says is of the database that is gone.
+const SWEPT: &str = "swept";
+
+/// Makes the home and its database, unless somebody else did meanwhile. A home that is known by its file or its rooms
+/// keeps its id: what still runs is found under it.
+pub fn database(home: &Path, recall: Recall<'_>) -> Result<()> {
+    home::make_private(home)?;
+    let _lock = home::migration_lock(home)?;
+    let path = home.join(DATABASE);
+    if path.metadata().is_ok_and(|found| found.len() > 0) {
+        return Ok(());
+    }
+    expect_no_log(home)?;
+    let id = match instance::read(home)? {
+        Some(id) => id,
+        None => {
+            let id = recall()?.map_or_else(instance::draw, Ok)?;
+            instance::write(home, &id)?;
+            id
+        }
+    };
+    let _ = fs::remove_file(home.join(SWEPT));
+    mark::forget(home);
+    make(home, &id)
+}
+
+/// A log without its database holds changes that SQLite would throw away.
+fn expect_no_log(home: &Path) -> Result<()> {
+    let log = home.join(LOG);
+    match log.metadata() {
+        Ok(found) if found.len() > 0 => {
+            let message = format!("the database of the home is gone, and its log `{}` is not", log.display());
+            let advice = "put the database back. If it is lost, move its `-wal` and `-shm` files away, too, and run `coracle gc`: what still runs is set aside, not deleted";
+            Err(error::lost(message, advice))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn make(home: &Path, id: &InstanceId) -> Result<()> {
+    let (directory, path) = (home.join(DIRECTORY), home.join(DATABASE));
+    let failed = |error: io::Error| home::unusable(&path, "make", error);
+    // Whoever held the lock before us may have died.
+    let _ = fs::remove_dir_all(&directory);
+    home::make_private(&directory)?;
+    let draft = directory.join(DATABASE);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(failed)?;
+    let made = || -> rusqlite::Result<()> {
+        let sqlite = rusqlite::Connection::open(&draft)?;
+        // Nobody sees it before it is done, and it is synced as a whole.
+        sqlite.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))?;
+        sqlite.pragma_update(None, "synchronous", "OFF")?;
+        migrations::fill(&sqlite, id)?;
+        sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+        sqlite.close().map_err(|(_, error)| error)
+    };
+    made().map_err(|error| error::from_sqlite(error, "make the tables", &draft))?;
+    file.sync_all().map_err(failed)?;
+    fs::rename(&draft, &path).map_err(failed)?;
+    File::open(home).and_then(|home| home.sync_all()).map_err(failed)?;
+    let _ = fs::remove_dir_all(&directory);
+    Ok(())
+}

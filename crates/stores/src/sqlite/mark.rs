@@ -1,0 +1,156 @@
+//! How far the database has come, in a small file beside it.
+//!
+//! A write-ahead log that is gone or torn leaves an older database that looks whole, and so does a backup that was put
+//! back. Every change is counted in the database and noted here once it is committed, so an older one is noticed.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use coracle_core::error::Result;
+use coracle_core::store::Durability;
+
+use super::connection::DATABASE;
+use super::error;
+
+const FILE: &str = "coracle.mark";
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// A number that fits any counter, in as many digits as the largest needs: every mark is as long as every other.
+const DIGITS: usize = 20;
+
+/// Which database it is, and how many changes it has seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Drawn when the database was made.
+    pub lineage: String,
+    pub changes: u64,
+}
+
+/// What was noted last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Noted {
+    /// Changes that need not survive power loss are believed only in the boot they were made in.
+    boot: String,
+    progress: Progress,
+    /// How many changes were synced to the disk.
+    durable: u64,
+    /// How long the database itself was, without its log. It never shrinks; what is cut off may be missed much later.
+    length: u64,
+}
+
+/// The file, and what this process knows of it.
+#[derive(Debug)]
+pub struct Mark {
+    path: PathBuf,
+    database: PathBuf,
+    file: Option<File>,
+    boot: String,
+    noted: Option<Noted>,
+}
+
+impl Mark {
+    /// Reads it. Do this before the database: what is noted was committed before.
+    pub fn read(home: &Path) -> Self {
+        let path = home.join(FILE);
+        let boot = fs::read_to_string(BOOT_ID).unwrap_or_default().trim_end().to_owned();
+        let noted = fs::read_to_string(&path).ok().and_then(|text| Noted::parse(&text));
+        Self { path, database: home.join(DATABASE), file: None, boot, noted }
+    }
+
+    /// Refuses a database that has lost changes, or is not the one this home had.
+    pub fn expect(&self, found: &Progress) -> Result<()> {
+        let Some(noted) = &self.noted else { return Ok(()) };
+        let same_boot = noted.boot == self.boot;
+        let lost = match () {
+            () if noted.progress.lineage != found.lineage => "is not the one this home used last",
+            () if same_boot && self.length() < noted.length => "is shorter than it was",
+            () if same_boot && found.changes < noted.progress.changes => "has lost changes",
+            () if found.changes < noted.durable => "has lost changes",
+            () => return Ok(()),
+        };
+        let (shown, mark) = (self.database.display(), self.path.display());
+        let advice = format!(
+            "put `{shown}` and its `-wal` file back as they were. To go on with what is left, remove `{mark}` and run `coracle gc`: what runs without a record is set aside, not deleted"
+        );
+        Err(error::lost(format!("the database `{shown}` {lost}"), advice)
+            .detail("changes", found.changes)
+            .detail("expected", noted.progress.changes))
+    }
+
+    /// Notes what was committed. It is a help: where it cannot be written, nothing fails.
+    pub fn note(&mut self, progress: Progress, durability: Durability) {
+        let before = self.noted.as_ref().filter(|noted| noted.progress.lineage == progress.lineage);
+        let durable = match durability {
+            Durability::Power => progress.changes,
+            Durability::Process => before.map_or(0, |noted| noted.durable),
+        };
+        let noted = Noted { boot: self.boot.clone(), progress, durable, length: self.length() };
+        if self.file.is_none() {
+            let opened =
+                OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
+            self.file = opened.ok();
+        }
+        if let Some(file) = &self.file {
+            let _ = file.write_all_at(noted.written().as_bytes(), 0);
+        }
+        self.noted = Some(noted);
+    }
+
+    fn length(&self) -> u64 {
+        self.database.metadata().map_or(0, |found| found.len())
+    }
+}
+
+impl Noted {
+    /// Twice the same: whoever reads it while it is written sees two that differ, and believes neither.
+    fn written(&self) -> String {
+        let Self { boot, progress: Progress { lineage, changes }, durable, length } = self;
+        let line = format!("{boot} {lineage} {changes:0DIGITS$} {durable:0DIGITS$} {length:0DIGITS$}\n");
+        line.repeat(2)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (first, second) = text.split_at_checked(text.len() / 2)?;
+        let mut words = first.strip_suffix('\n').filter(|_| first == second)?.split(' ');
+        let (boot, lineage) = (words.next()?.to_owned(), words.next()?.to_owned());
+        let mut number = || words.next()?.parse().ok();
+        let (changes, durable, length) = (number()?, number()?, number()?);
+        Some(Self { boot, progress: Progress { lineage, changes }, durable, length })
+    }
+}
+
+/// Forgets the mark of a database that is no more.
+pub fn forget(home: &Path) {
+    // If it stays, opening the next database says so.
+    let _ = fs::remove_file(home.join(FILE));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted() -> Noted {
+        let progress = Progress { lineage: "a".repeat(32), changes: 7 };
+        Noted { boot: "b".repeat(36), progress, durable: 3, length: 4096 }
+    }
+
+    #[test]
+    fn a_mark_is_read_as_it_was_written() {
+        assert_eq!(Noted::parse(&noted().written()), Some(noted()));
+    }
+
+    #[test]
+    fn a_mark_that_is_half_written_is_not_believed() {
+        let (old, mut new) = (noted().written(), noted());
+        new.progress.changes = 8;
+        let new = new.written();
+
+        for at in 1..new.len() {
+            let torn = format!("{}{}", &new[..at], &old[at..]);
+            let read = Noted::parse(&torn);
+            assert!(read.is_none() || torn == old || torn == new, "{torn}");
+        }
+        assert_eq!(Noted::parse(&old[..40]), None);
+        assert_eq!(Noted::parse(""), None);
+    }
+}
