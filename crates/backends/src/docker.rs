@@ -13,7 +13,7 @@ mod destroy;
 pub mod endpoint;
 mod failure;
 mod flavour;
-mod home;
+pub(crate) mod home;
 mod image;
 mod images;
 mod install;
@@ -38,7 +38,7 @@ use coracle_core::usage::Usage;
 use coracle_core::volume::Volumes;
 use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec, fit};
 
-use crate::Setting;
+use crate::{Setting, mark};
 use client::Client;
 use endpoint::Endpoint;
 use home::Home;
@@ -97,6 +97,11 @@ impl Docker {
             .detail("engine", engine)),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Refuses a sandbox that another instance has made: its container carries no mark of ours.
+    fn expect_ours(&self, sandbox: &SandboxId) -> Result<()> {
+        mark::expect(&self.home.place(sandbox), sandbox, &self.setting.instance)
     }
 
     fn unsupported(&self, what: &str) -> Error {

@@ -5,6 +5,7 @@ pub mod context;
 mod directory;
 pub mod docker;
 mod filter;
+mod mark;
 pub mod native;
 mod place;
 mod program;
@@ -14,7 +15,7 @@ mod weak;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use coracle_core::{Backend, InstanceId, Timestamp};
+use coracle_core::{Backend, InstanceId, Result, Timestamp};
 pub use coracle_images::{Pace, Registries};
 
 pub use crate::docker::endpoint::Engines;
@@ -65,6 +66,22 @@ pub fn all(setting: &Setting) -> Vec<Arc<dyn Backend>> {
 pub fn named(setting: &Setting, name: &str) -> Option<Arc<dyn Backend>> {
     let endpoint = name.starts_with("ssh://").then(|| docker::endpoint::Endpoint::parse(name))?;
     Some(Arc::new(docker::Docker::new(setting.clone(), name, endpoint)))
+}
+
+/// Returns the names of backends that sandboxes of a home are on and that are not in the roll-call, records or not.
+pub fn settled(home: &Path) -> Vec<String> {
+    docker::home::far(home)
+}
+
+/// Finds out which instance a home is that has nothing left but rooms of sandboxes; nothing if it has none. Fails where
+/// they do not tell, or say different things.
+pub fn recall(home: &Path) -> Result<Option<InstanceId>> {
+    mark::recall(home)
+}
+
+/// Tells whether the home's mark is looked at: always, but in a build that lacks this wall.
+pub fn heeds_mark() -> bool {
+    !weak::off(weak::Wall::Mark)
 }
 
 /// The moments [`Setting::crash`] is called at by the native backend; [`docker::CRASH_POINTS`] are an engine's.

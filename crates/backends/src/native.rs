@@ -9,6 +9,7 @@ mod cage;
 mod create;
 mod destroy;
 mod disk;
+mod elsewhere;
 mod home;
 mod ids;
 mod image;
@@ -193,5 +194,9 @@ impl Backend for Native {
 
     fn survey(&self) -> Result<Vec<Found>> {
         survey::survey(self)
+    }
+
+    fn remains(&self) -> Result<Vec<String>> {
+        elsewhere::remains(self)
     }
 }

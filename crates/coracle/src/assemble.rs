@@ -27,11 +27,46 @@ pub fn engine_watched_by(
     progress: Arc<dyn Progress>,
     keepers: Arc<dyn Start>,
 ) -> Result<Engine> {
+    compose(config, open_store(config)?, progress, keepers)
+}
+
+/// Makes an engine for a home whose records are lost: it knows of no sandbox, and finds those there are by the home's
+/// mark. What it writes down is gone with it.
+pub fn engine_without_records(config: &Config, keepers: Arc<dyn Start>) -> Result<Engine> {
+    let recall = || coracle_backends::recall(&config.home);
+    let store = freeing(&Ballast::of(&config.home), || SqliteStore::without_records(&config.home, &recall))?;
+    compose(config, store, Arc::new(Silent), keepers)
+}
+
+/// Tells whether an error says that the records of a home are lost.
+pub fn are_records_lost(error: &Error) -> bool {
+    coracle_stores::sqlite::is_lost(error)
+}
+
+/// Opens the database. The first to open it writes to a file beside it, which needs room even where nothing is changed.
+fn open_store(config: &Config) -> Result<SqliteStore> {
+    if !coracle_backends::heeds_mark() {
+        // As homes were before they had one.
+        for name in ["instance", "coracle.mark"] {
+            let _ = std::fs::remove_file(config.home.join(name));
+        }
+    }
+    let recall = || coracle_backends::recall(&config.home);
+    freeing(&Ballast::of(&config.home), || SqliteStore::open_recalling(&config.home, &recall))
+}
+
+fn compose(
+    config: &Config,
+    store: SqliteStore,
+    progress: Arc<dyn Progress>,
+    keepers: Arc<dyn Start>,
+) -> Result<Engine> {
     #[cfg(feature = "weaken")]
     coracle_engine::egress::weak::heed(coracle_backends::weakened());
     let disk = Ballast::of(&config.home);
-    let store = Arc::new(open_store(config)?);
+    let store = Arc::new(store);
     disk.refill();
+    let home = config.home.clone();
     let crash = arm(config.crash_at.as_deref());
     let setting = coracle_backends::Setting {
         home: config.home.clone(),
@@ -45,7 +80,8 @@ pub fn engine_watched_by(
         store,
         backends: Roster::with(coracle_backends::all(&setting), move |name| {
             coracle_backends::named(&setting, name)
-        }),
+        })
+        .settled_on(move || coracle_backends::settled(&home)),
         clock: Arc::new(SystemClock),
         policy: config.policy.clone(),
         boot: boot()?,
@@ -66,11 +102,6 @@ pub fn tokens(config: &Config) -> Result<Arc<dyn Tokens>> {
 /// Returns where answers that are told again are kept, and makes the home if it is not there.
 pub fn answers(config: &Config) -> Result<Arc<dyn Answers>> {
     Ok(Arc::new(open_store(config)?))
-}
-
-/// Opens the database. The first to open it writes to a file beside it, which needs room even where nothing is changed.
-fn open_store(config: &Config) -> Result<SqliteStore> {
-    freeing(&Ballast::of(&config.home), || SqliteStore::open(&config.home))
 }
 
 fn registries(config: &Config) -> coracle_backends::Registries {

@@ -190,4 +190,10 @@ pub trait Backend: Send + Sync {
     /// What is missing here, or not `alive`, is destroyed. So it fails as a whole where it cannot see, or cannot tell
     /// whether a guest is alive: only proof of death counts.
     fn survey(&self) -> Result<Vec<Found>>;
+
+    /// Lists what is made of this home's files outside it and can belong to none of its sandboxes, for people. Waits a
+    /// little for what the machine is about to let go of.
+    fn remains(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
 }

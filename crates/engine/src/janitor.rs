@@ -69,6 +69,8 @@ pub struct Orphan {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Left {
     pub orphans: Vec<Orphan>,
+    /// What is made of the home's files and belongs to no sandbox.
+    pub remains: Vec<String>,
     /// Where there may be more: nobody could look.
     pub trouble: Vec<String>,
 }
@@ -179,6 +181,10 @@ impl Engine {
                 Ok(survey) => left.orphans.extend(self.orphans_of(&survey)?),
                 Err(error) => left.trouble.push(format!("{}: {}", backend.name(), error.chain())),
             }
+            match backend.remains() {
+                Ok(remains) => left.remains.extend(remains),
+                Err(error) => left.trouble.push(format!("{}: {}", backend.name(), error.chain())),
+            }
         }
         for id in self.stray_keepers()? {
             if !left.orphans.iter().any(|orphan| orphan.sandbox_id == id)
@@ -209,6 +215,8 @@ impl Engine {
         // An engine may still be carrying out what somebody asked of it whose sandbox was called over since.
         let since = self.parts.clock.now().as_millis().saturating_sub(BELATED_MS);
         named.extend(self.store().ended_on(Timestamp::from_millis(since))?);
+        // Records may be lost; rooms say where the others are.
+        named.extend(self.parts.backends.settled());
         for name in named {
             match self.parts.backends.named(&name) {
                 Ok(backend) if backends.iter().any(|known| known.name() == backend.name()) => {}

@@ -94,6 +94,11 @@ impl Engine {
                 Ok(volumes) => purged.volumes += volumes,
                 Err(error) => purged.trouble.push(format!("{}: {}", backend.name(), error.chain())),
             }
+            // What is still there would outlive the home that says whose it is.
+            match backend.remains() {
+                Ok(remains) => purged.trouble.extend(remains),
+                Err(error) => purged.trouble.push(format!("{}: {}", backend.name(), error.chain())),
+            }
         }
     }
 }

@@ -12,10 +12,14 @@ const NAMED_MAX: usize = 64;
 /// Makes the backend of a name, if there is such a kind. Talks to nobody.
 pub type Make = dyn Fn(&str) -> Option<Arc<dyn Backend>> + Send + Sync;
 
+/// Names backends that sandboxes are on.
+pub type Settled = dyn Fn() -> Vec<String> + Send + Sync;
+
 /// The backends of one engine. Each name leads to the same backend for as long as the engine lives.
 pub struct Roster {
     all: Vec<Arc<dyn Backend>>,
     make: Box<Make>,
+    settled: Box<Settled>,
     /// Filled from the front and never emptied, so that a backend can be lent out without a lock.
     named: [OnceLock<Arc<dyn Backend>>; NAMED_MAX],
 }
@@ -31,7 +35,19 @@ impl Roster {
         all: Vec<Arc<dyn Backend>>,
         make: impl Fn(&str) -> Option<Arc<dyn Backend>> + Send + Sync + 'static,
     ) -> Self {
-        Self { all, make: Box::new(make), named: [const { OnceLock::new() }; NAMED_MAX] }
+        let settled: Box<Settled> = Box::new(Vec::new);
+        Self { all, make: Box::new(make), settled, named: [const { OnceLock::new() }; NAMED_MAX] }
+    }
+
+    /// Returns the roster, with somebody who knows which other backends sandboxes of the home are on, records or not.
+    pub fn settled_on(mut self, settled: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Self {
+        self.settled = Box::new(settled);
+        self
+    }
+
+    /// Returns the names of backends beside the roll-call that something of the home is on.
+    pub fn settled(&self) -> Vec<String> {
+        (self.settled)()
     }
 
     /// Returns the roll-call: what is looked for on every machine.

@@ -98,10 +98,12 @@ pub enum Wall {
     SocketBuffers,
     /// Only proof of a guest's death counts as one; without it any failure to reach it does.
     Proof,
+    /// A home is known by more than its database: by a file, by its rooms, and by what is not where it should be.
+    Mark,
 }
 
 impl Wall {
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 49] = [
         Self::Seccomp,
         Self::NoNewPrivileges,
         Self::Landlock,
@@ -150,6 +152,7 @@ impl Wall {
         Self::Answers,
         Self::SocketBuffers,
         Self::Proof,
+        Self::Mark,
     ];
 
     /// Returns its bit in a set of walls.

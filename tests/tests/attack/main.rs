@@ -19,6 +19,7 @@ mod neighbours;
 mod network;
 mod proc;
 mod programs;
+mod records;
 mod registries;
 mod resources;
 mod shipped;

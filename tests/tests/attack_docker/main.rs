@@ -18,6 +18,8 @@ mod neighbours;
 mod network;
 #[path = "../attack/proc.rs"]
 mod proc;
+#[path = "../attack/records.rs"]
+mod records;
 #[path = "../attack/resources.rs"]
 mod resources;
 mod socket;

@@ -61,7 +61,7 @@ fn told(order: &Order<'_>, error: Error) -> Error {
 fn make(docker: &Docker, order: &Order<'_>, root: &Root, flavour: Flavour) -> Result<Created> {
     let run = docker
         .home
-        .make_room(order.sandbox, &docker.client.shown())
+        .make_room(order.sandbox, &docker.client.shown(), &docker.setting.instance)
         .map_err(|error| Error::internal("could not make the sandbox's directory", error))?;
     docker.crash("docker.create.room");
     let way = if connect::shares_files(docker) { Way::Socket(&run) } else { Way::Program };

@@ -5,9 +5,10 @@ use std::time::Duration;
 use bollard::models::ContainerInspectResponse;
 use bollard::query_parameters::RemoveContainerOptionsBuilder;
 use coracle_core::backend::Silence;
-use coracle_core::{Error, Kind, Result, SandboxId};
+use coracle_core::{Error, InstanceId, Kind, Result, SandboxId};
 
 use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, container_name, failure, patience};
+use crate::mark;
 use crate::weak::{self, Wall};
 
 /// How often, and how long apart, an engine that is removing it already is asked whether it is done.
@@ -20,6 +21,7 @@ pub fn destroy(docker: &Docker, sandbox: &SandboxId) -> Result<()> {
         return destroy_belated(docker, sandbox);
     }
     docker.expect_here(sandbox)?;
+    docker.expect_ours(sandbox)?;
     if let Some(container) = find(docker, sandbox, patience::ANSWER)? {
         remove_container(docker, sandbox, &container)?;
     }
@@ -37,7 +39,7 @@ pub fn forget(docker: &Docker, sandbox: &SandboxId) -> Result<Vec<String>> {
         return Ok(Vec::new());
     }
     let container = docker.home.container_of(sandbox).unwrap_or_else(|| container_name(sandbox));
-    let engine = docker.home.engine_of(sandbox).unwrap_or_else(|| docker.client.shown());
+    let engine = docker.home.engine_of(sandbox).ok().flatten().unwrap_or_else(|| docker.client.shown());
     docker.home.remove(sandbox).map_err(|error| {
         Error::internal(format!("could not remove the directory of sandbox `{sandbox}`"), error)
     })?;
@@ -63,8 +65,9 @@ fn destroy_belated(docker: &Docker, sandbox: &SandboxId) -> Result<()> {
 fn find(docker: &Docker, sandbox: &SandboxId, limit: Duration) -> Result<Option<String>> {
     let keys = docker.home.container_of(sandbox).into_iter().chain([container_name(sandbox)]);
     for key in keys {
-        let found = inspect(docker, &key, limit)?;
-        if let Some(container) = found.filter(|found| is_ours(docker, sandbox, found)) {
+        if let Some(container) = inspect(docker, &key, limit)?
+            && is_ours(docker, sandbox, &container)?
+        {
             return Ok(container.id);
         }
     }
@@ -81,12 +84,24 @@ fn inspect(docker: &Docker, key: &str, limit: Duration) -> Result<Option<Contain
     })
 }
 
-fn is_ours(docker: &Docker, sandbox: &SandboxId, container: &ContainerInspectResponse) -> bool {
-    let labels = container.config.as_ref().and_then(|config| config.labels.as_ref());
-    let says = |label: &str, value: &str| {
-        labels.and_then(|labels| labels.get(label)).is_some_and(|said| said == value)
-    };
-    says(INSTANCE_LABEL, docker.setting.instance.as_str()) && says(SANDBOX_LABEL, sandbox.as_str())
+/// Tells whether a container is the sandbox's. Fails where it is, and was made while the home was another instance: it
+/// must not be called gone.
+fn is_ours(docker: &Docker, sandbox: &SandboxId, container: &ContainerInspectResponse) -> Result<bool> {
+    if said(container, SANDBOX_LABEL) != Some(sandbox.as_str()) {
+        return Ok(false);
+    }
+    let ours = &docker.setting.instance;
+    match said(container, INSTANCE_LABEL).and_then(|said| said.parse::<InstanceId>().ok()) {
+        Some(instance) if instance == *ours => Ok(true),
+        Some(instance) if docker.home.has(sandbox) && !weak::off(Wall::Mark) => {
+            Err(mark::misplaced(sandbox, &instance, ours))
+        }
+        Some(_) | None => Ok(false),
+    }
+}
+
+fn said<'a>(container: &'a ContainerInspectResponse, label: &str) -> Option<&'a str> {
+    container.config.as_ref()?.labels.as_ref()?.get(label).map(String::as_str)
 }
 
 fn remove_container(docker: &Docker, sandbox: &SandboxId, container: &str) -> Result<()> {

@@ -8,12 +8,13 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use coracle_core::SandboxId;
+use coracle_core::{InstanceId, SandboxId};
 use coracle_sys::tree;
 use sha2::{Digest, Sha256};
 
 use super::flavour::Flavour;
 use super::installing::Installing;
+use crate::mark;
 use crate::place::{self, private};
 use crate::weak::{self, Wall};
 
@@ -27,6 +28,8 @@ const CONTAINER: &str = "container";
 const SILENT: &str = "silent-";
 /// Held by whoever puts the guest's program at an engine.
 const INSTALLING: &str = "installing-";
+/// Begins the directories of engines that are known by their address.
+const FAR: &str = "at-";
 /// Marks that the guest's program is at the engine.
 const INSTALLED: &str = "installed-";
 
@@ -45,14 +48,25 @@ impl Home {
 
     /// Makes the directory of a sandbox that will be at the engine at this address, and returns where its guest's socket
     /// belongs.
-    pub fn make_room(&self, sandbox: &SandboxId, address: &str) -> io::Result<PathBuf> {
+    pub fn make_room(
+        &self,
+        sandbox: &SandboxId,
+        address: &str,
+        instance: &InstanceId,
+    ) -> io::Result<PathBuf> {
         self.make()?;
-        let room = self.own.join(sandbox.as_str());
+        let room = self.place(sandbox);
         private(&room)?;
+        mark::put(&room, instance)?;
         fs::write(room.join(ENGINE), address)?;
         let run = room.join(RUN);
         private(&run)?;
         Ok(run)
+    }
+
+    /// Returns where the directory of a sandbox is, or would be.
+    pub fn place(&self, sandbox: &SandboxId) -> PathBuf {
+        self.own.join(sandbox.as_str())
     }
 
     fn make(&self) -> io::Result<()> {
@@ -150,30 +164,43 @@ impl Home {
 
     /// Returns what engine is at this address, if the guest's program is known to be there.
     pub fn installed(&self, address: &str) -> Option<Flavour> {
-        fs::read_to_string(self.engines.join(mark(address))).ok()?.parse().ok()
+        fs::read_to_string(self.engines.join(installed_mark(address))).ok()?.parse().ok()
     }
 
     pub fn note_installed(&self, address: &str, flavour: Flavour) -> io::Result<()> {
         self.make()?;
-        fs::write(self.engines.join(mark(address)), flavour.name())
+        fs::write(self.engines.join(installed_mark(address)), flavour.name())
     }
 
     pub fn forget_installed(&self, address: &str) {
         // If it stays, the next start fails again and says so.
-        let _ = fs::remove_file(self.engines.join(mark(address)));
+        let _ = fs::remove_file(self.engines.join(installed_mark(address)));
     }
 }
 
-fn mark(address: &str) -> String {
+fn installed_mark(address: &str) -> String {
     let program = crate::program::FINGERPRINT;
     format!("{INSTALLED}{program}-{}", &digest(address)[..16])
+}
+
+/// Returns the engines that sandboxes of this home are at and that are known by their address alone.
+pub fn far(home: &Path) -> Vec<String> {
+    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let far = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(FAR));
+    let rooms = entries(&home.join("engines")).filter(far).flat_map(|engine| entries(&engine));
+    let addresses = rooms.filter_map(|room| fs::read_to_string(room.join(ENGINE)).ok());
+    // The name of such a backend is the address its directory is called after.
+    let mut names: Vec<_> = addresses.filter(|address| address.contains("://")).collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// A backend's name may be an address; as a directory it is what of it anyone could read, and a digest.
 fn directory_name(backend: &str) -> String {
     match backend.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         true => backend.to_owned(),
-        false => format!("at-{}", &digest(backend)[..32]),
+        false => format!("{FAR}{}", &digest(backend)[..32]),
     }
 }
 

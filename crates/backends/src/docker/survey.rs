@@ -31,8 +31,8 @@ pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
     }
     docker.note_answer();
     for sandbox in rooms {
-        // Of what is on another engine nobody here can say that it is gone.
-        let elsewhere = docker.expect_here(&sandbox).is_err();
+        // Of what is on another engine, or of another instance, nobody here can say that it is gone.
+        let elsewhere = docker.expect_here(&sandbox).is_err() || docker.expect_ours(&sandbox).is_err();
         entry(sandbox, "directory", elsewhere);
     }
     Ok(found.into_values().collect())

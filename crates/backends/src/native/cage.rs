@@ -70,6 +70,11 @@ impl Cage<'_> {
             Self::Process(first) => first.population(),
         }
     }
+
+    /// Tells whether a cgroup is there.
+    pub fn has_groups(&self) -> bool {
+        self.group().is_some_and(|group| group.count() > 0)
+    }
 }
 
 /// The first process of a sandbox, written down in its directory with when it started: numbers are used again.

@@ -143,7 +143,8 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created
 
 /// Makes the sandbox's directory, with a note of what it uses before it uses it, and its disk.
 fn make_room(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Room, Failure> {
-    let room = native.home.make_room(order.sandbox).map_err(at("make a directory"))?;
+    let room =
+        native.home.make_room(order.sandbox, &native.setting.instance).map_err(at("make a directory"))?;
     let uses = Uses {
         image: parts.root.config.digest.clone(),
         volumes: bring::volumes(order.spec),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coracle_core::{Error, Result, SandboxId};
 
-use super::{Native, disk, requests};
+use super::{Native, disk, elsewhere, requests};
 
 /// Killed processes go at once, unless one is in the middle of writing to a slow disk.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -17,6 +17,7 @@ pub fn destroy(native: &Native, sandbox: &SandboxId) -> Result<()> {
         let message = format!("could not {what} of sandbox `{sandbox}`");
         move |error: std::io::Error| Error::internal(message, error)
     };
+    elsewhere::expect_ours(native, sandbox)?;
     let cage = native.cage(sandbox)?;
     requests::restore_of(native, sandbox);
     for (disk, device) in native.home.disks(sandbox) {

@@ -9,10 +9,11 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use coracle_core::{SandboxId, VolumeName};
+use coracle_core::{InstanceId, SandboxId, VolumeName};
 use coracle_sys::tree;
 use serde::{Deserialize, Serialize};
 
+use crate::mark;
 use crate::place::{self, private, short_path};
 
 const SOCKET: &str = "guest.sock";
@@ -66,12 +67,18 @@ impl Home {
         }
     }
 
-    /// Makes the directory of a sandbox. The way to it is ours alone.
-    pub fn make_room(&self, sandbox: &SandboxId) -> io::Result<Room> {
+    /// Makes the directory of a sandbox, with the mark of our instance. The way to it is ours alone.
+    pub fn make_room(&self, sandbox: &SandboxId, instance: &InstanceId) -> io::Result<Room> {
         private(&self.sandboxes)?;
-        let path = self.sandboxes.join(sandbox.as_str());
+        let path = self.place(sandbox);
         private(&path)?;
+        mark::put(&path, instance)?;
         Ok(Room { directory: File::open(&path)?, path })
+    }
+
+    /// Returns where the directory of a sandbox is, or would be.
+    pub fn place(&self, sandbox: &SandboxId) -> PathBuf {
+        self.sandboxes.join(sandbox.as_str())
     }
 
     /// Opens the directory of a sandbox that is there.

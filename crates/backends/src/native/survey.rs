@@ -8,8 +8,7 @@ use coracle_core::backend::Found;
 use coracle_core::{Error, Kind, Result, SandboxId};
 use coracle_sys::cgroup::Population;
 
-use super::Native;
-use super::cage::Cage;
+use super::{Native, elsewhere};
 use crate::place;
 
 /// Lists them, by their cgroups in any tree and their directories in the home.
@@ -48,6 +47,10 @@ fn groups(directory: &Path) -> io::Result<Vec<SandboxId>> {
 }
 
 fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
+    if elsewhere::expect_ours(native, &sandbox).is_err() {
+        // Of what another instance has made nobody here can say that it is gone.
+        return Ok(Found { sandbox, alive: true, objects: vec!["directory".to_owned()] });
+    }
     let cage = native.cage(&sandbox)?;
     let population = cage
         .population()
@@ -55,7 +58,7 @@ fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
     let alive = is_alive(native, &sandbox, population)?;
     let there = [
         ("process", population == Population::Some),
-        ("cgroup", matches!(&cage, Cage::Groups(group) if group.count() > 0)),
+        ("cgroup", cage.has_groups()),
         ("directory", native.home.has(&sandbox)),
     ];
     let objects = there.into_iter().filter(|(_, there)| *there).map(|(name, _)| name.to_owned()).collect();

@@ -59,6 +59,13 @@ impl Context {
         Ok(engine)
     }
 
+    /// Returns an engine that knows of no record, to look for what a home that has lost them has on the machine.
+    pub fn engine_without_records(&self) -> Result<Engine> {
+        let config = self.config()?;
+        let keepers = Arc::new(keepers::Processes { home: config.home.clone() });
+        assemble::engine_without_records(config, keepers)
+    }
+
     /// Waits until what happened in this call is written down.
     pub fn finish(&self) {
         self.engines.take().iter().for_each(Engine::finish_telling);

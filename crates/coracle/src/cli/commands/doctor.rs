@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use coracle::{Error, assemble};
 use coracle_core::backend::Wall;
 use coracle_core::bytes::Bytes;
 use coracle_core::headroom::Level;
-use coracle_engine::janitor::Orphan;
+use coracle_engine::janitor::{Left, Orphan};
 use coracle_engine::probes::Probed;
 use serde_json::json;
 
@@ -87,15 +88,27 @@ fn print(finding: &Probed) -> Result<(), Stop> {
 }
 
 fn orphans(context: &Context) -> Result<Exit, Stop> {
-    let left = context.untouched_engine()?.orphans()?;
+    let left = look(context)?;
     match context.json {
         true => stdout::json(&left)?,
         false => list(&left.orphans)?,
     }
-    left.trouble.iter().for_each(|trouble| stderr::warning(trouble));
+    left.remains.iter().chain(&left.trouble).for_each(|left| stderr::warning(left));
     // Where nobody could look there may be some.
-    let clean = left.orphans.is_empty() && left.trouble.is_empty();
+    let clean = left.orphans.is_empty() && left.remains.is_empty() && left.trouble.is_empty();
     Ok(if clean { Exit::SUCCESS } else { Exit::FOUND })
+}
+
+/// Where the records are lost, everything that carries the home's mark is an orphan.
+fn look(context: &Context) -> Result<Left, Error> {
+    match context.untouched_engine().and_then(|engine| engine.orphans()) {
+        Err(error) if assemble::are_records_lost(&error) => {
+            let mut left = context.engine_without_records()?.orphans()?;
+            left.trouble.push(error.chain());
+            Ok(left)
+        }
+        found => found,
+    }
 }
 
 fn list(orphans: &[Orphan]) -> Result<(), Stop> {

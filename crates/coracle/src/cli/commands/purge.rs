@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
-use coracle::{Error, Kind, Result};
+use coracle::{Error, Kind, Result, assemble};
 use coracle_engine::purge::Purged;
 use serde::Serialize;
 
@@ -51,12 +51,21 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         // What it keeps ready is removed by it, or by us.
         let _ = line.end();
     }
-    let engine = context.untouched_engine()?;
-    let Purged { sandboxes, volumes, forgotten, trouble } = engine.purge(&args.forget)?;
-    drop(engine);
+    let Purged { sandboxes, volumes, forgotten, trouble } = remove_everything(context, &args.forget)?;
     let purged = trouble.is_empty();
     let left = if purged { belongings::remove(&home)? } else { Vec::new() };
     tell(context, &Report { purged, sandboxes, volumes, left, forgotten, trouble }, &home)
+}
+
+/// Where the records are lost, everything that carries the home's mark is found and removed without them.
+fn remove_everything(context: &Context, forget: &[String]) -> Result<Purged> {
+    match context.untouched_engine().and_then(|engine| engine.purge(forget)) {
+        Err(error) if assemble::are_records_lost(&error) => {
+            stderr::warning(&format!("the home has lost its records: {}", error.chain()));
+            context.engine_without_records()?.purge(forget)
+        }
+        purged => purged,
+    }
 }
 
 fn tell(context: &Context, report: &Report, home: &Path) -> Result<Exit, Stop> {

@@ -1,0 +1,169 @@
+//! The home's mark: the id of its instance in every sandbox's room, so that a home which has lost all else is still
+//! known, and no sandbox of another instance is taken for one of ours that has gone.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use coracle_core::{Error, InstanceId, Kind, Result, SandboxId};
+
+use crate::weak::{self, Wall};
+
+/// A link that leads nowhere: unlike a file it is there whole or not at all.
+const LINK: &str = "instance";
+
+/// Marks a room, before anything of its sandbox is made outside it.
+pub fn put(room: &Path, instance: &InstanceId) -> io::Result<()> {
+    match std::os::unix::fs::symlink(instance.as_str(), room.join(LINK)) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// Returns the instance a room was made by; nothing where an older coracle made it.
+fn read(room: &Path) -> io::Result<Option<InstanceId>> {
+    match fs::read_link(room.join(LINK)) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        target => target?.to_string_lossy().parse().map(Some).map_err(io::Error::other),
+    }
+}
+
+/// Refuses a sandbox whose room another instance has made: nothing of it carries our mark, so that nothing would be
+/// found, and that would say nothing.
+pub fn expect(room: &Path, sandbox: &SandboxId, ours: &InstanceId) -> Result<()> {
+    let made_by = read(room).map_err(|error| {
+        Error::internal(format!("could not read who has made the room of sandbox `{sandbox}`"), error)
+    })?;
+    match made_by {
+        Some(other) if other != *ours && !weak::off(Wall::Mark) => Err(misplaced(sandbox, &other, ours)),
+        _ => Ok(()),
+    }
+}
+
+/// Says that a sandbox belongs to another instance than the home does now.
+pub fn misplaced(sandbox: &SandboxId, found: &InstanceId, ours: &InstanceId) -> Error {
+    let message =
+        format!("sandbox `{sandbox}` carries the mark of instance `{found}`, and the home is `{ours}`");
+    Error::new(Kind::Conflict, message)
+        .hint("put the home's `instance` file and its database back as they were when the sandbox was opened")
+        .detail("instance", found.as_str())
+}
+
+/// Finds out which instance a home is that has lost its database and its `instance` file: its rooms say so.
+pub fn recall(home: &Path) -> Result<Option<InstanceId>> {
+    if weak::off(Wall::Mark) {
+        return Ok(None);
+    }
+    let failed = |error| Error::internal(format!("could not look for rooms in `{}`", home.display()), error);
+    let mut known = BTreeSet::new();
+    let mut silent = None;
+    for room in rooms(home).map_err(failed)? {
+        match read(&room).map_err(failed)? {
+            Some(instance) => drop(known.insert(instance)),
+            None => silent = Some(room),
+        }
+    }
+    match (known.len(), silent) {
+        (0, None) => Ok(None),
+        (1, _) => Ok(known.pop_first()),
+        (0, Some(room)) => Err(unknown(home).detail("room", room.display().to_string())),
+        _ => {
+            Err(unknown(home).detail("instances", known.iter().map(ToString::to_string).collect::<Vec<_>>()))
+        }
+    }
+}
+
+fn unknown(home: &Path) -> Error {
+    let message = format!("`{}` holds sandboxes, and nothing in it says of which instance", home.display());
+    Error::new(Kind::Conflict, message)
+        .hint("put the database `coracle.db` back, or write the instance's id (`ins_…`, as the cgroups and containers of its sandboxes name it) to the file `instance` there")
+}
+
+/// Lists what sandboxes have in a home, on every backend.
+fn rooms(home: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut places = vec![home.join("sandboxes")];
+    places.extend(entries(&home.join("engines"))?);
+    let mut rooms = Vec::new();
+    for place in places {
+        let is_room = |path: &PathBuf| {
+            path.file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(|name| name.parse::<SandboxId>().is_ok())
+        };
+        rooms.extend(entries(&place)?.into_iter().filter(is_room));
+    }
+    Ok(rooms)
+}
+
+fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(directory) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(Vec::new())
+        }
+        entries => entries?.map(|entry| Ok(entry?.path())).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SANDBOXES: [&str; 2] = ["sbx_01kca3t0m80000000000000000", "sbx_01kca3t0m80000000000000001"];
+
+    fn instance(last: char) -> InstanceId {
+        format!("ins_01kca3t0m8000000000000000{last}").parse().expect("an id")
+    }
+
+    fn home() -> (tempfile::TempDir, [PathBuf; 2]) {
+        let home = tempfile::tempdir().expect("a directory");
+        let rooms = [
+            home.path().join("sandboxes").join(SANDBOXES[0]),
+            home.path().join("engines/docker").join(SANDBOXES[1]),
+        ];
+        rooms.iter().for_each(|room| fs::create_dir_all(room).expect("makes"));
+        (home, rooms)
+    }
+
+    #[test]
+    fn rooms_that_agree_name_the_instance() {
+        let (home, rooms) = home();
+        rooms.iter().for_each(|room| put(room, &instance('a')).expect("marks"));
+
+        assert_eq!(recall(home.path()).expect("recalls"), Some(instance('a')));
+    }
+
+    #[test]
+    fn rooms_that_disagree_or_say_nothing_are_no_new_home() {
+        let (home, rooms) = home();
+        let silent = recall(home.path()).expect_err("two rooms and no mark");
+        put(&rooms[0], &instance('a')).expect("marks");
+        put(&rooms[1], &instance('b')).expect("marks");
+        let torn = recall(home.path()).expect_err("two marks");
+
+        assert_eq!((silent.kind, torn.kind), (Kind::Conflict, Kind::Conflict));
+    }
+
+    #[test]
+    fn a_home_without_rooms_has_nothing_to_say() {
+        let home = tempfile::tempdir().expect("a directory");
+
+        assert_eq!(recall(home.path()).expect("recalls"), None);
+        assert_eq!(recall(&home.path().join("none")).expect("recalls"), None);
+    }
+
+    #[test]
+    fn a_room_of_another_instance_is_refused() {
+        let (_home, rooms) = home();
+        let sandbox: SandboxId = SANDBOXES[0].parse().expect("an id");
+        expect(&rooms[0], &sandbox, &instance('a')).expect("an older coracle's room says nothing");
+        put(&rooms[0], &instance('a')).expect("marks");
+
+        expect(&rooms[0], &sandbox, &instance('a')).expect("it is ours");
+        let refused = expect(&rooms[0], &sandbox, &instance('b')).expect_err("it is another's");
+
+        assert_eq!(refused.kind, Kind::Conflict);
+    }
+}
