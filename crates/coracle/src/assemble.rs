@@ -1,7 +1,7 @@
 //! The composition root: the only place that knows which store, backends and clock an engine is made of.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use coracle_core::headroom::{Disk, freeing};
 use coracle_core::image::{Progress, Silent};
@@ -114,6 +114,21 @@ pub fn caller(config: &Config) -> Caller {
     Caller::acting_as(config.run.clone()).under(config.epoch)
 }
 
+/// Returns by how many milliseconds the clock is off: a file says so, in builds for tests alone, which cannot set the
+/// machine's clock.
+#[cfg(debug_assertions)]
+fn offset() -> i64 {
+    static FILE: OnceLock<Option<std::path::PathBuf>> = OnceLock::new();
+    let file = FILE.get_or_init(crate::config::test_clock);
+    let text = file.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(not(debug_assertions))]
+const fn offset() -> i64 {
+    0
+}
+
 /// The machine's own clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
@@ -121,7 +136,12 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        let now = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        Timestamp::from_millis(now.saturating_add_signed(offset()))
+    }
+
+    fn up(&self) -> Duration {
+        coracle_sys::clock::up()
     }
 }
 
@@ -150,6 +170,10 @@ impl Clock for SteadyClock {
     fn now(&self) -> Timestamp {
         let passed = u64::try_from(self.at.elapsed().as_millis()).unwrap_or(u64::MAX);
         SystemClock.now().max(Timestamp::from_millis(self.started.as_millis().saturating_add(passed)))
+    }
+
+    fn up(&self) -> Duration {
+        SystemClock.up()
     }
 }
 

@@ -84,7 +84,7 @@ pub struct Bounds {
 pub trait Answers: Send + Sync {
     /// Notes a question under its key, unless the key is known. Of many at once exactly one is told `New`.
     ///
-    /// What the same tenant asked longest ago and has no answer to is forgotten, as much as is beyond the bounds; never
+    /// `now` is observed time. What the same tenant asked longest ago and has no answer to is forgotten, as much as is beyond the bounds; never
     /// the question that was just noted.
     fn ask(&self, asked: &Asked, question: &Fingerprint, now: Timestamp, bounds: Bounds) -> Result<Recalled>;
 
@@ -97,6 +97,6 @@ pub trait Answers: Send + Sync {
     /// Forgets a key: what was asked was not done, and may be asked anew.
     fn withdraw(&self, asked: &Asked) -> Result<()>;
 
-    /// Forgets everything that was asked before `before`; returns how much.
+    /// Forgets everything that was asked before `before`, in observed time; returns how much.
     fn forget_asked(&self, before: Timestamp) -> Result<usize>;
 }

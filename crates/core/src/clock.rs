@@ -27,5 +27,9 @@ impl Timestamp {
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
+    /// Returns what the machine's clock says. Anybody may set it, forth and back.
     fn now(&self) -> Timestamp;
+
+    /// Returns the time since the machine was started, sleep included. Nobody can set it.
+    fn up(&self) -> Duration;
 }

@@ -14,6 +14,7 @@ use crate::exec::{LimitHit, Outcome};
 use crate::headroom::Level;
 use crate::ids::{ExecId, RunId, SandboxId, TenantId};
 use crate::lifecycle::State;
+use crate::observed::Moment;
 use crate::record::Record;
 
 /// The most that is repeated of a reason; the record has all of it.
@@ -143,6 +144,9 @@ pub struct Event {
     pub exec_id: Option<ExecId>,
     /// What more there is to say; which fields there are depends on the kind.
     pub details: Map<String, Value>,
+    /// When it happened in observed time, by which it is forgotten. Nobody is told.
+    #[serde(skip, default = "Event::never")]
+    pub observed: Timestamp,
 }
 
 /// An event that was written down, with the number it goes by.
@@ -172,12 +176,12 @@ pub fn ends_execs(before: &Record, after: &Record) -> bool {
 }
 
 /// Tells of an exec that was started.
-pub fn exec_started(record: &Record, exec: &ExecId, at: Timestamp) -> Event {
+pub fn exec_started(record: &Record, exec: &ExecId, at: impl Into<Moment>) -> Event {
     Event { exec_id: Some(exec.clone()), ..Event::new(record, Kind::ExecStarted, at, json!({})) }
 }
 
 /// Tells of an exec that has ended.
-pub fn exec_ended(record: &Record, exec: &ExecId, at: Timestamp, end: &End) -> Event {
+pub fn exec_ended(record: &Record, exec: &ExecId, at: impl Into<Moment>, end: &End) -> Event {
     let details = json!({
         "outcome": end.outcome,
         "exit_code": end.outcome.exit_code(),
@@ -188,9 +192,10 @@ pub fn exec_ended(record: &Record, exec: &ExecId, at: Timestamp, end: &End) -> E
 }
 
 /// Tells that the disk of the home is nearly full, or that it is so no more.
-pub fn storage(level: &Level, at: Timestamp) -> Event {
+pub fn storage(level: &Level, at: impl Into<Moment>) -> Event {
+    let Moment { wall, observed } = at.into();
     Event {
-        at,
+        at: wall,
         kind: if level.low { Kind::StorageLow } else { Kind::StorageRecovered },
         sandbox_id: None,
         tenant: None,
@@ -201,6 +206,7 @@ pub fn storage(level: &Level, at: Timestamp) -> Event {
             "reserve_bytes": level.reserve_bytes,
             "free_inodes": level.free_inodes,
         })),
+        observed,
     }
 }
 
@@ -219,9 +225,15 @@ impl End {
 }
 
 impl Event {
-    fn new(record: &Record, kind: Kind, at: Timestamp, details: Value) -> Self {
+    fn never() -> Timestamp {
+        Timestamp::from_millis(0)
+    }
+
+    fn new(record: &Record, kind: Kind, at: impl Into<Moment>, details: Value) -> Self {
+        let Moment { wall, observed } = at.into();
         Self {
-            at,
+            at: wall,
+            observed,
             kind,
             sandbox_id: Some(record.id.clone()),
             tenant: record.tenant.clone(),
@@ -232,7 +244,7 @@ impl Event {
     }
 
     fn of(record: &Record, kind: Kind, details: Value) -> Self {
-        Self::new(record, kind, record.updated_at, details)
+        Self::new(record, kind, record.moment(), details)
     }
 }
 

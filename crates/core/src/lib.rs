@@ -24,6 +24,7 @@ pub mod limits;
 pub mod mount;
 pub mod near;
 pub mod network;
+pub mod observed;
 pub mod policy;
 pub mod reconcile;
 pub mod record;

@@ -19,7 +19,8 @@ pub const LOST_KEPT: Duration = Duration::from_secs(3600);
 /// What a plan depends on besides records and objects.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    pub now: Timestamp,
+    /// The time observed until now: no clock that somebody sets makes anything old.
+    pub observed: Timestamp,
     /// The boot the machine is in; absent where sandboxes do not end with it.
     pub boot: Option<&'a str>,
     /// Sandboxes someone is working on, and those whose record changed during the survey. Strictly left alone.
@@ -31,12 +32,12 @@ pub struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Returns the time before which ended records are forgotten.
+    /// Returns the observed time before which ended records are forgotten.
     ///
     /// Forget only after the plan was carried out: an object that outlived its record would be quarantined.
     pub fn forget_before(&self) -> Timestamp {
         let retention = u64::try_from(self.retention.as_millis()).unwrap_or(u64::MAX);
-        Timestamp::from_millis(self.now.as_millis().saturating_sub(retention))
+        Timestamp::from_millis(self.observed.as_millis().saturating_sub(retention))
     }
 }
 
@@ -141,9 +142,9 @@ fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<
         // Whoever tends a spare works on it all the time, and is left alone; a spare nobody works on is a leftover.
         State::Spare | State::Destroying | State::DestroyFailed => Some(Action::Finish { id }),
         State::Quarantined => {
-            (facts.now.since(record.created_at) > facts.quarantine).then_some(Action::Expire { id })
+            (facts.observed.since(record.observed_at) > facts.quarantine).then_some(Action::Expire { id })
         }
-        State::Lost if facts.now.since(record.updated_at) > LOST_KEPT => Some(Action::Expire { id }),
+        State::Lost if facts.observed.since(record.observed_at) > LOST_KEPT => Some(Action::Expire { id }),
         State::Hibernated | State::Destroyed | State::Failed | State::Lost => {
             (presence != Presence::Nothing).then_some(Action::Sweep { id })
         }

@@ -9,6 +9,7 @@ use crate::image;
 use crate::lease::{Epoch, Lease};
 use crate::lifecycle::State;
 use crate::network::Network;
+use crate::observed::Moment;
 use crate::selection::Refusal;
 use crate::spec::Spec;
 
@@ -45,11 +46,23 @@ pub struct Record {
     pub boot: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+    /// The same in observed time, by which it is given up or forgotten; older coracles did not write it.
+    #[serde(default = "never")]
+    pub observed_at: Timestamp,
     /// Why it is in the state it is in, for people.
     pub reason: Option<String>,
 }
 
+fn never() -> Timestamp {
+    Timestamp::from_millis(0)
+}
+
 impl Record {
+    /// Returns when it changed last.
+    pub fn moment(&self) -> Moment {
+        Moment { wall: self.updated_at, observed: self.observed_at }
+    }
+
     /// Returns where commands start.
     pub fn workdir(&self) -> &str {
         let of_image = self.image.as_ref().and_then(|image| image.workdir.as_deref());

@@ -6,6 +6,7 @@ use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::event;
 use crate::ids::{InstanceId, SandboxId, SessionKey, TenantId};
+use crate::observed::{Anchor, Reading};
 use crate::record::Record;
 
 /// How much an acknowledged change is worth.
@@ -43,6 +44,9 @@ pub trait Store: event::Log {
     /// Returns the id of this home; the same for as long as the home exists.
     fn instance(&self) -> Result<InstanceId>;
 
+    /// Counts the time that was observed until now, for all who use the home, and returns where to count on from.
+    fn observe(&self, reading: &Reading) -> Result<Anchor>;
+
     /// Inserts the record, unless a live one of the same tenant with the same session key is there; then returns that one.
     ///
     /// Atomic: of any number of callers with one key exactly one gets `Created`.
@@ -64,7 +68,7 @@ pub trait Store: event::Log {
     /// Returns how many sandboxes of a tenant there are that take room: live, and not lost.
     fn count(&self, tenant: &TenantId) -> Result<usize>;
 
-    /// Returns the backends sandboxes were on that have ended since then.
+    /// Returns the backends sandboxes were on that have ended since then, in observed time.
     fn ended_on(&self, since: Timestamp) -> Result<BTreeSet<String>>;
 
     /// Changes a record by `decide`, in one transaction no other writer can come between.
@@ -78,7 +82,7 @@ pub trait Store: event::Log {
         decide: &mut dyn FnMut(Record) -> Result<Record>,
     ) -> Result<Record>;
 
-    /// Forgets ended records that changed last before `before`, of each tenant and of the home's own people more until
+    /// Forgets ended records that changed last before `before`, in observed time, of each tenant and of the home's own people more until
     /// `keep` are left, the oldest first, and what dead holders of the right to work left behind; returns how many records.
     fn forget(&self, before: Timestamp, keep: usize) -> Result<usize>;
 

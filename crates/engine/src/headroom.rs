@@ -29,8 +29,8 @@ impl Engine {
         if level.low || changed {
             self.backends().iter().for_each(|backend| backend.brace(level.low));
         }
-        if changed {
-            self.tell_all(&[event::storage(&level, self.parts.clock.now())]);
+        if changed && let Ok(moment) = self.moment() {
+            self.tell_all(&[event::storage(&level, moment)]);
         }
         Some(level)
     }

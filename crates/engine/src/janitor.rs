@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coracle_core::backend::Found;
+use coracle_core::observed::Moment;
 use coracle_core::reconcile::{self, Action, Facts};
 use coracle_core::record::Secret;
 use coracle_core::spec::SpecInput;
@@ -128,10 +129,11 @@ impl Engine {
             }
         }
         report.trouble.extend(self.replace_keepers());
-        let before = self.facts(&BTreeSet::new()).forget_before();
+        let observed = self.observed()?;
+        let before = self.facts(observed, &BTreeSet::new()).forget_before();
         report.forgotten = self.freeing(|| self.store().forget(before, ENDED_MAX))?;
         self.freeing(|| self.store().forget_events(before, EVENTS_MAX))?;
-        if let Some(Err(error)) = self.parts.logs.as_ref().map(|logs| logs.sweep(self.parts.clock.now())) {
+        if let Some(Err(error)) = self.parts.logs.as_ref().map(|logs| logs.sweep(observed)) {
             report.trouble.push(format!("logs: {error}"));
         }
         self.tend_disk();
@@ -213,7 +215,7 @@ impl Engine {
         let mut named: BTreeSet<_> =
             self.store().list(Which::Live)?.into_iter().map(|record| record.backend).collect();
         // An engine may still be carrying out what somebody asked of it whose sandbox was called over since.
-        let since = self.parts.clock.now().as_millis().saturating_sub(BELATED_MS);
+        let since = self.observed()?.as_millis().saturating_sub(BELATED_MS);
         named.extend(self.store().ended_on(Timestamp::from_millis(since))?);
         // Records may be lost; rooms say where the others are.
         named.extend(self.parts.backends.settled());
@@ -257,7 +259,8 @@ impl Engine {
         let moved = |record: &&Record| !record.state.is_ended() && before.get(&record.id) != Some(record);
         let busy = records.iter().filter(moved).map(|record| record.id.clone()).collect();
         let boot = backend.ends_with_this_machine().then_some(self.parts.boot.as_str());
-        let actions = reconcile::plan(&records, &found, &Facts { boot, ..self.facts(&busy) });
+        let actions =
+            reconcile::plan(&records, &found, &Facts { boot, ..self.facts(self.observed()?, &busy) });
         Ok(Survey { backend, records, found, actions })
     }
 
@@ -277,9 +280,9 @@ impl Engine {
         Ok(())
     }
 
-    fn facts<'a>(&'a self, busy: &'a BTreeSet<SandboxId>) -> Facts<'a> {
+    fn facts<'a>(&'a self, observed: Timestamp, busy: &'a BTreeSet<SandboxId>) -> Facts<'a> {
         Facts {
-            now: self.parts.clock.now(),
+            observed,
             boot: Some(&self.parts.boot),
             busy,
             quarantine: reconcile::QUARANTINE,
@@ -339,7 +342,7 @@ impl Engine {
 
     /// Makes a record for something of ours that has none, as after restoring an old database.
     fn quarantine(&self, backend: &Arc<dyn Backend>, id: &SandboxId) -> Result<()> {
-        let now = self.parts.clock.now();
+        let Moment { wall: now, observed } = self.moment()?;
         let record = Record {
             id: id.clone(),
             state: State::Quarantined,
@@ -360,6 +363,7 @@ impl Engine {
             boot: self.parts.boot.clone(),
             created_at: now,
             updated_at: now,
+            observed_at: observed,
             reason: Some("found without a record".to_owned()),
         };
         self.freeing(|| self.store().open(record.clone())).map(drop)

@@ -25,6 +25,7 @@ pub mod inline;
 pub mod inventory;
 pub mod janitor;
 pub mod logs;
+mod observed;
 pub mod ops;
 pub mod probes;
 pub mod progress;
@@ -151,6 +152,7 @@ pub struct Engine {
     lookout: Arc<watch::Lookout>,
     scribe: Arc<scribe::Scribe>,
     inline: Inline,
+    observed: Arc<observed::Observed>,
 }
 
 impl Engine {
@@ -165,6 +167,7 @@ impl Engine {
             lookout,
             scribe,
             inline: Inline::default(),
+            observed: Arc::default(),
         }
     }
 
@@ -223,7 +226,7 @@ impl Engine {
         durability: Durability,
         decide: &mut dyn FnMut(Record) -> Result<Record>,
     ) -> Result<Record> {
-        let now = self.parts.clock.now();
+        let now = self.moment()?;
         self.scribe.finish();
         self.store()
             .update(id, durability, &mut |record| {
@@ -231,7 +234,7 @@ impl Engine {
                 let mut after = decide(record)?;
                 // What did not change keeps its time, so that the janitor sees no movement where there is none.
                 if after != before {
-                    after.updated_at = now;
+                    (after.updated_at, after.observed_at) = (now.wall, now.observed);
                 }
                 Ok(after)
             })

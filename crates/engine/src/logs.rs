@@ -70,7 +70,7 @@ impl Logs {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
-        if self.is_old(&file.metadata()?, now) {
+        if age(&file.metadata()?, now).is_some_and(|age| age >= self.retention) {
             return Ok(None);
         }
         for line in BufReader::new(file).lines() {
@@ -94,10 +94,14 @@ impl Logs {
     pub(crate) fn sweep(&self, now: Timestamp) -> io::Result<usize> {
         let mut gone = 0;
         for (path, metadata) in self.files()? {
-            let left = is_draft(&path)
-                && metadata.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > DRAFT_AGE));
-            if left || (!is_draft(&path) && self.is_old(&metadata, now)) {
-                gone += usize::from(fs::remove_file(&path).is_ok());
+            let most = if is_draft(&path) { DRAFT_AGE } else { self.retention };
+            match age(&metadata, now) {
+                Some(age) if age >= most => gone += usize::from(fs::remove_file(&path).is_ok()),
+                Some(_) => {}
+                // By the machine's clock: an older coracle kept it, or somebody still writes it. It is new from now on.
+                None => drop(
+                    File::options().write(true).open(&path).and_then(|file| file.set_modified(moment(now))),
+                ),
             }
         }
         Ok(gone)
@@ -123,11 +127,6 @@ impl Logs {
         };
         // What is gone between the two looks was removed by somebody else.
         Ok(entries.flatten().filter_map(|entry| Some((entry.path(), entry.metadata().ok()?))).collect())
-    }
-
-    fn is_old(&self, metadata: &fs::Metadata, now: Timestamp) -> bool {
-        let age = metadata.modified().ok().and_then(|at| moment(now).duration_since(at).ok());
-        age.is_some_and(|age| age >= self.retention)
     }
 
     fn path(&self, record: &Record) -> PathBuf {
@@ -156,6 +155,12 @@ fn is_draft(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == &DRAFT[1..])
 }
 
+/// Returns for how long a file was kept, in observed time; nothing if it was not stamped with that.
+fn age(metadata: &fs::Metadata, now: Timestamp) -> Option<Duration> {
+    metadata.modified().ok().and_then(|at| moment(now).duration_since(at).ok())
+}
+
+/// Observed time as the time of a file: some days after 1970, which no clock shows.
 fn moment(at: Timestamp) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(at.as_millis())
 }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use coracle_core::observed::Moment;
 use coracle_core::record::Secret;
 use coracle_core::store::{Durability, Opened};
 use coracle_core::{
@@ -126,7 +127,7 @@ impl Engine {
         spec: &Spec,
         choice: &Choice<'_>,
     ) -> Result<Record> {
-        let now = self.parts.clock.now();
+        let Moment { wall: now, observed } = self.moment()?;
         Ok(Record {
             id: SandboxId::generate(now, random()?),
             state: State::Creating,
@@ -145,6 +146,7 @@ impl Engine {
             boot: self.parts.boot.clone(),
             created_at: now,
             updated_at: now,
+            observed_at: observed,
             reason: None,
         })
     }

@@ -1,7 +1,9 @@
 //! The events that no change of a record tells: commands that start and end. Whoever sees one first tells it.
 
-use coracle_core::clock::Timestamp;
+use std::time::Duration;
+
 use coracle_core::event::{self, End, Event};
+use coracle_core::observed::Moment;
 use coracle_core::{ExecId, Record};
 use coracle_wire::ExecState;
 
@@ -10,7 +12,7 @@ use crate::progress::Progress;
 
 impl Engine {
     /// Tells that an exec was started, not before `at`, and soon: whoever runs a command to its end does not wait.
-    pub(crate) fn tell_started_soon(&self, record: &Record, exec: &ExecId, at: Timestamp) {
+    pub(crate) fn tell_started_soon(&self, record: &Record, exec: &ExecId, at: Moment) {
         self.scribe.tell(event::exec_started(record, exec, at));
     }
 
@@ -22,7 +24,7 @@ impl Engine {
     }
 
     /// Tells that an exec was started, not before `at`: its process may be gone before anything is told soon.
-    pub(crate) fn tell_started(&self, record: &Record, exec: &ExecId, at: Timestamp) {
+    pub(crate) fn tell_started(&self, record: &Record, exec: &ExecId, at: Moment) {
         self.scribe.tell_now(&[event::exec_started(record, exec, at)]);
     }
 
@@ -35,7 +37,8 @@ impl Engine {
     /// it could tell. What is known is not told again.
     pub(crate) fn life_of(&self, record: &Record, exec: &ExecId, state: &ExecState) -> Vec<Event> {
         let Some(ended) = self.end_of(record, exec, state) else { return Vec::new() };
-        let began = Timestamp::from_millis(ended.at.as_millis().saturating_sub(state.duration_ms));
+        let ended_at = Moment { wall: ended.at, observed: ended.observed };
+        let began = ended_at.before(Duration::from_millis(state.duration_ms));
         vec![event::exec_started(record, exec, began), ended]
     }
 
@@ -44,7 +47,7 @@ impl Engine {
         state.ending?;
         let Progress { outcome, duration_ms, limits_hit, .. } = Progress::of(state);
         let end = End { outcome: outcome?, duration_ms: Some(duration_ms), limits_hit };
-        Some(event::exec_ended(record, exec, ended_at(self.parts.clock.now(), state), &end))
+        Some(event::exec_ended(record, exec, ended_at(self.moment().ok()?, state), &end))
     }
 
     /// Tells of many at once.
@@ -62,7 +65,7 @@ impl Engine {
 }
 
 /// Returns when an exec ended, as far as its guest says: somebody may ask about one that ended long ago.
-fn ended_at(now: Timestamp, state: &ExecState) -> Timestamp {
+fn ended_at(now: Moment, state: &ExecState) -> Moment {
     let ago = state.age_ms.map_or(0, |age| age.saturating_sub(state.duration_ms));
-    Timestamp::from_millis(now.as_millis().saturating_sub(ago))
+    now.before(Duration::from_millis(ago))
 }

@@ -188,12 +188,15 @@ fn a_home_of_the_first_daemons_keeps_what_it_has() {
 /// Makes a home what it was before answers, records and events were kept for each tenant by itself.
 fn age(home: &TemporaryHome, ended: &str) {
     let sql = format!(
-        "DROP TABLE forgotten_events;
+        "DROP INDEX ended_in_order;
+         ALTER TABLE events DROP COLUMN observed_at;
+         DROP TABLE forgotten_events;
          DROP INDEX events_of_tenants;
          DELETE FROM events WHERE seq = 1;
          DROP INDEX live_of_tenants;
          DROP INDEX ended_of_tenants;
          ALTER TABLE sandboxes DROP COLUMN tenant;
+         ALTER TABLE sandboxes DROP COLUMN observed_at;
          CREATE INDEX tenants_sandboxes ON sandboxes (json_extract(document, '$.tenant'))
              WHERE state NOT IN ('destroyed', 'failed', 'lost');
          UPDATE sandboxes SET document = json_set(document, '$.spec.env', json('{{\"A\": \"b\"}}'))

@@ -4,6 +4,7 @@
 pub mod block;
 pub mod capability;
 pub mod cgroup;
+pub mod clock;
 pub mod confine;
 pub mod descriptors;
 pub mod enter;

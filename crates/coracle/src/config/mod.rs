@@ -33,6 +33,12 @@ use self::resolve::Resolved;
 pub use self::serve::Doors;
 pub use self::telemetry::Telemetry;
 
+/// Returns the file that says by how much the clock is off, for tests; builds that are shipped have no such thing.
+#[cfg(debug_assertions)]
+pub fn test_clock() -> Option<PathBuf> {
+    std::env::var_os("CORACLE_TEST_CLOCK").map(PathBuf::from)
+}
+
 /// Settings given on the command line; they win over everything else.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {

@@ -12,9 +12,9 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use coracle::{Engine, Error, Kind, Result};
+use coracle_core::Timestamp;
 use coracle_core::answer::{Answer, Answers, Asked, Bounds, Fingerprint, Recalled, RequestKey};
 use coracle_core::conceal::conceal;
-use coracle_core::{Clock, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -35,7 +35,6 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 #[derive(Clone)]
 pub struct Keys {
     answers: Arc<dyn Answers>,
-    clock: Arc<dyn Clock>,
     /// Those that are being carried out. One without an answer that is not here was cut off.
     underway: Arc<Mutex<HashSet<Asked>>>,
 }
@@ -98,21 +97,21 @@ fn fingerprint(parts: &[&[u8]]) -> Fingerprint {
 }
 
 impl Keys {
-    pub fn new(answers: Arc<dyn Answers>, clock: Arc<dyn Clock>) -> Self {
-        Self { answers, clock, underway: Arc::default() }
+    pub fn new(answers: Arc<dyn Answers>) -> Self {
+        Self { answers, underway: Arc::default() }
     }
 
     /// Forgets answers that were kept long enough.
-    pub fn forget(&self) -> Result<usize> {
+    pub fn forget(&self, engine: &Engine) -> Result<usize> {
         let kept = u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX);
-        let before = self.clock.now().as_millis().saturating_sub(kept);
+        let before = engine.observed()?.as_millis().saturating_sub(kept);
         self.answers.forget_asked(Timestamp::from_millis(before))
     }
 
     /// Carries out a request, or tells what came of it before. Blocks.
     pub fn once(&self, engine: &Engine, identity: &Identity, request: Request) -> Result<Response, Refusal> {
         let Some(_turn) = Turn::take(&self.underway, &request.asked) else { return Err(under_way()) };
-        match self.answers.ask(&request.asked, &request.question, self.clock.now(), BOUNDS)? {
+        match self.answers.ask(&request.asked, &request.question, engine.observed()?, BOUNDS)? {
             Recalled::New => self.carry_out(engine, identity, request),
             Recalled::Unanswered if request.is_repeatable() => self.carry_out(engine, identity, request),
             Recalled::Unanswered => Err(cut_off()),

@@ -102,7 +102,7 @@ impl Door {
             engine: parts.engine,
             run: parts.run,
             tokens: parts.tokens,
-            keys: idempotency::Keys::new(parts.answers, parts.clock.clone()),
+            keys: idempotency::Keys::new(parts.answers),
             clock: parts.clock,
             audit: parts.audit,
             doors: parts.doors,
@@ -137,7 +137,7 @@ impl Door {
 
     /// Forgets answers that were kept long enough.
     pub fn forget_answers(&self) -> coracle::Result<usize> {
-        self.0.keys.forget()
+        self.0.keys.forget(&self.0.engine)
     }
 
     pub fn engine(&self) -> &Engine {

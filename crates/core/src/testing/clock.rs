@@ -8,21 +8,28 @@ use crate::clock::{Clock, Timestamp};
 
 /// A clock moved by hand. Clones show the same time.
 #[derive(Debug, Clone)]
-pub struct ManualClock(Arc<AtomicU64>);
+pub struct ManualClock(Arc<Hands>);
+
+#[derive(Debug)]
+struct Hands {
+    wall: AtomicU64,
+    up: AtomicU64,
+}
 
 impl ManualClock {
     pub fn at(now: Timestamp) -> Self {
-        Self(Arc::new(AtomicU64::new(now.as_millis())))
+        Self(Arc::new(Hands { wall: AtomicU64::new(now.as_millis()), up: AtomicU64::new(0) }))
     }
 
-    /// Moves it forward.
+    /// Lets time pass.
     pub fn advance(&self, by: Duration) {
-        self.0.fetch_add(by.as_millis() as u64, Ordering::SeqCst);
+        self.0.wall.fetch_add(by.as_millis() as u64, Ordering::SeqCst);
+        self.0.up.fetch_add(by.as_millis() as u64, Ordering::SeqCst);
     }
 
-    /// Moves it anywhere, also back, as an administrator would.
+    /// Sets it, also back, as an administrator would: no time passes.
     pub fn set(&self, now: Timestamp) {
-        self.0.store(now.as_millis(), Ordering::SeqCst);
+        self.0.wall.store(now.as_millis(), Ordering::SeqCst);
     }
 }
 
@@ -35,6 +42,10 @@ impl Default for ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+        Timestamp::from_millis(self.0.wall.load(Ordering::SeqCst))
+    }
+
+    fn up(&self) -> Duration {
+        Duration::from_millis(self.0.up.load(Ordering::SeqCst))
     }
 }

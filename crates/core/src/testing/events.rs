@@ -67,7 +67,7 @@ impl Events {
 
     pub(super) fn forget(&self, before: Timestamp, keep: u64) -> u64 {
         let mut told = self.lock();
-        let young = told.kept.iter().position(|numbered| numbered.event.at >= before);
+        let young = told.kept.iter().position(|numbered| numbered.event.observed >= before);
         let by_age = young.unwrap_or(told.kept.len().saturating_sub(1));
         let count = told.kept.len();
         told.forget(by_age, before, keep);
@@ -91,7 +91,7 @@ impl Told {
         };
         let has = |kind| self.kept.iter().any(|numbered| same(&numbered.event, kind));
         let forgotten = self.forgotten.get(&event.tenant);
-        if has(event.kind) || forgotten.is_some_and(|forgotten| forgotten.until > event.at) {
+        if has(event.kind) || forgotten.is_some_and(|forgotten| forgotten.until > event.observed) {
             return;
         }
         let begun = event.kind != Kind::ExecEnded || has(Kind::ExecStarted) || forgotten.is_some();
@@ -108,7 +108,7 @@ impl Told {
         };
         let ended = of_kind(Kind::ExecEnded);
         for exec in of_kind(Kind::ExecStarted).into_iter().filter(|exec| !ended.contains(exec)) {
-            self.push(event::exec_ended(record, &exec, record.updated_at, &End::UNSEEN));
+            self.push(event::exec_ended(record, &exec, record.moment(), &End::UNSEEN));
         }
     }
 
@@ -120,7 +120,7 @@ impl Told {
         let forgotten: Vec<_> = self.kept.extract_if(.., goes).collect();
         for Numbered { seq, event } in forgotten {
             let oldest = self.kept.iter().find(|one| one.event.tenant == event.tenant);
-            let until = oldest.map_or(before, |oldest| oldest.event.at);
+            let until = oldest.map_or(before, |oldest| oldest.event.observed);
             self.forgotten.insert(event.tenant, Forgotten { seq, until });
         }
     }

@@ -38,6 +38,7 @@ pub fn record() -> Record {
         boot: BOOT.to_owned(),
         created_at: Timestamp::from_millis(1_700_000_000_000),
         updated_at: Timestamp::from_millis(1_700_000_000_000),
+        observed_at: Timestamp::from_millis(0),
         reason: None,
     }
 }

@@ -10,6 +10,7 @@ use crate::error::{Error, Kind, Result};
 use crate::event::{Event, Filter, Log, Page};
 use crate::ids::{InstanceId, SandboxId, SessionKey, TenantId, TokenId};
 use crate::lifecycle::{self, State};
+use crate::observed::{Anchor, Reading};
 use crate::record::Record;
 use crate::store::{self, Durability, Opened, Store, Which, Work};
 use crate::token::{self, Token, Tokens};
@@ -35,6 +36,7 @@ struct Shared {
     working: Mutex<BTreeMap<SandboxId, ThreadId>>,
     freed: Condvar,
     tokens: Mutex<BTreeMap<TokenId, Token>>,
+    anchor: Mutex<Option<Anchor>>,
 }
 
 impl FakeStore {
@@ -47,6 +49,7 @@ impl FakeStore {
             working: Mutex::default(),
             freed: Condvar::new(),
             tokens: Mutex::default(),
+            anchor: Mutex::default(),
         }))
     }
 
@@ -86,6 +89,12 @@ impl Default for FakeStore {
 impl Store for FakeStore {
     fn instance(&self) -> Result<InstanceId> {
         Ok(self.0.instance.clone())
+    }
+
+    fn observe(&self, reading: &Reading) -> Result<Anchor> {
+        let mut anchor = lock(&self.0.anchor);
+        let moved = anchor.as_ref().map_or_else(|| Anchor::first(reading), |anchor| anchor.moved(reading));
+        Ok(anchor.insert(moved).clone())
     }
 
     fn open(&self, record: Record) -> Result<Opened> {
@@ -135,7 +144,7 @@ impl Store for FakeStore {
     }
 
     fn ended_on(&self, since: Timestamp) -> Result<BTreeSet<String>> {
-        let recent = |record: &&Record| !record.state.is_live() && record.updated_at >= since;
+        let recent = |record: &&Record| !record.state.is_live() && record.observed_at >= since;
         Ok(self.records().values().filter(recent).map(|record| record.backend.clone()).collect())
     }
 
@@ -170,10 +179,10 @@ impl Store for FakeStore {
     fn forget(&self, before: Timestamp, keep: usize) -> Result<usize> {
         let mut records = self.records();
         let count = records.len();
-        records.retain(|_, record| record.state.is_live() || record.updated_at >= before);
+        records.retain(|_, record| record.state.is_live() || record.observed_at >= before);
         let mut ended: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for record in records.values().filter(|record| !record.state.is_live()) {
-            ended.entry(record.tenant.clone()).or_default().push((record.updated_at, record.id.clone()));
+            ended.entry(record.tenant.clone()).or_default().push((record.observed_at, record.id.clone()));
         }
         for own in ended.values_mut() {
             own.sort();

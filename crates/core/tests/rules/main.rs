@@ -7,6 +7,7 @@ mod lease;
 mod lifecycle;
 mod mounts;
 mod network;
+mod observed;
 mod reconcile;
 mod runtimes;
 mod selection;

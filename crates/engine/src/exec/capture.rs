@@ -34,7 +34,7 @@ impl Engine {
     }
 
     fn start_as(&self, inside: &mut Inside, request: &ExecRequest, exec_id: ExecId) -> Result<Started> {
-        let (command, began) = (request.checked(&inside.record, self.policy())?, self.parts.clock.now());
+        let (command, began) = (request.checked(&inside.record, self.policy())?, self.moment()?);
         self.keep(&inside.record)?;
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let patience = patience(command.deadline_ms, command.grace_ms);
@@ -58,7 +58,7 @@ impl Engine {
     }
 
     fn exec_as(&self, inside: &mut Inside, request: &ExecRequest, exec_id: ExecId) -> Result<Captured> {
-        let (command, began) = (request.checked(&inside.record, self.policy())?, self.parts.clock.now());
+        let (command, began) = (request.checked(&inside.record, self.policy())?, self.moment()?);
         self.keep(&inside.record)?;
         let _watchman = self.watch_keeper(&inside.record);
         let denied = self.last_denial(&inside.record);

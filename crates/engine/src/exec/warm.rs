@@ -88,7 +88,7 @@ impl Engine {
             grace_ms: command.grace_ms,
             output_bytes: command.output_bytes,
         };
-        self.tell_started_soon(&inside.record, &exec_id, self.parts.clock.now());
+        self.tell_started_soon(&inside.record, &exec_id, self.moment()?);
         let launch = Launch {
             exec: exec_id.as_str(),
             input: None,

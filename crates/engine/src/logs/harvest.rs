@@ -40,7 +40,7 @@ impl Engine {
             return;
         }
         let written = || self.crash_at(crash::DESTROY_LOGS_WRITTEN);
-        let _ = logs.write(record, &keep(found), self.parts.clock.now(), &written);
+        let _ = self.observed().map(|now| logs.write(record, &keep(found), now, &written));
         self.crash_at(crash::DESTROY_LOGS_AFTER);
     }
 

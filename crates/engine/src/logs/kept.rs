@@ -82,7 +82,7 @@ impl Engine {
             return Ok(None);
         }
         // A file that cannot be read is no log: the caller is told what it is told without one.
-        Ok(logs.read(&record, exec, self.parts.clock.now()).unwrap_or(None))
+        Ok(logs.read(&record, exec, self.observed()?).unwrap_or(None))
     }
 }
 

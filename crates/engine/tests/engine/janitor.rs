@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coracle_core::testing::backend::crashes;
 use coracle_core::testing::{Fault, Step, sample};
-use coracle_core::{Backend, Clock, Record, State, Store, Timestamp};
+use coracle_core::{Backend, Record, State, Store, Timestamp};
 use coracle_engine::ExecRequest;
 use coracle_engine::janitor::{RETENTION, Report};
 use serde_json::json;
@@ -189,9 +189,10 @@ fn ended_records_are_forgotten_after_a_while() {
 fn of_too_many_ended_sandboxes_the_oldest_of_that_tenant_are_forgotten() {
     let world = World::new();
     let ended = |tenant: &str, millis| {
-        let updated_at = Timestamp::from_millis(world.clock.now().as_millis() + millis);
+        let observed_at =
+            Timestamp::from_millis(world.engine.observed().expect("counts").as_millis() + millis);
         let tenant = Some(sample::tenant(tenant));
-        let record = Record { tenant, updated_at, state: State::Destroyed, ..sample::record() };
+        let record = Record { tenant, observed_at, state: State::Destroyed, ..sample::record() };
         world.store.plant(record.clone());
         record.id
     };

@@ -3,6 +3,7 @@
 mod attach;
 mod builds;
 mod ceilings;
+mod clocks;
 mod crash;
 mod egress;
 mod events;

@@ -15,12 +15,12 @@ const HOME: &str = "";
 
 /// Appends events; of an exec's start and end only the first that is told.
 pub fn append(connection: &Connection, told: &[Event]) -> Answer<()> {
-    // The clock of whoever ended an exec long ago is all that tells it from news, once its first telling is forgotten. `*`
+    // The time at which an exec ended is all that tells an old end from news, once its first telling is forgotten. `*`
     // are all of those who had events before it was written down whose were forgotten.
-    let sql = "INSERT INTO events (at, kind, sandbox, tenant, run, exec, details)
-               SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+    let sql = "INSERT INTO events (at, kind, sandbox, tenant, run, exec, details, observed_at)
+               SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
                WHERE ?6 IS NULL OR NOT EXISTS (
-                   SELECT 1 FROM forgotten_events WHERE owner IN ('*', coalesce(?4, '')) AND until > ?1)
+                   SELECT 1 FROM forgotten_events WHERE owner IN ('*', coalesce(?4, '')) AND until > ?8)
                ON CONFLICT (sandbox, exec, kind) WHERE exec IS NOT NULL DO NOTHING";
     for event in told {
         connection.prepare_cached(sql)?.execute(params![
@@ -31,6 +31,7 @@ pub fn append(connection: &Connection, told: &[Event]) -> Answer<()> {
             event.run.as_ref().map(|run| run.as_str()),
             event.exec_id.as_ref().map(ExecId::as_str),
             written(event)?,
+            column(event.observed.as_millis()),
         ])?;
     }
     Ok(())
@@ -59,7 +60,7 @@ pub fn end_execs(connection: &Connection, record: &Record) -> Answer<()> {
     let running = statement.query_map([record.id.as_str()], |row| row.get::<_, String>(0))?;
     let mut told = Vec::new();
     for exec in running {
-        told.push(event::exec_ended(record, &exec?.parse()?, record.updated_at, &End::UNSEEN));
+        told.push(event::exec_ended(record, &exec?.parse()?, record.moment(), &End::UNSEEN));
     }
     append(connection, &told)
 }
@@ -68,7 +69,7 @@ pub fn page(connection: &Connection, since: u64, filter: &Filter, max: usize) ->
     // One statement sees one moment; two might miss what was forgotten between them.
     let snapshot = connection.unchecked_transaction()?;
     let mut page = Page { next: newest(&snapshot)?.max(since), ..Page::default() };
-    let sql = "SELECT seq, at, kind, sandbox, tenant, run, exec, details FROM events
+    let sql = "SELECT seq, at, kind, sandbox, tenant, run, exec, details, observed_at FROM events
                WHERE seq > ?1 AND (?2 IS NULL OR tenant = ?2) AND (?3 IS NULL OR sandbox = ?3) AND at >= ?4
                ORDER BY seq";
     let mut statement = snapshot.prepare_cached(sql)?;
@@ -99,7 +100,7 @@ pub fn newest(connection: &Connection) -> Answer<u64> {
 pub fn forget(connection: &Connection, before: Timestamp, keep: u64) -> Answer<u64> {
     // The newest stays, whatever its age and whoever's it is.
     let newest = newest(connection)?;
-    let sql = "SELECT seq FROM events WHERE at >= ?1 ORDER BY seq LIMIT 1";
+    let sql = "SELECT seq FROM events WHERE observed_at >= ?1 ORDER BY seq LIMIT 1";
     let before = column(before.as_millis());
     let young: Option<i64> =
         connection.prepare_cached(sql)?.query_row([before], |row| row.get(0)).optional()?;
@@ -133,7 +134,7 @@ impl Owner {
         let gone = connection.prepare_cached(sql)?.execute(params![self.tenant, last])?;
         let sql = "INSERT INTO forgotten_events (owner, seq, until)
                    VALUES (coalesce(?1, ''), ?2,
-                       coalesce((SELECT at FROM events WHERE tenant IS ?1 ORDER BY seq LIMIT 1), ?3))
+                       coalesce((SELECT observed_at FROM events WHERE tenant IS ?1 ORDER BY seq LIMIT 1), ?3))
                    ON CONFLICT (owner) DO UPDATE SET seq = excluded.seq, until = excluded.until";
         connection.prepare_cached(sql)?.execute(params![self.tenant, last, before])?;
         Ok(gone as u64)
@@ -172,6 +173,7 @@ fn read(row: &Row<'_>) -> Answer<Option<Numbered>> {
         run: row.get::<_, Option<String>>(5)?.map(|run| run.parse()).transpose()?,
         exec_id: row.get::<_, Option<String>>(6)?.map(|exec| exec.parse()).transpose()?,
         details: serde_json::from_str(&row.get::<_, String>(7)?).map_err(unreadable)?,
+        observed: Timestamp::from_millis(number(row.get(8)?)),
     };
     Ok(Some(Numbered { seq: number(row.get(0)?), event }))
 }

@@ -12,7 +12,7 @@ use super::instance::{self, Recall};
 use super::{error, home};
 
 /// Each step brings the schema from its index to the next number. Never change one that was released.
-const STEPS: [&str; 12] = [
+const STEPS: [&str; 13] = [
     // What is looked for has a column; the whole record is the document. `records` keeps the two in step.
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE sandboxes (
@@ -89,6 +89,15 @@ const STEPS: [&str; 12] = [
     "",
     // Which database this is and how far it has come (see `mark`). Older builds would not count.
     "INSERT OR IGNORE INTO facts VALUES ('lineage', lower(hex(randomblob(16)))), ('changes', '0');",
+    // What is forgotten after a while goes by observed time, which begins here. Older builds would go by the clock.
+    "ALTER TABLE sandboxes ADD COLUMN observed_at INTEGER NOT NULL DEFAULT 0;
+     DROP INDEX IF EXISTS ended_sandboxes;
+     DROP INDEX ended_of_tenants;
+     CREATE INDEX ended_in_order ON sandboxes (observed_at) WHERE state IN ('destroyed', 'failed');
+     CREATE INDEX ended_of_tenants ON sandboxes (tenant, observed_at, id) WHERE state IN ('destroyed', 'failed');
+     ALTER TABLE events ADD COLUMN observed_at INTEGER NOT NULL DEFAULT 0;
+     UPDATE forgotten_events SET until = 0;
+     UPDATE answers SET asked_at = 0;",
 ];
 
 /// The version this build writes.

@@ -12,6 +12,7 @@ mod instance;
 mod making;
 mod mark;
 mod migrations;
+mod observed;
 mod records;
 mod tokens;
 mod work;
@@ -25,6 +26,7 @@ use coracle_core::clock::Timestamp;
 use coracle_core::error::Result;
 use coracle_core::event::{self, Event, Filter, Log, Page};
 use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId, TokenId};
+use coracle_core::observed::{Anchor, Reading};
 use coracle_core::record::Record;
 use coracle_core::store::{self, Durability, Opened, Store, Which, Work};
 use coracle_core::token::{Token, Tokens};
@@ -77,6 +79,20 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn instance(&self) -> Result<InstanceId> {
         Ok(self.instance.clone())
+    }
+
+    fn observe(&self, reading: &Reading) -> Result<Anchor> {
+        let mut connection = self.connection();
+        let known = connection.read("read the observed time", observed::read)?;
+        if let Some(anchor) = known.as_ref().filter(|anchor| !anchor.is_due(reading)) {
+            return Ok(anchor.clone());
+        }
+        let counted = connection.write(Durability::Process, "count the observed time", |transaction| {
+            observed::advance(transaction, reading)
+        });
+        // On a full disk this process counts for itself: what frees space must not need any.
+        Ok(counted
+            .unwrap_or_else(|_| known.map_or_else(|| Anchor::first(reading), |anchor| anchor.moved(reading))))
     }
 
     fn open(&self, record: Record) -> Result<Opened> {

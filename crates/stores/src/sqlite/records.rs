@@ -69,7 +69,7 @@ pub fn count(connection: &Connection, tenant: &TenantId) -> Answer<usize> {
 
 pub fn ended_on(connection: &Connection, since: Timestamp) -> Answer<BTreeSet<String>> {
     let sql = "SELECT DISTINCT json_extract(document, '$.backend') FROM sandboxes
-               WHERE state IN ('destroyed', 'failed') AND updated_at >= ?1";
+               WHERE state IN ('destroyed', 'failed') AND observed_at >= ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let names = statement.query_map([column(since.as_millis())], |row| row.get(0))?;
     Ok(names.collect::<rusqlite::Result<_>>()?)
@@ -79,8 +79,9 @@ pub fn insert(connection: &Connection, record: &Record) -> Answer<()> {
     if find(connection, &record.id)?.is_some() {
         return Err(Error::new(Kind::Conflict, format!("there is a sandbox `{}` already", record.id)).into());
     }
-    let sql = "INSERT INTO sandboxes (id, state, key, epoch, created_at, updated_at, document, tenant)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let sql =
+        "INSERT INTO sandboxes (id, state, key, epoch, created_at, updated_at, document, tenant, observed_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     write(connection, sql, record)
 }
 
@@ -101,16 +102,16 @@ pub fn replace(connection: &Connection, id: &SandboxId, record: &Record) -> Answ
         .into());
     }
     let sql = "UPDATE sandboxes SET state = ?2, key = ?3, epoch = ?4, created_at = ?5, updated_at = ?6, document = ?7,
-                   tenant = ?8
+                   tenant = ?8, observed_at = ?9
                WHERE id = ?1";
     write(connection, sql, record)
 }
 
 pub fn forget(connection: &Connection, before: Timestamp, keep: usize) -> Answer<usize> {
-    let sql = "DELETE FROM sandboxes WHERE state IN ('destroyed', 'failed') AND updated_at < ?1";
+    let sql = "DELETE FROM sandboxes WHERE state IN ('destroyed', 'failed') AND observed_at < ?1";
     let old = connection.prepare_cached(sql)?.execute([column(before.as_millis())])?;
     let sql = "DELETE FROM sandboxes WHERE id IN (SELECT id FROM (
-                   SELECT id, row_number() OVER (PARTITION BY tenant ORDER BY updated_at DESC, id DESC) AS place
+                   SELECT id, row_number() OVER (PARTITION BY tenant ORDER BY observed_at DESC, id DESC) AS place
                    FROM sandboxes WHERE state IN ('destroyed', 'failed'))
                WHERE place > ?1)";
     let many = connection.prepare_cached(sql)?.execute([i64::try_from(keep).unwrap_or(i64::MAX)])?;
@@ -129,6 +130,7 @@ fn write(connection: &Connection, sql: &str, record: &Record) -> Answer<()> {
         column(record.updated_at.as_millis()),
         document,
         record.tenant.as_ref().map(TenantId::as_str),
+        column(record.observed_at.as_millis()),
     ])?;
     Ok(())
 }

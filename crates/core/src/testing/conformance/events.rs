@@ -273,7 +273,7 @@ pub fn what_is_forgotten_is_everything_up_to_a_number(home: &impl Home) {
     let store = home.open();
     for millis in [10, 30, 20, 40, 50, 60] {
         let time = at(millis);
-        opened(&*store, Record { created_at: time, updated_at: time, ..sample::record() });
+        opened(&*store, Record { created_at: time, updated_at: time, observed_at: time, ..sample::record() });
     }
 
     let young = store.forget_events(at(25), 100).expect("forgets");

@@ -250,7 +250,7 @@ pub fn a_listing_is_oldest_first_and_leaves_ended_ones_out_on_request(home: &imp
 
 pub fn only_ended_records_from_before_are_forgotten(home: &impl Home) {
     let store = home.open();
-    let at = |millis| Record { updated_at: Timestamp::from_millis(millis), ..sample::record() };
+    let at = |millis| Record { observed_at: Timestamp::from_millis(millis), ..sample::record() };
     let (old, new, live) = (at(10), at(20), at(10));
     for record in [&old, &new, &live] {
         store.open(record.clone()).expect("opens");
@@ -269,8 +269,8 @@ pub fn only_ended_records_from_before_are_forgotten(home: &impl Home) {
 pub fn of_each_tenant_the_newest_ended_records_are_kept(home: &impl Home) {
     let store = home.open();
     let end = |tenant: Option<&str>, millis| {
-        let updated_at = Timestamp::from_millis(millis);
-        let record = Record { tenant: tenant.map(sample::tenant), updated_at, ..sample::record() };
+        let observed_at = Timestamp::from_millis(millis);
+        let record = Record { tenant: tenant.map(sample::tenant), observed_at, ..sample::record() };
         store.open(record.clone()).expect("opens");
         become_state(&*store, &record.id, State::Failed);
         record.id
@@ -335,8 +335,8 @@ pub fn what_has_ended_keeps_no_environment(home: &impl Home) {
 pub fn backends_of_what_has_ended_are_known_for_a_while(home: &impl Home) {
     let store = home.open();
     let on = |backend: &str, millis| {
-        let updated_at = Timestamp::from_millis(millis);
-        Record { updated_at, backend: backend.to_owned(), ..sample::record() }
+        let observed_at = Timestamp::from_millis(millis);
+        Record { observed_at, backend: backend.to_owned(), ..sample::record() }
     };
     let (old, new, live) = (on("old", 10), on("new", 20), on("live", 30));
     for record in [&old, &new, &live] {
