@@ -48,6 +48,7 @@ pub const CRASH_POINTS: &[&str] = &[
     "native.create.launched",
     "native.create.mapped",
     "native.create.ready",
+    "native.fork.entered",
     "native.fork.layered",
     "native.fork.copied",
     "native.fork.linked",

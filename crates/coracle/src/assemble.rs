@@ -183,7 +183,7 @@ fn boot() -> Result<String> {
     Ok(id.trim_end().to_owned())
 }
 
-/// The point this process dies at, for crash tests. Backends call a plain function, so it cannot be captured.
+/// The point this process dies or stops at, for crash tests. Backends call a plain function, so it cannot be captured.
 static CRASH_AT: OnceLock<String> = OnceLock::new();
 
 fn arm(point: Option<&str>) -> CrashPoints {
@@ -196,11 +196,16 @@ fn arm(point: Option<&str>) -> CrashPoints {
     }
 }
 
-/// Dies as if by `kill -9`, without a chance to clean up, if this is the point.
+/// Dies as if by `kill -9`, without a chance to clean up, if this is the point. Armed as `stop:POINT` it stops there
+/// until somebody has it go on.
 fn crash_at(point: &'static str) {
-    if CRASH_AT.get().is_some_and(|armed| armed == point) {
-        let _ = kill_process(getpid(), Signal::KILL);
-    }
+    let Some(armed) = CRASH_AT.get() else { return };
+    let signal = match armed.strip_prefix("stop:") {
+        None if armed == point => Signal::KILL,
+        Some(armed) if armed == point => Signal::STOP,
+        None | Some(_) => return,
+    };
+    let _ = kill_process(getpid(), signal);
 }
 
 #[cfg(test)]

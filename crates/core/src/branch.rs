@@ -1,6 +1,8 @@
 //! Making sandboxes from the files of another: what a backend is told, and what it gives back.
 
+use std::fmt;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +11,7 @@ use crate::backend::{Created, Order, Placement};
 use crate::error::Result;
 use crate::ids::{SandboxId, TenantId};
 use crate::image;
+use crate::lease::Epoch;
 use crate::spec::Spec;
 
 /// A sandbox that is held as it is while its files are taken.
@@ -21,10 +24,37 @@ pub struct Held<'a> {
     pub tenant: Option<&'a TenantId>,
     /// What its image says of itself.
     pub image: &'a image::Config,
-    /// The connection that holds it. While any copy of it is open, nothing in the sandbox changes.
-    pub stream: BorrowedFd<'a>,
+    /// What holds it.
+    pub grip: &'a dyn Grip,
     /// No command has a process in it, and no file is half written.
     pub idle: bool,
+}
+
+/// What holds a sandbox. Its guest ends the hold by itself if whoever asked for it is stopped.
+pub trait Grip: fmt::Debug + Sync {
+    /// Makes sure that the sandbox has been held without a break until now. Whoever takes files does so once it has all of
+    /// them and before they show anywhere: an error says that they are worth nothing.
+    fn confirm(&self) -> Result<()>;
+
+    /// Calls `deed` with the connection that holds the sandbox. Nobody else speaks on it meanwhile, and nobody renews
+    /// the hold.
+    fn lend(&self, deed: &mut dyn FnMut(&Lent<'_>));
+}
+
+/// The connection that holds a sandbox.
+#[derive(Debug)]
+pub struct Lent<'a> {
+    /// While any copy of it is open and the hold is renewed, nothing in the sandbox changes.
+    pub stream: BorrowedFd<'a>,
+    /// How it is renewed; absent where the guest holds for as long as the connection is open.
+    pub renewal: Option<Renewal>,
+}
+
+/// What a hold is renewed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renewal {
+    pub epoch: Epoch,
+    pub lease: Duration,
 }
 
 /// How files were taken.

@@ -2,7 +2,7 @@
 //!
 //! Their rows come first. Then the sandbox is held for as long as its files are taken, and goes on. What is taken shows
 //! nowhere until a child uses it, so a crash at any point leaves rows that the janitor ends, and a sandbox that its
-//! guest lets go when the connection that held it ends.
+//! guest lets go when the connection that held it ends, or is not heard of any more.
 
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use coracle_core::store::{Opened, Work};
 use coracle_core::{Error, ImageId, Kind, Lease, Record, Result, SandboxId, SessionKey, image, tenant};
 
 use crate::backends::Choice;
+use crate::hold::Hold;
 use crate::random::random;
 use crate::{Caller, Engine, crash};
 
@@ -123,8 +124,7 @@ impl Engine {
     /// Does something while a sandbox is held as it is.
     fn with_held<T>(&self, parent: &Record, deed: impl FnOnce(&Held<'_>) -> Result<T>) -> Result<T> {
         let placement = parent.placement.as_ref().ok_or_else(|| crate::unknown(&parent.id))?;
-        let mut guest = self.reach(parent, parent.lease.epoch())?;
-        let idle = guest.hold()?;
+        let hold = Hold::of(&parent.id, self.reach(parent, parent.lease.epoch())?)?;
         self.crash_at(crash::FORK_HOLD_AFTER);
         let none = image::Config::default();
         let spec = tenant::spec_of(parent.tenant.as_ref(), &parent.spec)?;
@@ -134,12 +134,11 @@ impl Engine {
             spec: &spec,
             tenant: parent.tenant.as_ref(),
             image: parent.image.as_ref().unwrap_or(&none),
-            stream: guest.stream(),
-            idle,
+            grip: &hold,
+            idle: hold.is_idle(),
         };
-        let done = deed(&held);
-        // Where this fails the end of the connection does the same.
-        let _ = guest.let_go();
+        let done = hold.keep_while(|| deed(&held));
+        hold.let_go();
         done
     }
 

@@ -20,6 +20,7 @@ pub mod glance;
 pub mod guest;
 mod handover;
 mod headroom;
+mod hold;
 mod holdings;
 pub mod inline;
 pub mod inventory;

@@ -2,6 +2,7 @@
 
 pub mod contained;
 mod devices;
+mod hold;
 mod mask;
 mod plan;
 mod restack;

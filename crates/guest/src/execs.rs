@@ -14,7 +14,8 @@ mod tended;
 
 pub use cgroup::Leaf;
 pub use counters::Counters;
+pub use exec::Attendant;
 pub use family::Mark;
 pub use start::{Setting, Surroundings, Watched};
-pub use table::{Bounds, Execs};
+pub use table::{Bounds, Execs, Patience};
 pub use tended::signal_below;

@@ -150,7 +150,8 @@ impl Reactor {
         let mut events = Vec::with_capacity(64);
         loop {
             let now = Instant::now();
-            let due = self.shared.execs.tick(now);
+            let lapse = serve::lapse(&self.shared, now);
+            let due = self.shared.execs.tick(now).into_iter().chain(lapse).min();
             self.shared.execs.resume(|token, pipe| self.shared.watch(token, pipe));
             let Some(idle_left) = self.idle_left() else { break };
             let left = due.map_or(idle_left, |at| at.saturating_duration_since(now).min(idle_left));

@@ -20,6 +20,7 @@ use coracle_wire::{
 use crate::reactor::Shared;
 
 pub use fence::Fence;
+pub use standstill::lapse;
 
 /// Connections at once; each costs a thread.
 const CONNECTIONS_MAX: usize = 256;

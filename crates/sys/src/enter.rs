@@ -28,9 +28,10 @@ pub struct Enter<'a> {
     pub cgroup: Option<BorrowedFd<'a>>,
 }
 
-/// Where the descriptors are while it waits to be executed.
+/// Where the program finds what holds the sandbox.
+pub const HELD: i32 = 5;
+/// Where the others are while it waits to be executed.
 const PROGRAM: i32 = 4;
-const HELD: i32 = 5;
 const PROCESS: i32 = 6;
 
 /// Starts it.

@@ -143,6 +143,22 @@ pub struct Restack {
     pub bases: Vec<u32>,
     #[n(3)]
     pub weakened: Option<u64>,
+    /// How to make sure, on the connection that holds the sandbox, that it is still held. Absent where the guest holds
+    /// until that connection ends.
+    #[n(4)]
+    pub renewal: Option<Renewal>,
+}
+
+/// What renews a hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Renewal {
+    /// The epoch to ask under.
+    #[n(0)]
+    pub epoch: u64,
+    /// How long the hold is to last for the step that cannot be undone, and again afterwards.
+    #[n(1)]
+    pub lease_ms: u64,
 }
 
 /// Files kept in memory, and how many of what size.

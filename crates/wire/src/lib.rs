@@ -13,7 +13,7 @@ mod value;
 mod wall;
 
 pub use boot::{
-    Boot, Egress, MemoryStorage, MountPoint, Place, ProcessLimit, Report, Restack, Source, Standing,
+    Boot, Egress, MemoryStorage, MountPoint, Place, ProcessLimit, Renewal, Report, Restack, Source, Standing,
 };
 pub use frame::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, decode, encode};
 pub use handshake::{Answer, Hello, Refusal, VERSION_MAX, VERSION_MIN, Welcome, negotiate};

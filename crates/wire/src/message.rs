@@ -17,11 +17,14 @@ pub struct Request {
 /// What is asked. Answers come in the order of the requests, one for each.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Body {
-    /// Raises the fence to the request's epoch. Answered by [`Reply::Done`].
+    /// Raises the fence to the request's epoch. Answered by [`Reply::Done`], with [`Running::Kill`] once all of it is dead:
+    /// what was started before the epoch `before`, or before the request's own. Older guests know only the latter.
     #[n(0)]
     Fence {
         #[n(0)]
         running: Running,
+        #[n(1)]
+        before: Option<u64>,
     },
     /// Answered by [`Reply::Status`]. Asked `unnoticed`, the sandbox is not in use by that: whoever only watches does not
     /// keep it from ending. Older guests do not make the difference.
@@ -212,10 +215,19 @@ pub enum Body {
     /// Undoes [`Body::Pause`]. Asking for it when nothing is paused is fine.
     #[n(31)]
     Resume {},
-    /// Keeps everything as it is until [`Body::LetGo`] on the same connection, or the connection's end: commands stand
-    /// still, and whoever wants a change waits. Answered by [`Reply::Held`].
+    /// Keeps everything as it is until [`Body::LetGo`] on the same connection, the connection's end, or the end of
+    /// `lease_ms`: commands stand still, and whoever wants a change waits. With `changes_only` commands go on. Answered
+    /// by [`Reply::Held`].
+    ///
+    /// Asked again on the connection that holds, it counts the lease from now; once the hold is over that is refused as
+    /// [`FaultCode::Conflict`]. Older guests know neither field, and must not be asked twice.
     #[n(32)]
-    Hold {},
+    Hold {
+        #[n(0)]
+        lease_ms: Option<u64>,
+        #[n(1)]
+        changes_only: Option<bool>,
+    },
     #[n(33)]
     LetGo {},
 }
@@ -247,7 +259,7 @@ impl Body {
             | Self::FileStat { .. }
             | Self::Pause {}
             | Self::Resume {}
-            | Self::Hold {}
+            | Self::Hold { .. }
             | Self::LetGo {}
             | Self::Accept {}
             | Self::Connect { .. } => false,
@@ -307,11 +319,14 @@ pub enum Reply {
         #[n(0)]
         listener: u32,
     },
-    /// `idle` if there is no process of a command and no file half written.
+    /// `idle` if there is no process of a command and no file half written. `lease_ms` is the lease that was asked for;
+    /// absent from older guests, which hold until the connection ends.
     #[n(30)]
     Held {
         #[n(0)]
         idle: bool,
+        #[n(1)]
+        lease_ms: Option<u64>,
     },
 }
 

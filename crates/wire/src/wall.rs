@@ -100,10 +100,16 @@ pub enum Wall {
     Proof,
     /// A home is known by more than its database: by a file, by its rooms, and by what is not where it should be.
     Mark,
+    /// An owner is changed while changes wait, and what the old one started meanwhile ends before the new one is served.
+    Handover,
+    /// Who attends a command under an older epoch does not hold it back.
+    Attendants,
+    /// A hold ends by itself when whoever holds does not renew it.
+    Leases,
 }
 
 impl Wall {
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 52] = [
         Self::Seccomp,
         Self::NoNewPrivileges,
         Self::Landlock,
@@ -153,6 +159,9 @@ impl Wall {
         Self::SocketBuffers,
         Self::Proof,
         Self::Mark,
+        Self::Handover,
+        Self::Attendants,
+        Self::Leases,
     ];
 
     /// Returns its bit in a set of walls.

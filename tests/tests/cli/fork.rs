@@ -132,6 +132,32 @@ fn a_sandbox_is_forked_again_and_again_and_keeps_its_execs() {
     assert_eq!(sh(&home, &parent, "cat written").text(), "by the guest");
 }
 
+/// A disk takes 32 generations, and each fork of what is idle makes one.
+#[test]
+fn a_sandbox_that_was_forked_too_often_for_layers_is_copied() {
+    requires!(native);
+    let home = Home::new();
+    let parent = home.open();
+    sh(&home, &parent, "echo first > f");
+    let forks = (0..40).map(|_| fork(&home, &parent, &[])).inspect(|forked| {
+        home.call(["close", &ids(forked)[0]]).succeed();
+    });
+    let layered = forks.take_while(|forked| forked["method"] == "layered").count();
+    assert_eq!(layered, 31);
+    sh(&home, &parent, "echo last > f");
+
+    let forked = fork(&home, &parent, &[]);
+
+    assert_eq!(forked["method"], "copied", "{forked}");
+    sh(&home, &parent, "echo parent > f");
+    assert_eq!(sh(&home, &ids(&forked)[0], "cat f").text(), "last\n");
+    assert_eq!(
+        sh(&home, &one(&home, &ids(&forked)[0]), "cat f").text(),
+        "last\n",
+        "it is forked like any other"
+    );
+}
+
 #[test]
 fn what_runs_is_left_running_and_its_files_are_copied() {
     requires!(native);

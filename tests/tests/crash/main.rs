@@ -3,3 +3,4 @@
 mod anytime;
 mod forks;
 mod points;
+mod stopped;

@@ -72,7 +72,15 @@ pub fn branch<'a>(native: &'a Native, held: &Held<'_>) -> Result<Box<dyn Branch 
         true => Method::Layered,
         false => Method::Copied,
     };
-    let taken = take(native, held, method, &disks).map_err(|failure| refuse(held.sandbox, failure))?;
+    let taken = take(native, held, method, &disks);
+    // That it went on meanwhile explains whatever else went wrong.
+    let (taken, method) = taken.map_err(|failure| match held.grip.confirm() {
+        Ok(()) => refuse(held.sandbox, failure),
+        Err(error) => error,
+    })?;
+    if method == Method::Copied {
+        held.grip.confirm()?;
+    }
     Ok(Box::new(NativeBranch { native, taken, method }))
 }
 
@@ -85,32 +93,36 @@ pub fn disks(native: &Native, held: &Held<'_>) -> Result<Vec<(PathBuf, PathBuf)>
     }
 }
 
+/// Takes them by the method, or copies them where a disk has as many generations as it may.
 fn take(
     native: &Native,
     held: &Held<'_>,
     method: Method,
     disks: &[(PathBuf, PathBuf)],
-) -> Result<Taken, Failure> {
+) -> Result<(Taken, Method), Failure> {
     let uses = native.home.uses_of(held.sandbox).map_err(at("see what it uses"))?.unwrap_or_default();
     let origin = uses.origin.clone().unwrap_or_else(|| held.spec.image.clone());
     let (own, below) = disks.split_first().ok_or_else(|| at("find the disk")(no_entry()))?;
-    let top = match method {
-        Method::Layered => {
-            let generation = restack::restack(native, held, &uses, &origin)?.min(GENERATIONS_MAX);
+    let frozen = match method {
+        Method::Layered => restack::restack(native, held, &uses, &origin)?,
+        Method::Copied => None,
+    };
+    let (top, method) = match frozen {
+        Some(generation) => {
             (native.setting.crash)("native.fork.layered");
-            base(own, generation)?
+            (base(own, generation.min(GENERATIONS_MAX))?, Method::Layered)
         }
-        Method::Copied => {
+        None => {
             let copied = copy(native, own).map_err(at("copy the disk"))?;
             (native.setting.crash)("native.fork.copied");
-            copied
+            (copied, Method::Copied)
         }
     };
     let mut bases = vec![top];
     for (disk, generation) in below.iter().zip(uses.bases) {
         bases.push(base(disk, generation)?);
     }
-    Ok(Taken { bases, origin, digest: held.image.digest.clone() })
+    Ok((Taken { bases, origin, digest: held.image.digest.clone() }, method))
 }
 
 fn base((path, device): &(PathBuf, PathBuf), generation: u32) -> Result<Base, Failure> {

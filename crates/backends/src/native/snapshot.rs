@@ -87,16 +87,31 @@ impl Kept {
 /// Copies the disks of a sandbox that is held, and has all of it on the machine's disk before it has a name.
 pub fn keep(native: &Native, held: &Held<'_>, image: &ImageId) -> Result<Stored> {
     let disks = branch::disks(native, held)?;
-    let kept = write(native, held, image, &disks).map_err(|failure| branch::refuse(held.sandbox, failure))?;
-    Ok(kept.stored())
+    let refused = |failure| branch::refuse(held.sandbox, failure);
+    let draft = draft(native, held, image, &disks).map_err(refused)?;
+    // Copied while it went on, they are no files of any moment.
+    let kept = held.grip.confirm().and_then(|()| publish(native, image, draft).map_err(refused));
+    if kept.is_err() {
+        // What cannot be removed now is tidied up later.
+        let _ = discard(native, &format!("{DRAFT}{image}"));
+    }
+    Ok(kept?.stored())
 }
 
-fn write(
+/// An image that is all there, but for its name.
+struct Draft {
+    path: PathBuf,
+    /// Locked: whoever tidies up leaves it alone.
+    directory: File,
+    about: About,
+}
+
+fn draft(
     native: &Native,
     held: &Held<'_>,
     image: &ImageId,
     disks: &[(PathBuf, PathBuf)],
-) -> Result<Kept, Failure> {
+) -> Result<Draft, Failure> {
     let uses = native.home.uses_of(held.sandbox).map_err(at("see what it uses"))?.unwrap_or_default();
     place::private(&native.home.snapshots).map_err(at("make a directory"))?;
     let draft = native.home.snapshots.join(format!("{DRAFT}{image}"));
@@ -120,10 +135,14 @@ fn write(
         created_at: (native.setting.clock)(),
         tenant: held.tenant.cloned(),
     };
+    Ok(Draft { path: draft, directory, about })
+}
+
+fn publish(native: &Native, image: &ImageId, draft: Draft) -> Result<Kept, Failure> {
     let finished = native.home.snapshots.join(image.as_str());
-    publish(&draft, &directory, &finished, &about).map_err(at("keep the image"))?;
+    rename(&draft, &finished).map_err(at("keep the image"))?;
     (native.setting.crash)("native.snapshot.kept");
-    Ok(Kept { image: image.clone(), about, directory: finished })
+    Ok(Kept { image: image.clone(), about: draft.about, directory: finished })
 }
 
 /// Gives a copy a name, once it is on the machine's disk.
@@ -135,12 +154,12 @@ fn name(file: &File, directory: &File, index: usize) -> io::Result<()> {
 }
 
 /// Gives the directory its name: it is there whole or not at all, power cuts included.
-fn publish(draft: &Path, directory: &File, finished: &Path, about: &About) -> io::Result<()> {
-    let path = draft.join(ABOUT);
-    fs::write(&path, serde_json::to_vec(about)?)?;
+fn rename(draft: &Draft, finished: &Path) -> io::Result<()> {
+    let path = draft.path.join(ABOUT);
+    fs::write(&path, serde_json::to_vec(&draft.about)?)?;
     File::open(path)?.sync_all()?;
-    directory.sync_all()?;
-    fs::rename(draft, finished)?;
+    draft.directory.sync_all()?;
+    fs::rename(&draft.path, finished)?;
     File::open(finished.parent().unwrap_or(finished))?.sync_all()
 }
 

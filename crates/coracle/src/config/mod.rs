@@ -76,7 +76,7 @@ pub struct Config {
     pub logs_retention: Duration,
     /// What people should know of where settings come from.
     pub notes: Vec<String>,
-    /// The named point at which the process kills itself, for crash tests.
+    /// The named point at which the process kills itself, or with `stop:` before it stops, for crash tests.
     pub crash_at: Option<String>,
 }
 

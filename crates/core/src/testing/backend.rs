@@ -317,6 +317,8 @@ impl Backend for FakeBackend {
         let guest = sandboxes.get(held.sandbox).and_then(|resident| resident.guest.clone());
         let guest = guest.expect("who takes the files of a sandbox has found it there");
         assert!(guest.is_held(), "the files of `{}` were taken while it was not held", held.sandbox);
+        drop(sandboxes);
+        held.grip.confirm()?;
         let method = if held.idle { Method::Layered } else { Method::Copied };
         Ok(Box::new(FakeBranch { backend: self, files: guest.files(), method }))
     }

@@ -43,6 +43,15 @@ pub enum Pace {
     Going,
 }
 
+/// A sandbox that is held.
+#[derive(Debug, Clone, Copy)]
+pub struct Holding {
+    /// No command has a process in it, and no file is half written.
+    pub idle: bool,
+    /// The guest ends it by itself, and it can be renewed. Older guests hold until the connection ends.
+    pub leased: bool,
+}
+
 /// An open connection to a guest.
 #[derive(Debug)]
 pub struct Guest {
@@ -98,7 +107,7 @@ impl Guest {
 
     /// Raises the guest's fence to the epoch of this connection.
     pub fn fence(&mut self, running: Running) -> Result<(), Failure> {
-        match self.ask(Body::Fence { running }, Duration::ZERO)? {
+        match self.ask(Body::Fence { running, before: None }, Duration::ZERO)? {
             Reply::Done {} => Ok(()),
             _ => Err(Failure::Unexpected),
         }
@@ -147,10 +156,31 @@ impl Guest {
         }
     }
 
-    /// Holds the sandbox as it is until it is let go or this connection ends. Tells whether it is idle.
-    pub fn hold(&mut self) -> Result<bool, Failure> {
-        match self.ask(Body::Hold {}, FREEZE_TIME)? {
-            Reply::Held { idle } => Ok(idle),
+    /// Holds the sandbox as it is until it is let go, this connection ends, or `lease` is over.
+    pub fn hold(&mut self, lease: Duration) -> Result<Holding, Failure> {
+        self.ask_hold(lease, None, FREEZE_TIME)
+    }
+
+    /// Has changes wait as [`Guest::hold`] does, while commands go on.
+    pub fn hold_changes(&mut self, lease: Duration) -> Result<Holding, Failure> {
+        self.ask_hold(lease, Some(true), Duration::ZERO)
+    }
+
+    /// Counts the lease of what this connection holds from now. A conflict if it was let go in between. Only for what is
+    /// [`Holding::leased`].
+    pub fn renew_hold(&mut self, lease: Duration) -> Result<(), Failure> {
+        self.ask_hold(lease, None, Duration::ZERO).map(drop)
+    }
+
+    fn ask_hold(
+        &mut self,
+        lease: Duration,
+        changes_only: Option<bool>,
+        wait: Duration,
+    ) -> Result<Holding, Failure> {
+        let body = Body::Hold { lease_ms: Some(execs::millis(lease)), changes_only };
+        match self.ask(body, wait)? {
+            Reply::Held { idle, lease_ms } => Ok(Holding { idle, leased: lease_ms.is_some() }),
             _ => Err(Failure::Unexpected),
         }
     }

@@ -8,18 +8,22 @@
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use coracle_sys::rustix::fs::{Mode, OFlags, ResolveFlags, fstat, open, openat2};
 use coracle_sys::rustix::process::{chroot, fchdir};
 use coracle_sys::{descriptors, mount};
 use coracle_wire::Restack;
 
-use super::storage::Storage;
+use super::hold::Hold;
+use super::storage::{self, Storage};
 use super::{Failure, root};
 use crate::weak;
 
 /// Names of a few directories and some numbers.
 const PLAN_MAX: usize = 64 << 10;
+/// How long the sandbox is held at least for the one step that cannot be undone. It takes a millisecond.
+const STEP: Duration = Duration::from_secs(30);
 
 /// What it is made from.
 struct Materials {
@@ -29,20 +33,40 @@ struct Materials {
     bases: Vec<OwnedFd>,
 }
 
+/// What the host is told: that the disk takes no further generation and nothing was done, or that it was done.
+const FULL: u8 = 2;
+const DONE: u8 = 1;
+
 /// Does it. The host is told the last frozen generation and the device of the new root.
 pub fn restack(mut socket: &UnixStream) -> Result<(), Failure> {
     let (plan, materials) = receive(socket)?;
-    // Entering the namespace led here, and not to the root on top of it.
-    let bottom = directory(".")?;
-    enter_bench()?;
+    let word = match storage::is_full(materials.storage.as_fd())? {
+        true => vec![FULL],
+        false => {
+            // Entering the namespace led here, and not to the root on top of it.
+            let bottom = directory(".")?;
+            enter_bench()?;
+            // What fails leaves nothing behind; where all went well the bench is gone already.
+            restack_from(bottom.as_fd(), &plan, &materials).inspect_err(|_| {
+                let _ = fchdir(&bottom).map_err(io::Error::from).and_then(|()| mount::detach(root::BENCH));
+            })?
+        }
+    };
+    socket.write_all(&word).map_err(Failure::at("tell the host"))
+}
+
+fn restack_from(bottom: BorrowedFd<'_>, plan: &Restack, materials: &Materials) -> Result<Vec<u8>, Failure> {
     let storage = Storage::advance(materials.storage.as_fd(), &materials.bases, &plan.bases)?;
-    let next = build(&plan, &materials, &storage, bottom.as_fd())?;
+    let next = build(plan, materials, &storage, bottom)?;
     let device = fstat(&next).map_err(Failure::at("look at the new root"))?.st_dev;
-    replace(bottom.as_fd(), next.as_fd()).map_err(Failure::at("replace the root"))?;
-    let mut word = vec![1];
+    let mut hold = Hold::take(plan.renewal)?;
+    hold.renew(STEP)?;
+    replace(bottom, next.as_fd()).map_err(Failure::at("replace the root"))?;
+    hold.go_back();
+    let mut word = vec![DONE];
     word.extend(storage.frozen_generation().to_le_bytes());
     word.extend(device.to_le_bytes());
-    socket.write_all(&word).map_err(Failure::at("tell the host"))
+    Ok(word)
 }
 
 fn receive(socket: &UnixStream) -> Result<(Restack, Materials), Failure> {

@@ -53,13 +53,10 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Attaches the storage of a sandbox that runs, to begin its next generation.
+    /// Attaches the storage of a sandbox that runs, to begin its next generation. [`is_full`] says whether it can.
     pub fn advance(storage: BorrowedFd<'_>, disks: &[OwnedFd], tops: &[u32]) -> Result<Self, Failure> {
         let own = attach(storage, PLACE)?;
         let top = last_generation(own.as_fd())?;
-        if top + 1 >= GENERATIONS_MAX {
-            return Err(Failure::at("begin another generation of files")(Errno::MLINK));
-        }
         let mut frozen = vec![(own, top)];
         frozen.extend(bases(disks, tops)?);
         let storage = Self { frozen, generation: top + 1, on_disk: true };
@@ -121,6 +118,11 @@ impl Storage {
         make(&path)?;
         Ok(path)
     }
+}
+
+/// Tells whether a disk takes no further generation.
+pub fn is_full(storage: BorrowedFd<'_>) -> Result<bool, Failure> {
+    Ok(last_generation(storage)? + 1 >= GENERATIONS_MAX)
 }
 
 /// Attaches the disks a sandbox starts from.

@@ -34,6 +34,16 @@ pub enum Phase {
     },
 }
 
+/// Who reads the output of an exec as it comes, so that none of it is dropped before.
+#[derive(Debug, Clone, Copy)]
+pub struct Attendant {
+    pub connection: u64,
+    /// The epoch it reads under.
+    pub epoch: u64,
+    /// The last chunk it has.
+    pub since: u64,
+}
+
 /// One exec.
 #[derive(Debug)]
 pub struct Exec {
@@ -58,8 +68,8 @@ pub struct Exec {
     pub kill_at: Option<Instant>,
     pub before: Reading,
     pub limits: Vec<LimitHit>,
-    /// Connections that attend it, and the last chunk each has.
-    pub attendants: HashMap<u64, u64>,
+    /// Those who attend it, by their connection.
+    pub attendants: HashMap<u64, Attendant>,
     /// Until then someone is expected to attend it.
     pub expected: Option<Instant>,
 }
@@ -90,7 +100,7 @@ impl Exec {
     /// Returns the last chunk everyone who attends it has; `None` if nobody does.
     pub fn held(&self, now: Instant) -> Option<u64> {
         let expected = self.expected.filter(|until| *until > now).map(|_| 0);
-        self.attendants.values().copied().min().or(expected)
+        self.attendants.values().map(|attendant| attendant.since).min().or(expected)
     }
 
     /// Acts on what is due by `now`; returns when to look again.

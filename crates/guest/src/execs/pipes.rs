@@ -8,9 +8,10 @@ use coracle_sys::rustix::io::Errno;
 use coracle_sys::signal;
 use coracle_wire::{Fault, Stream};
 
-use super::exec::Phase;
+use super::exec::{Attendant, Phase};
 use super::spool::whole;
 use super::table::{BUDGET, Execs, Table, unknown};
+use crate::weak::{self, Wall};
 
 /// What one look at a pipe reads, so that one loud exec cannot keep the others waiting.
 const READ_MAX: usize = 256 << 10;
@@ -77,13 +78,30 @@ impl Execs {
         }
     }
 
-    /// Notes that a connection attends an exec and has everything up to `since`.
-    pub fn attend(&self, exec: &str, connection: u64, since: u64) -> Result<(), Fault> {
+    /// Notes that a connection attends an exec and what it has.
+    pub fn attend(&self, exec: &str, attendant: Attendant) -> Result<(), Fault> {
         let mut table = self.lock();
         let found = table.execs.get_mut(exec).ok_or_else(|| unknown(exec))?;
         found.expected = None;
-        found.attendants.insert(connection, since);
+        found.attendants.insert(attendant.connection, attendant);
         Ok(())
+    }
+
+    /// Lets nobody who came under an epoch before `epoch` hold a command back any longer, and has those who wait told.
+    /// Tells whether that is news. A terminal that is nobody's now is not hung up: it was handed over with the rest.
+    pub fn dismiss_before(&self, epoch: u64) -> bool {
+        let mut table = self.lock();
+        if table.epoch >= epoch || weak::off(Wall::Attendants) {
+            return false;
+        }
+        table.epoch = epoch;
+        for exec in table.execs.values_mut().filter(|exec| !exec.is_ended()) {
+            exec.attendants.retain(|_, attendant| attendant.epoch >= epoch);
+            exec.expected = exec.expected.filter(|_| exec.epoch >= epoch);
+        }
+        drop(table);
+        self.notify();
+        true
     }
 
     /// Notes that a connection has gone. A terminal that nobody attends any more is hung up.

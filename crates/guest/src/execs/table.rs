@@ -20,6 +20,8 @@ pub(super) const RUNNING_MAX: usize = 256;
 const ENDED_MAX: usize = 1000;
 /// Output kept in all. The guest lives outside the sandbox's memory limit, so it bounds itself.
 pub(super) const BUDGET: usize = 64 << 20;
+/// How long what is killed may take to be gone. Shorter than the host waits for an answer.
+const KILLING: Duration = Duration::from_secs(8);
 /// How soon paused pipes are looked at again, in case nobody comes to read.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// What a list of execs may take of a frame.
@@ -35,6 +37,8 @@ pub struct Table {
     pub(super) pipes: HashMap<u64, Pipe>,
     pub(super) serial: u64,
     pub(super) starting: usize,
+    /// The highest epoch those who attend were sifted by.
+    pub(super) epoch: u64,
     /// Since when no time counts, while the commands stand still.
     pub(super) stopped: Option<Instant>,
     /// Pipes nobody looks at until there is room again.
@@ -62,6 +66,14 @@ pub struct Bounds {
     pub deadline_ms: u64,
     pub grace_ms: u64,
     pub output_bytes: u64,
+}
+
+/// How long to wait for something, and for whom.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Whoever asked under it need not wait once there is a later one: the fence has something to say.
+    pub epoch: u64,
+    pub wait: Duration,
 }
 
 impl Execs {
@@ -105,9 +117,10 @@ impl Execs {
         exec: &str,
         since: u64,
         max_chunks: usize,
-        wait: Duration,
+        patience: Patience,
     ) -> Result<(Vec<Chunk>, ExecState), Fault> {
-        let read = self.wait_until(wait, |table, late| {
+        let read = self.wait_until(patience.wait, |table, late| {
+            let late = late || table.epoch > patience.epoch;
             let Some(found) = table.execs.get_mut(exec) else { return Some(Err(unknown(exec))) };
             let ready = late || found.is_ended() || found.spool.has_after(since);
             ready.then(|| {
@@ -124,10 +137,13 @@ impl Execs {
     }
 
     /// Waits for the end; returns the state either way.
-    pub fn wait(&self, exec: &str, wait: Duration) -> Result<ExecState, Fault> {
-        let state = self.wait_until(wait, |table, late| match table.execs.get(exec) {
-            None => Some(Err(unknown(exec))),
-            Some(found) => (late || found.is_ended()).then(|| Ok(found.state())),
+    pub fn wait(&self, exec: &str, patience: Patience) -> Result<ExecState, Fault> {
+        let state = self.wait_until(patience.wait, |table, late| {
+            let late = late || table.epoch > patience.epoch;
+            match table.execs.get(exec) {
+                None => Some(Err(unknown(exec))),
+                Some(found) => (late || found.is_ended()).then(|| Ok(found.state())),
+            }
         });
         state.unwrap_or_else(|| Err(unknown(exec)))
     }
@@ -145,37 +161,35 @@ impl Execs {
         Ok(())
     }
 
-    /// Ends an exec and returns how it ended.
-    pub fn stop(&self, exec: &str, grace: Option<Duration>, wake: impl FnOnce()) -> Result<ExecState, Fault> {
-        let grace = {
-            let mut table = self.lock();
-            let found = table.execs.get_mut(exec).ok_or_else(|| unknown(exec))?;
-            let grace = grace.unwrap_or(found.grace);
-            if !found.is_ended() {
-                found.stop(Cause::Asked, grace, Instant::now());
-            }
-            grace
-        };
-        wake();
-        self.wait(exec, grace + Duration::from_secs(10))
+    /// Begins to end an exec; returns the grace it has.
+    pub fn begin_stop(&self, exec: &str, grace: Option<Duration>) -> Result<Duration, Fault> {
+        let mut table = self.lock();
+        let found = table.execs.get_mut(exec).ok_or_else(|| unknown(exec))?;
+        let grace = grace.unwrap_or(found.grace);
+        if !found.is_ended() {
+            found.stop(Cause::Asked, grace, Instant::now());
+        }
+        Ok(grace)
     }
 
-    /// Ends everything that runs under an epoch before `epoch`, at once.
-    pub fn stop_before(&self, epoch: u64, wake: impl FnOnce()) {
+    /// Ends everything that runs under an epoch before `epoch`, at once. A fault if some of it is not dead in time.
+    pub fn stop_before(&self, epoch: u64, wake: impl FnOnce()) -> Result<(), Fault> {
         let now = Instant::now();
         let mut table = self.lock();
         for exec in table.execs.values_mut().filter(|exec| exec.epoch < epoch && !exec.is_ended()) {
             exec.stop(Cause::Asked, Duration::ZERO, now);
         }
-        table.kept.iter().filter(|(started, _)| *started < epoch).for_each(|(_, family)| family.kill());
         drop(table);
         wake();
-        self.wait_until(Duration::from_secs(10), |table, _| {
-            table.kept.retain(|(_, family)| family.is_populated());
-            let left = table.execs.values().any(|exec| exec.epoch < epoch && !exec.is_ended())
-                || table.kept.iter().any(|(started, _)| *started < epoch);
-            (!left).then_some(())
-        });
+        let until = now + KILLING;
+        // Of what was left in the background nobody tells when it is gone, so it is looked at now and then.
+        while self.wait_until(LOOK_AGAIN, |table, _| (!table.kill_kept(epoch)).then_some(())).is_none() {
+            if Instant::now() >= until {
+                let message = "what an earlier owner left running could not be ended yet".to_owned();
+                return Err(Fault { code: FaultCode::Internal, message, errno: None });
+            }
+        }
+        Ok(())
     }
 
     pub fn list(&self) -> Vec<ExecSummary> {
@@ -271,6 +285,17 @@ impl Execs {
 }
 
 impl Table {
+    /// Kills what was left in the background under an epoch before `epoch`. Tells whether anything of that epoch is left.
+    fn kill_kept(&mut self, epoch: u64) -> bool {
+        self.kept.retain(|(_, family)| family.is_populated());
+        let mut left = self.execs.values().any(|exec| exec.epoch < epoch && !exec.is_ended());
+        for (_, family) in self.kept.iter().filter(|(started, _)| *started < epoch) {
+            family.kill();
+            left = true;
+        }
+        left
+    }
+
     pub(super) fn running(&self) -> usize {
         self.execs.values().filter(|exec| !exec.is_ended()).count()
     }

@@ -1,21 +1,36 @@
 //! The fence: whoever shows an epoch older than the highest seen is refused, here at the resource itself. It is also
 //! where changes are kept out while the sandbox is paused, or held for its files to be taken.
 
-use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 use std::time::{Duration, Instant};
 
 use coracle_wire::{Fault, FaultCode};
 
-/// How long a change waits for whoever holds the sandbox. Shorter than callers wait for an answer.
+/// How long a change waits for whoever holds the sandbox. Shorter than callers wait for an answer, longer than a hold
+/// lasts that nobody renews.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// How soon a hold that is over is looked at again where something is under way that it has to wait for.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The highest epoch seen, and whether changes are admitted. What is being done holds the lock for reading, so that
 /// raising the one and stopping the other waits until nothing is under way.
 #[derive(Debug)]
 pub struct Fence {
     standing: RwLock<Standing>,
-    held: Mutex<bool>,
+    /// Changes only together with `standing.calm`, and is taken after that lock.
+    held: Mutex<Option<Grip>>,
     let_go: Condvar,
+}
+
+/// Who holds the sandbox.
+#[derive(Debug, Clone, Copy)]
+pub struct Grip {
+    /// The connection it was asked for on.
+    pub connection: u64,
+    /// When it ends by itself; without it, with the connection.
+    pub until: Option<Instant>,
 }
 
 /// What the lock guards.
@@ -49,7 +64,7 @@ impl Standing {
 impl Fence {
     pub fn new(epoch: u64) -> Self {
         let standing = RwLock::new(Standing { epoch, calm: Calm::No });
-        Self { standing, held: Mutex::new(false), let_go: Condvar::new() }
+        Self { standing, held: Mutex::new(None), let_go: Condvar::new() }
     }
 
     pub fn epoch(&self) -> u64 {
@@ -96,21 +111,63 @@ impl Fence {
     }
 
     /// Has changes wait from now on.
-    pub fn hold(&self, standing: &mut Standing) {
+    pub fn hold(&self, standing: &mut Standing, grip: Grip) {
         standing.calm = Calm::Held { paused: standing.calm == Calm::Paused };
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.grip() = Some(grip);
     }
 
-    /// Ends what [`Fence::hold`] began, after `settle`, which is told whether it is paused.
-    pub fn let_go(&self, settle: impl FnOnce(bool)) {
-        let mut standing = self.write();
+    /// Gives a hold another end, unless it is over: then things may have changed, and its holder has to know.
+    pub fn renew(&self, grip: Grip) -> Result<(), Fault> {
+        match self.grip().as_mut().filter(|held| held.connection == grip.connection) {
+            Some(held) => held.until = grip.until,
+            None => return Err(conflict("the sandbox is not held any more: it was not renewed in time")),
+        }
+        Ok(())
+    }
+
+    /// Ends what [`Fence::hold`] began on a connection, after `settle`, which is told whether it is paused.
+    pub fn let_go(&self, connection: u64, settle: impl FnOnce(bool)) {
+        let standing = self.write();
+        if self.grip().take_if(|held| held.connection == connection).is_some() {
+            self.go_on(standing, settle);
+        }
+    }
+
+    /// Ends a hold whose time is over by `now`, as [`Fence::let_go`] does. Returns when to look again. Never waits: what
+    /// is under way may itself wait for whoever asks.
+    pub fn lapse(&self, now: Instant, settle: impl FnOnce(bool)) -> Option<Instant> {
+        let until = self.grip().and_then(|held| held.until)?;
+        if until > now {
+            return Some(until);
+        }
+        let standing = match self.standing.try_write() {
+            Ok(standing) => standing,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Some(now + LOOK_AGAIN),
+        };
+        // Once it is taken it cannot be renewed any more; only then is anything set going.
+        let mut grip = self.grip();
+        match grip.take_if(|held| held.until.is_some_and(|until| until <= now)) {
+            Some(_) => {
+                drop(grip);
+                self.go_on(standing, settle);
+                None
+            }
+            None => grip.and_then(|held| held.until),
+        }
+    }
+
+    fn go_on(&self, mut standing: RwLockWriteGuard<'_, Standing>, settle: impl FnOnce(bool)) {
         if let Calm::Held { paused } = standing.calm {
             settle(paused);
             standing.calm = if paused { Calm::Paused } else { Calm::No };
         }
         drop(standing);
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = false;
         self.let_go.notify_all();
+    }
+
+    fn grip(&self) -> MutexGuard<'_, Option<Grip>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn raise(&self, epoch: u64) -> Result<RwLockWriteGuard<'_, Standing>, Fault> {
@@ -125,9 +182,8 @@ impl Fence {
     }
 
     fn wait_until_let_go(&self, deadline: Instant) -> Result<(), Fault> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let left = deadline.saturating_duration_since(Instant::now());
-        let waited = self.let_go.wait_timeout_while(held, left, |held| *held);
+        let waited = self.let_go.wait_timeout_while(self.grip(), left, |held| held.is_some());
         match waited.unwrap_or_else(PoisonError::into_inner).1.timed_out() {
             true => Err(conflict("the sandbox's files are being taken; try again")),
             false => Ok(()),

@@ -7,13 +7,16 @@ use std::time::Duration;
 use coracle_wire::{Body, Fault, FaultCode, Reply, Request, Running, Status};
 
 use super::fence::Standing;
-use super::standstill;
-use crate::execs::{Bounds, Watched};
+use super::standstill::{self, Hold};
+use crate::execs::{Attendant, Bounds, Patience, Watched};
 use crate::files::{self, Upload, Walk};
 use crate::reactor::Shared;
 
 /// No wait is longer than this at a time; the host asks again.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
+
+/// How long the end of an exec may take once its grace is over.
+const STOPPING: Duration = Duration::from_secs(10);
 
 /// How long a port of the sandbox may take to answer. Nothing is nearer.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
@@ -45,9 +48,13 @@ impl Begun {
         }
     }
 
+    fn attendant(&self, epoch: u64, since: u64) -> Attendant {
+        Attendant { connection: self.connection, epoch, since }
+    }
+
     fn let_go(&mut self, shared: &Shared) {
         if std::mem::take(&mut self.holds) {
-            standstill::let_go(shared);
+            standstill::let_go(shared, self.connection);
         }
     }
 }
@@ -60,14 +67,14 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
         true => shared.fence.admit_change(epoch)?,
         false => shared.fence.admit(epoch)?,
     };
-    shared.tunnels.cut_before(epoch);
+    cut_before(shared, epoch);
     match body {
         // Taken care of by whoever owns the connection.
         Body::Accept {} | Body::Connect { .. } => Err(files::out_of_turn("the connection is for requests")),
-        Body::Fence { running } => {
+        Body::Fence { running, before } => {
             drop(admitted);
             if running == Running::Kill {
-                execs.stop_before(epoch, || shared.wake());
+                execs.stop_before(before.map_or(epoch, |before| before.min(epoch)), || shared.wake())?;
             }
             Ok(Reply::Done {})
         }
@@ -91,26 +98,27 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             shared.wake();
             Ok(Reply::Started { existing })
         }
-        // Waiting must not keep the fence from being raised; it is checked again when there is something to tell.
         Body::Attend { exec, since } => {
-            execs.attend(&exec, begun.connection, since)?;
+            execs.attend(&exec, begun.attendant(epoch, since))?;
             begun.attended = Some(exec);
             Ok(Reply::Done {})
         }
+        // Waiting must not keep the fence from being raised; it is checked again when there is something to tell.
         Body::Read { exec, since, max_chunks, wait_ms } => {
-            drop(admitted);
             if begun.attended.as_ref() == Some(&exec) {
-                // Asking for what comes after `since` says that everything up to there has arrived.
-                execs.attend(&exec, begun.connection, since)?;
+                // Asking for what comes after `since` says that everything up to there has arrived. Noted under the
+                // fence: whoever it is raised against must not come back among those who attend.
+                execs.attend(&exec, begun.attendant(epoch, since))?;
                 execs.resume(|token, pipe| shared.watch(token, pipe));
             }
-            let (chunks, state) = execs.read(&exec, since, max_chunks as usize, wait(wait_ms))?;
+            drop(admitted);
+            let (chunks, state) = execs.read(&exec, since, max_chunks as usize, patience(epoch, wait_ms))?;
             drop(shared.fence.admit(epoch)?);
             Ok(Reply::Output { chunks, state })
         }
         Body::Wait { exec, wait_ms } => {
             drop(admitted);
-            let state = execs.wait(&exec, wait(wait_ms))?;
+            let state = execs.wait(&exec, patience(epoch, wait_ms))?;
             drop(shared.fence.admit(epoch)?);
             Ok(Reply::State(state))
         }
@@ -120,8 +128,13 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
         }
         Body::Signal { exec, signal } => execs.signal(&exec, signal).map(|()| Reply::Done {}),
         Body::Stop { exec, grace_ms } => {
+            // What is ended is ended under the fence; only the waiting is not.
+            let grace = execs.begin_stop(&exec, grace_ms.map(Duration::from_millis))?;
             drop(admitted);
-            execs.stop(&exec, grace_ms.map(Duration::from_millis), || shared.wake()).map(Reply::State)
+            shared.wake();
+            let state = execs.wait(&exec, Patience { epoch, wait: grace + STOPPING })?;
+            drop(shared.fence.admit(epoch)?);
+            Ok(Reply::State(state))
         }
         Body::Resize { exec, size } => execs.resize(&exec, size).map(|()| Reply::Done {}),
         Body::Execs {} => Ok(Reply::Execs(execs.list())),
@@ -154,10 +167,15 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             drop(admitted);
             standstill::resume(shared, epoch)
         }
-        Body::Hold {} => {
+        Body::Hold { lease_ms, changes_only } => {
             drop(admitted);
+            let changes_only = changes_only.unwrap_or(false);
+            let hold = Hold { connection: begun.connection, lease_ms, changes_only };
+            if begun.holds {
+                return standstill::renew(shared, hold);
+            }
             begun.upload = None;
-            let held = standstill::hold(shared, epoch)?;
+            let held = standstill::hold(shared, epoch, hold)?;
             begun.holds = true;
             Ok(held)
         }
@@ -172,6 +190,7 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
 /// Connects to a port of the sandbox, for a caller the fence admits.
 pub fn connect(shared: &Shared, epoch: u64, port: u16) -> Result<TcpStream, Fault> {
     drop(shared.fence.admit(epoch)?);
+    cut_before(shared, epoch);
     // Not under the fence: whoever listens there may let us wait, and a new owner must not wait for that.
     let at = |address: IpAddr| TcpStream::connect_timeout(&SocketAddr::new(address, port), CONNECT_MAX);
     let connected = at(Ipv4Addr::LOCALHOST.into()).or_else(|_| at(Ipv6Addr::LOCALHOST.into()));
@@ -232,6 +251,14 @@ fn list(begun: &mut Begun) -> Result<Reply, Fault> {
     Ok(Reply::Entries { entries, more })
 }
 
-fn wait(millis: u64) -> Duration {
-    Duration::from_millis(millis).min(WAIT_MAX)
+/// Ends what earlier owners have open: connections to ports, and places among those who attend a command.
+fn cut_before(shared: &Shared, epoch: u64) {
+    shared.tunnels.cut_before(epoch);
+    if shared.execs.dismiss_before(epoch) {
+        shared.wake();
+    }
+}
+
+fn patience(epoch: u64, wait_ms: u64) -> Patience {
+    Patience { epoch, wait: Duration::from_millis(wait_ms).min(WAIT_MAX) }
 }

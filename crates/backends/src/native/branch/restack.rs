@@ -1,4 +1,7 @@
 //! Has a process inside a sandbox put a new generation of files on top of its own.
+//!
+//! That process makes sure, right before the step that cannot be undone, that the sandbox is still held: we may have
+//! been stopped in between.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -7,13 +10,13 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use coracle_core::branch::Held;
+use coracle_core::branch::{Held, Lent};
 use coracle_sys::cgroup::Group;
 use coracle_sys::enter::{Enter, enter};
 use coracle_sys::launch::Launched;
 use coracle_sys::rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use coracle_sys::{descriptors, signal};
-use coracle_wire::Restack;
+use coracle_wire::{Renewal, Restack};
 
 use crate::native::cage::Cage;
 use crate::native::create::trees::Site;
@@ -33,28 +36,62 @@ struct Process {
     handle: OwnedFd,
 }
 
-/// What the process inside says it has done.
+/// What the process inside says.
+enum Word {
+    /// The disk takes no further generation; nothing was done.
+    Full,
+    Done(Done),
+}
+
+/// What it has done.
 struct Done {
     generation: u32,
     /// The device of the root it left.
     device: u64,
 }
 
-/// Does it, and returns the last generation that nobody writes to any more.
-pub fn restack(native: &Native, held: &Held<'_>, uses: &Uses, origin: &str) -> Result<u32, Failure> {
+/// What is sent to the process inside.
+struct Materials<'a> {
+    root: &'a Root,
+    bases: &'a [u32],
+    trees: Vec<OwnedFd>,
+}
+
+/// Does it, and returns the last generation that nobody writes to any more; nothing, if there are as many as a disk takes.
+pub fn restack(native: &Native, held: &Held<'_>, uses: &Uses, origin: &str) -> Result<Option<u32>, Failure> {
     let bases = &uses.bases;
     let root = native.root(origin, held.image.digest.as_deref());
     let root = root.map_err(io::Error::other).map_err(at("find its image"))?;
     let cage = native.cage(held.sandbox).map_err(io::Error::other).map_err(at("find its cgroup"))?;
     let guest = find_guest(held, &cage).map_err(at("find its guest"))?;
     let trees = open_trees(native, held, &guest, &root, bases)?;
+    let materials = Materials { root: &root, bases, trees };
+    let mut word = None;
+    held.grip.lend(&mut |lent| word = Some(delegate(native, lent, &guest, cage.group(), &materials)));
+    let missing = || at("put another generation on top")(io::ErrorKind::NotFound.into());
+    match word.unwrap_or_else(|| Err(missing()))? {
+        Word::Full => Ok(None),
+        Word::Done(done) => {
+            check(&guest, &done).map_err(at("see the new root stand"))?;
+            Ok(Some(done.generation))
+        }
+    }
+}
+
+/// Has the process inside do it, and waits until it has ended.
+fn delegate(
+    native: &Native,
+    lent: &Lent<'_>,
+    guest: &Process,
+    group: Option<&Group<'_>>,
+    materials: &Materials<'_>,
+) -> Result<Word, Failure> {
     let (ours, theirs) = UnixStream::pair().map_err(at("make a socket"))?;
-    let helper = start(native, held, &guest, cage.group(), theirs)?;
-    let told = tell(&ours, &root, bases, &trees).and_then(|()| listen(&ours));
+    let helper = start(native, lent, guest, group, theirs)?;
+    (native.setting.crash)("native.fork.entered");
+    let told = tell(&ours, lent, materials).and_then(|()| listen(&ours));
     end(&helper);
-    let done = told.map_err(at("put another generation on top"))?;
-    check(&guest, &done).map_err(at("see the new root stand"))?;
-    Ok(done.generation)
+    told.map_err(at("put another generation on top"))
 }
 
 /// Finds the guest's process by its number, which may be somebody else's by now: only one in its cgroup is it.
@@ -94,7 +131,7 @@ fn open_trees(
 /// Starts the process beside the guest. It has a copy of what holds the sandbox: the guest goes on only when it has ended.
 fn start(
     native: &Native,
-    held: &Held<'_>,
+    lent: &Lent<'_>,
     guest: &Process,
     group: Option<&Group<'_>>,
     socket: UnixStream,
@@ -105,7 +142,7 @@ fn start(
     let order = Enter {
         program: program.as_fd(),
         socket: socket.as_fd(),
-        held: held.stream,
+        held: lent.stream,
         null: null.as_fd(),
         process: guest.handle.as_fd(),
         cgroup: cgroup.as_ref().map(AsFd::as_fd),
@@ -113,26 +150,35 @@ fn start(
     enter(&order).map_err(at("enter the sandbox"))
 }
 
-fn tell(socket: &UnixStream, root: &Root, bases: &[u32], trees: &[OwnedFd]) -> io::Result<()> {
+fn tell(socket: &UnixStream, lent: &Lent<'_>, materials: &Materials<'_>) -> io::Result<()> {
+    let Materials { root, bases, trees } = materials;
+    let renewal = lent.renewal.map(|renewal| Renewal {
+        epoch: renewal.epoch.0,
+        lease_ms: u64::try_from(renewal.lease.as_millis()).unwrap_or(u64::MAX),
+    });
     let plan = Restack {
         layers: root.layers.len() as u32,
         overlays: root.shared.iter().map(|name| (*name).to_owned()).collect(),
         bases: bases.to_vec(),
         weakened: weak::weakened(),
+        renewal,
     };
     let payload = coracle_wire::encode(&plan).map_err(io::Error::other)?;
     let sent: Vec<_> = trees.iter().map(AsFd::as_fd).collect();
     descriptors::send(socket, &payload[coracle_wire::HEADER_LEN..], &sent)
 }
 
-/// Waits for its word: a 1 and what it did, or a 0 and what went wrong.
-fn listen(mut socket: &UnixStream) -> io::Result<Done> {
+/// Waits for its word: a 1 and what it did, a 2 if there is no room for it, or a 0 and what went wrong.
+fn listen(mut socket: &UnixStream) -> io::Result<Word> {
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut word = [0; 13];
     socket.read_exact(&mut word[..1]).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => io::Error::other("the process inside ended at once"),
         _ => error,
     })?;
+    if word[0] == 2 {
+        return Ok(Word::Full);
+    }
     if word[0] != 1 {
         let mut reason = String::new();
         let _ = socket.take(4096).read_to_string(&mut reason);
@@ -140,7 +186,7 @@ fn listen(mut socket: &UnixStream) -> io::Result<Done> {
     }
     socket.read_exact(&mut word[1..])?;
     let [_, a, b, c, d, device @ ..] = word;
-    Ok(Done { generation: u32::from_le_bytes([a, b, c, d]), device: u64::from_le_bytes(device) })
+    Ok(Word::Done(Done { generation: u32::from_le_bytes([a, b, c, d]), device: u64::from_le_bytes(device) }))
 }
 
 /// Ends the process, which has ended by itself where all went well, and waits for that.

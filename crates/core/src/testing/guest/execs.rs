@@ -193,13 +193,17 @@ impl Guest {
         self.wait_for_end(exec, None)
     }
 
-    pub(super) fn stop_all(&self) {
+    /// Ends everything that was started before an epoch, and waits for that.
+    pub(super) fn stop_before(&self, epoch: u64) {
         let mut state = self.state();
-        for exec in state.execs.0.values_mut() {
+        for exec in state.execs.0.values_mut().filter(|exec| exec.epoch < epoch) {
             exec.wanted.get_or_insert(Ending::Stopped);
         }
-        drop(state);
         self.0.changed.notify_all();
+        let left = |exec: &Exec| exec.epoch < epoch && exec.state.ending.is_none();
+        while !state.dead && state.execs.0.values().any(left) {
+            state = self.wait(state, None);
+        }
     }
 
     pub(super) fn resize(&self, exec: &str) -> Answer<Reply> {

@@ -49,8 +49,10 @@ struct State {
     /// The highest epoch seen.
     epoch: u64,
     paused: bool,
-    /// A connection holds it as it is.
-    held: bool,
+    /// The connection that holds it as it is, and until when.
+    held: Option<(u64, Option<Instant>)>,
+    /// Numbers connections.
+    serial: u64,
     dead: bool,
     execs: Execs,
     files: Tree,
@@ -60,12 +62,21 @@ struct State {
     parked: VecDeque<UnixStream>,
 }
 
+impl State {
+    /// Returns who holds it, unless their time is over.
+    fn holder(&mut self) -> Option<(u64, Option<Instant>)> {
+        self.held = self.held.filter(|(_, until)| until.is_none_or(|until| until > Instant::now()));
+        self.held
+    }
+}
+
 impl Guest {
     pub fn boot(secret: Secret, epoch: u64, boot: u64, env: Vec<(Vec<u8>, Vec<u8>)>, files: Tree) -> Self {
         let state = State {
             epoch,
             paused: false,
-            held: false,
+            held: None,
+            serial: 0,
             dead: false,
             execs: Execs::default(),
             files,
@@ -122,7 +133,7 @@ impl Guest {
     }
 
     pub fn is_held(&self) -> bool {
-        self.state().held
+        self.state().holder().is_some()
     }
 
     /// Returns all its files as they are now.

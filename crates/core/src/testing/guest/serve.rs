@@ -47,7 +47,12 @@ fn greet(guest: &Guest, channel: &mut Channel) -> io::Result<bool> {
 
 fn answer_requests(guest: &Guest, channel: &mut Channel) -> io::Result<End> {
     // A file that was begun and not completed goes with the connection, and so does a hold.
-    let mut begun = Begun { guest, upload: None, holds: false };
+    let connection = {
+        let mut state = guest.state();
+        state.serial += 1;
+        state.serial
+    };
+    let mut begun = Begun { guest, connection, upload: None, holds: false };
     while let Some(payload) = channel.receive()? {
         let request: Request = decode(&payload).map_err(garbled)?;
         if let Body::Accept {} = request.body {
@@ -62,6 +67,7 @@ fn answer_requests(guest: &Guest, channel: &mut Channel) -> io::Result<End> {
 /// What goes on from one request to the next.
 struct Begun<'a> {
     guest: &'a Guest,
+    connection: u64,
     upload: Option<Upload>,
     holds: bool,
 }
@@ -69,7 +75,9 @@ struct Begun<'a> {
 impl Begun<'_> {
     fn let_go(&mut self) {
         if std::mem::take(&mut self.holds) {
-            self.guest.state().held = false;
+            let mut state = self.guest.state();
+            state.held = state.held.filter(|(holder, _)| *holder != self.connection);
+            drop(state);
             self.guest.0.changed.notify_all();
         }
     }
@@ -81,41 +89,55 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// Refuses a change of what is paused; one of what is held waits.
-fn admit_change(guest: &Guest) -> Answer<()> {
+/// Waits until nobody holds the sandbox, and looks again whether the epoch is the newest.
+fn wait_until_let_go(guest: &Guest, epoch: u64) -> Answer<std::sync::MutexGuard<'_, State>> {
     let mut state = guest.state();
-    while state.held && !state.dead {
-        state = guest.wait(state, None);
+    while let Some((_, until)) = state.holder().filter(|_| !state.dead) {
+        state = guest.wait(state, until);
     }
-    match state.paused {
+    pass_fence(&mut state, epoch)?;
+    Ok(state)
+}
+
+/// Refuses a change of what is paused; one of what is held waits.
+fn admit_change(guest: &Guest, epoch: u64) -> Answer<()> {
+    match wait_until_let_go(guest, epoch)?.paused {
         true => Err(fault(FaultCode::Conflict, "the sandbox is paused")),
         false => Ok(()),
     }
 }
 
+fn hold(guest: &Guest, epoch: u64, lease_ms: Option<u64>, begun: &mut Begun<'_>) -> Answer<Reply> {
+    let mut state = match begun.holds {
+        true => guest.state(),
+        false => wait_until_let_go(guest, epoch)?,
+    };
+    if begun.holds && state.holder().is_none_or(|(holder, _)| holder != begun.connection) {
+        return Err(fault(FaultCode::Conflict, "the sandbox is not held any more"));
+    }
+    state.held = Some((begun.connection, lease_ms.map(deadline)));
+    begun.holds = true;
+    Ok(Reply::Held { idle: state.execs.running() == 0, lease_ms })
+}
+
 fn answer(guest: &Guest, request: Request, begun: &mut Begun<'_>) -> Answer<Reply> {
     pass_fence(&mut guest.state(), request.epoch)?;
     if request.body.is_change() {
-        admit_change(guest)?;
+        admit_change(guest, request.epoch)?;
     }
     match request.body {
         Body::Pause {} | Body::Resume {} => {
             guest.state().paused = request.body == Body::Pause {};
             Ok(Reply::Done {})
         }
-        Body::Hold {} => {
-            let mut state = guest.state();
-            assert!(!state.held, "two hold one sandbox: whoever works on it has the right alone");
-            (state.held, begun.holds) = (true, true);
-            Ok(Reply::Held { idle: state.execs.running() == 0 })
-        }
+        Body::Hold { lease_ms, .. } => hold(guest, request.epoch, lease_ms, begun),
         Body::LetGo {} => {
             begun.let_go();
             Ok(Reply::Done {})
         }
-        Body::Fence { running } => {
+        Body::Fence { running, before } => {
             if running == Running::Kill {
-                guest.stop_all();
+                guest.stop_before(before.unwrap_or(request.epoch));
             }
             Ok(Reply::Done {})
         }

@@ -234,7 +234,7 @@ pub fn an_older_epoch_is_refused(subject: &Option<Subject>) {
         stale.fault(Body::Start { exec: "exec_1".into(), command: command(&["true"]) }),
         stale.fault(write_file("stale", b"no")),
         stale.fault(Body::Execs {}),
-        stale.fault(Body::Fence { running: Running::Kill }),
+        stale.fault(Body::Fence { running: Running::Kill, before: None }),
     ];
 
     assert!(faults.iter().all(|fault| fault.code == FaultCode::StaleEpoch { current: EPOCH }), "{faults:?}");
@@ -248,7 +248,7 @@ pub fn a_fence_refuses_everyone_before_it(subject: &Option<Subject>) {
     let (mut before, mut after) = (sandbox.client(), sandbox.client_under(EPOCH + 1));
     before.run("exec_1", &["true"]);
 
-    assert_eq!(after.ask(Body::Fence { running: Running::Keep }), Reply::Done {});
+    assert_eq!(after.ask(Body::Fence { running: Running::Keep, before: None }), Reply::Done {});
 
     let fault = before.fault(Body::Start { exec: "exec_2".into(), command: command(&["true"]) });
     assert_eq!(fault.code, FaultCode::StaleEpoch { current: EPOCH + 1 });
@@ -262,7 +262,7 @@ pub fn a_fence_may_keep_what_runs(subject: &Option<Subject>) {
     sandbox.client().start("exec_1", Command { stdin: true, ..command(&["cat"]) });
     let mut after = sandbox.client_under(EPOCH + 1);
 
-    after.ask(Body::Fence { running: Running::Keep });
+    after.ask(Body::Fence { running: Running::Keep, before: None });
     after.ask(Body::Input { exec: "exec_1".into(), data: b"kept".to_vec(), eof: true });
 
     assert_eq!(after.end("exec_1").stdout, b"kept");
@@ -274,7 +274,7 @@ pub fn a_fence_may_kill_what_runs(subject: &Option<Subject>) {
     sandbox.client().start("exec_1", command(&LONG));
     let mut after = sandbox.client_under(EPOCH + 1);
 
-    after.ask(Body::Fence { running: Running::Kill });
+    after.ask(Body::Fence { running: Running::Kill, before: None });
 
     let ending = after.end("exec_1").state.ending;
     assert!(matches!(ending, Some(Ending::Stopped | Ending::Signalled(_))), "{ending:?}");
