@@ -7,7 +7,7 @@ use coracle_core::{Epoch, Record, Store};
 use coracle_engine::guest::{Failure, Guest};
 use coracle_stores::sqlite::SqliteStore;
 use coracle_tests::{Home, requires};
-use coracle_wire::{FaultCode, Refusal, Running, VERSION_MAX};
+use coracle_wire::{FaultCode, Refusal, VERSION_MAX};
 
 fn record(home: &Home, sandbox: &str) -> Record {
     let store = SqliteStore::open(home.path()).expect("the home is there");
@@ -53,7 +53,7 @@ fn an_old_epoch_is_refused_by_the_guest() {
 
     assert!(refused_as_stale(early.status()), "a connection from before the hand-over");
     assert!(refused_as_stale(late.status()), "a connection from after it");
-    assert!(refused_as_stale(late.fence(Running::Keep)), "a fence does not go back");
+    assert!(refused_as_stale(late.fence()), "a fence does not go back");
     let now = record(&home, &sandbox).lease.epoch().0;
     late.act_under(Epoch(now));
     late.status().expect("the new epoch is good");

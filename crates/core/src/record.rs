@@ -38,6 +38,10 @@ pub struct Record {
     /// What is left of the network it was made with, where that was narrowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrowed: Option<Network>,
+    /// What was started before this epoch is to be killed before anyone is served again: its owner had no right to it any
+    /// more, or it was to end with the change of owner. Stays until the guest has confirmed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending_kill: Option<Epoch>,
     /// The sandbox whose files it started with.
     #[serde(default)]
     pub forked_from: Option<SandboxId>,

@@ -82,7 +82,10 @@ impl Attached {
         let (record, epoch) = self.engine.admit(&self.caller, &self.id)?;
         let same = record.placement == self.inside.record.placement && record.boot == self.inside.record.boot;
         match same && self.inside.guest.is_usable() {
-            true => self.inside.guest.act_under(epoch),
+            true => {
+                self.inside.guest.act_under(epoch);
+                self.engine.carry_out_kill(&record, &mut self.inside.guest)?;
+            }
             false => self.inside.guest = self.engine.reach(&record, epoch)?,
         }
         self.inside.record = record;

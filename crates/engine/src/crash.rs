@@ -21,6 +21,7 @@ pub const CRASH_POINTS: &[&str] = &[
     TRANSFER_CHECK_AFTER,
     TRANSFER_ROW_AFTER,
     TRANSFER_FENCE_AFTER,
+    KILL_CONFIRM_AFTER,
     RELEASE_CHECK_AFTER,
     RELEASE_ROW_AFTER,
     RELEASE_FENCE_AFTER,
@@ -63,6 +64,7 @@ pub(crate) const EXEC_END_AFTER: &str = "exec.end.after";
 pub(crate) const TRANSFER_CHECK_AFTER: &str = "transfer.check.after";
 pub(crate) const TRANSFER_ROW_AFTER: &str = "transfer.row.after";
 pub(crate) const TRANSFER_FENCE_AFTER: &str = "transfer.fence.after";
+pub(crate) const KILL_CONFIRM_AFTER: &str = "kill.confirm.after";
 pub(crate) const RELEASE_CHECK_AFTER: &str = "release.check.after";
 pub(crate) const RELEASE_ROW_AFTER: &str = "release.row.after";
 pub(crate) const RELEASE_FENCE_AFTER: &str = "release.fence.after";

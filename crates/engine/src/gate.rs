@@ -1,12 +1,14 @@
 //! The ownership gate: the only way to the guest of a sandbox.
 //!
 //! The store is asked first, so that most intruders are turned away with a name to turn to; the guest checks the
-//! epoch again, and its check is the one that counts.
+//! epoch again, and its check is the one that counts. Where a change of owner has left something to be killed, nobody
+//! gets through before it is.
 
+use coracle_core::store::Durability;
 use coracle_core::{Epoch, Error, Kind, Record, Result, SandboxId, State, lifecycle};
 
 use crate::guest::{Failure, Guest};
-use crate::{Caller, Engine, spans, unknown};
+use crate::{Caller, Engine, crash, spans, unknown};
 
 /// An admitted caller, connected.
 #[derive(Debug)]
@@ -67,7 +69,23 @@ impl Engine {
 
     /// Connects to the guest under `epoch`. A guest that is gone makes the sandbox `lost`.
     pub(crate) fn reach(&self, record: &Record, epoch: Epoch) -> Result<Guest> {
-        spans::within(spans::connect(record), || self.greet(record, epoch))
+        let mut guest = spans::within(spans::connect(record), || self.greet(record, epoch))?;
+        self.carry_out_kill(record, &mut guest)?;
+        Ok(guest)
+    }
+
+    /// Has the guest kill what the record says is still to be killed, and notes it once the guest has confirmed it. Doing
+    /// it again does no more: a later owner's commands are from a later epoch.
+    pub(crate) fn carry_out_kill(&self, record: &Record, guest: &mut Guest) -> Result<()> {
+        let Some(before) = record.pending_kill else { return Ok(()) };
+        guest.kill_before(before)?;
+        self.crash_at(crash::KILL_CONFIRM_AFTER);
+        // Lost with the machine's power, it is done again; there is nothing left to kill then.
+        self.change(&record.id, Durability::Process, &mut |mut row| {
+            row.pending_kill = row.pending_kill.filter(|pending| *pending != before);
+            Ok(row)
+        })
+        .map(drop)
     }
 
     fn greet(&self, record: &Record, epoch: Epoch) -> Result<Guest> {

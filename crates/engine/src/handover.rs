@@ -1,13 +1,18 @@
 //! Changes of owner: the row first, then the fence in the guest.
 //!
 //! From the row on the old owner is refused; from the fence on, requests of its that are still under way are too. A
-//! crash between the two costs nothing: the new owner's first request raises the fence by itself.
+//! crash between the two costs nothing: the new owner's first request raises the fence by itself. What must not outlive
+//! the change is noted in the row with it, and killed before that request is served: a guest that could not be told, or
+//! a caller that died, changes nothing about it.
 
 use coracle_core::store::Durability;
 use coracle_core::{Claim, Epoch, Error, Kind, Record, Result, RunId, SandboxId, State, lease};
-use coracle_wire::Running;
+use coracle_wire::{FaultCode, Running};
 
+use crate::egress::weak::{self, Wall};
 use crate::gate::lost;
+use crate::guest::{Failure, Guest};
+use crate::hold::LEASE;
 use crate::{Caller, Engine, crash};
 
 /// A change of owner that was recorded.
@@ -23,17 +28,20 @@ impl Engine {
     pub(crate) fn claim(&self, caller: &Caller, id: &SandboxId) -> Result<HandedOver> {
         let before = self.lasting(caller, id)?;
         self.crash_at(crash::CLAIM_CHECK_AFTER);
-        let record = self.change_owner(id, &caller.claim, &lease::Event::Claim)?;
+        let record = self.change_owner(id, &caller.claim, &lease::Event::Claim, Running::Keep)?;
         self.crash_at(crash::CLAIM_ROW_AFTER);
         let unfenced = match record.lease.epoch() == before.lease.epoch() {
             true => None,
-            false => self.fence(&record, Running::Keep),
+            false => self.fence(&record, None).err(),
         };
         self.crash_at(crash::CLAIM_FENCE_AFTER);
         Ok(HandedOver { record, unfenced })
     }
 
     /// Lends a sandbox to another run. Refused while execs run, unless it is said what becomes of them.
+    ///
+    /// Without a word, changes wait in the guest from the look at what runs until its fence is raised. What gets in all the
+    /// same, because the guest is too old for that or let go in between, is killed like what was said to be.
     pub(crate) fn transfer(
         &self,
         caller: &Caller,
@@ -43,15 +51,17 @@ impl Engine {
     ) -> Result<HandedOver> {
         let before = self.lasting(caller, id)?;
         let epoch = before.lease.admit(&caller.claim).map_err(|denied| denied.into_error(id))?;
-        if running.is_none() {
-            self.refuse_while_running(&before, epoch)?;
-        }
+        let held = match running {
+            None => self.hold_idle(caller, &before, epoch)?,
+            Some(_) => None,
+        };
         self.crash_at(crash::TRANSFER_CHECK_AFTER);
         // Bound to the epoch that was looked at: a change of owner in between must not be carried on from.
         let claim = Claim { run: caller.claim.run.clone(), epoch: Some(epoch) };
-        let record = self.change_owner(id, &claim, &lease::Event::Transfer { to: to.clone() })?;
+        let event = lease::Event::Transfer { to: to.clone() };
+        let record = self.change_owner(id, &claim, &event, running.unwrap_or(Running::Kill))?;
         self.crash_at(crash::TRANSFER_ROW_AFTER);
-        let unfenced = self.fence(&record, running.unwrap_or(Running::Keep));
+        let unfenced = self.fence(&record, held).err();
         self.crash_at(crash::TRANSFER_FENCE_AFTER);
         Ok(HandedOver { record, unfenced })
     }
@@ -63,9 +73,9 @@ impl Engine {
             return Err(before.state.refuse(id, "give back"));
         }
         self.crash_at(crash::RELEASE_CHECK_AFTER);
-        let record = self.change_owner(id, &caller.claim, &lease::Event::Release)?;
+        let record = self.change_owner(id, &caller.claim, &lease::Event::Release, running)?;
         self.crash_at(crash::RELEASE_ROW_AFTER);
-        let unfenced = self.fence(&record, running);
+        let unfenced = self.fence(&record, None).err();
         self.crash_at(crash::RELEASE_FENCE_AFTER);
         Ok(HandedOver { record, unfenced })
     }
@@ -90,45 +100,104 @@ impl Engine {
         }
     }
 
-    fn change_owner(&self, id: &SandboxId, claim: &Claim, event: &lease::Event) -> Result<Record> {
+    /// Changes the owner, and notes in the same step what is to be killed for it.
+    fn change_owner(
+        &self,
+        id: &SandboxId,
+        claim: &Claim,
+        event: &lease::Event,
+        running: Running,
+    ) -> Result<Record> {
         self.change(id, Durability::Power, &mut |mut row| {
             if row.state.is_ended() {
                 return Err(row.state.refuse(&row.id, "hand over"));
             }
             row.lease = row.lease.step(claim, event).map_err(|denied| denied.into_error(&row.id))?;
+            // Where there is no guest, there is nothing to kill and nobody to confirm it.
+            let noted = row.state.accepts_looks() && !weak::off(Wall::Handover);
+            if running == Running::Kill && noted {
+                row.pending_kill = Some(row.lease.epoch());
+            }
             Ok(row)
         })
     }
 
-    fn refuse_while_running(&self, record: &Record, epoch: Epoch) -> Result<()> {
+    /// Refuses if anything runs. Otherwise changes wait until the connection that is returned ends; there is none where
+    /// nobody is there, or the guest is too old to have them wait.
+    fn hold_idle(&self, caller: &Caller, record: &Record, epoch: Epoch) -> Result<Option<Guest>> {
         if !record.state.accepts_looks() {
-            return Ok(());
+            return Ok(None);
         }
-        let running = match self.reach(record, epoch) {
-            Ok(mut guest) => guest.status()?.running,
-            // A dead guest runs nothing.
-            Err(error) if error.kind == Kind::NotAvailable => 0,
+        let mut guest = match self.reach(record, epoch) {
+            Ok(guest) => guest,
+            // A dead guest runs nothing. One that only does not answer may run anything.
+            Err(_) if self.find(&record.id)?.state == State::Lost => return Ok(None),
             Err(error) => return Err(error),
         };
-        match running {
-            0 => Ok(()),
-            _ => Err(Error::new(
-                Kind::Conflict,
-                format!("{running} execs are running in sandbox `{}`", record.id),
-            )
-            .hint("say what becomes of them: `running` is `keep` or `kill`")
-            .detail("sandbox_id", record.id.as_str())
-            .detail("running", running)),
+        let held = match weak::off(Wall::Handover) {
+            false => hold_changes(&mut guest).map_err(|failure| self.reword(caller, record, failure))?,
+            true => false,
+        };
+        match guest.status()?.running {
+            0 => Ok(held.then_some(guest)),
+            running => Err(busy(record, running)),
         }
     }
 
-    fn fence(&self, record: &Record, running: Running) -> Option<Error> {
+    /// Says who the owner is where the guest only knows that it has changed.
+    fn reword(&self, caller: &Caller, record: &Record, failure: Failure) -> Error {
+        let error = Error::from(failure);
+        let denied = |row: Record| row.lease.admit(&caller.claim).err();
+        match self.find(&record.id).ok().filter(|_| error.kind == Kind::StaleEpoch).and_then(denied) {
+            Some(denied) => denied.into_error(&record.id),
+            None => error,
+        }
+    }
+
+    /// Raises the guest's fence, and has it kill what the row says; over the connection that holds it, if there is one.
+    fn fence(&self, record: &Record, held: Option<Guest>) -> Result<()> {
         match record.state {
             State::Ready | State::Paused => {}
-            State::Lost => return Some(lost(&record.id, record.reason.as_deref())),
-            _ => return None,
+            State::Lost => return Err(lost(&record.id, record.reason.as_deref())),
+            _ => return Ok(()),
         }
-        let fenced = self.reach(record, record.lease.epoch()).and_then(|mut guest| Ok(guest.fence(running)?));
-        fenced.err()
+        let epoch = record.lease.epoch();
+        let was_held = held.is_some();
+        let mut guest = match held {
+            Some(mut guest) => {
+                guest.act_under(epoch);
+                self.carry_out_kill(record, &mut guest)?;
+                guest
+            }
+            None => self.reach(record, epoch)?,
+        };
+        // A kill has raised it already.
+        if record.pending_kill.is_none() {
+            guest.fence()?;
+        }
+        if was_held {
+            // What waited is refused from here on. Where this fails the end of the connection does the same.
+            let _ = guest.let_go();
+        }
+        Ok(())
     }
+}
+
+/// Tells whether changes wait from now on.
+fn hold_changes(guest: &mut Guest) -> Result<bool, Failure> {
+    match guest.hold_changes(LEASE) {
+        Ok(_) => Ok(true),
+        // An older guest does not know how, or has no way to do it while something runs.
+        Err(Failure::Fault(fault)) if matches!(fault.code, FaultCode::Unknown | FaultCode::Unsupported) => {
+            Ok(false)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+fn busy(record: &Record, running: u64) -> Error {
+    Error::new(Kind::Conflict, format!("{running} execs are running in sandbox `{}`", record.id))
+        .hint("say what becomes of them: `running` is `keep` or `kill`")
+        .detail("sandbox_id", record.id.as_str())
+        .detail("running", running)
 }

@@ -358,6 +358,7 @@ impl Engine {
             profile: None,
             image: None,
             narrowed: None,
+            pending_kill: None,
             forked_from: None,
             secret: Secret::UNKNOWN,
             boot: self.parts.boot.clone(),

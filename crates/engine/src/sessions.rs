@@ -141,6 +141,7 @@ impl Engine {
             profile: None,
             image: None,
             narrowed: None,
+            pending_kill: None,
             forked_from: None,
             secret: Secret(random()?),
             boot: self.parts.boot.clone(),

@@ -11,6 +11,7 @@ mod environment;
 mod files;
 mod forks;
 mod guest;
+mod handover;
 mod later;
 mod layers;
 mod lives;

@@ -33,6 +33,7 @@ pub fn record() -> Record {
         profile: None,
         image: None,
         narrowed: None,
+        pending_kill: None,
         forked_from: None,
         secret: Secret([7; 32]),
         boot: BOOT.to_owned(),

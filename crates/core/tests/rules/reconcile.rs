@@ -67,6 +67,7 @@ fn record(id: SandboxId, state: State) -> Record {
         profile: None,
         image: None,
         narrowed: None,
+        pending_kill: None,
         forked_from: None,
         secret: Secret([0; 32]),
         boot: BOOT.to_owned(),

@@ -105,9 +105,19 @@ impl Guest {
         self.link.stream().try_clone_to_owned().map(UnixStream::from)
     }
 
-    /// Raises the guest's fence to the epoch of this connection.
-    pub fn fence(&mut self, running: Running) -> Result<(), Failure> {
-        match self.ask(Body::Fence { running, before: None }, Duration::ZERO)? {
+    /// Raises the guest's fence to the epoch of this connection. What runs goes on.
+    pub fn fence(&mut self) -> Result<(), Failure> {
+        self.ask_fence(Body::Fence { running: Running::Keep, before: None })
+    }
+
+    /// Raises the guest's fence to the epoch of this connection, and has what was started before `epoch` killed. Succeeds
+    /// once all of it is dead.
+    pub fn kill_before(&mut self, epoch: Epoch) -> Result<(), Failure> {
+        self.ask_fence(Body::Fence { running: Running::Kill, before: Some(epoch.0) })
+    }
+
+    fn ask_fence(&mut self, body: Body) -> Result<(), Failure> {
+        match self.ask(body, Duration::ZERO)? {
             Reply::Done {} => Ok(()),
             _ => Err(Failure::Unexpected),
         }

@@ -12,6 +12,7 @@ mod files;
 mod follow;
 mod fork;
 mod guest;
+mod handover;
 mod holdings;
 mod images;
 mod input;

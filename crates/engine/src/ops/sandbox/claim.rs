@@ -27,11 +27,15 @@ pub struct Output {
 impl From<HandedOver> for Output {
     fn from(HandedOver { record, unfenced }: HandedOver) -> Self {
         let why = unfenced.map(|error| conceal::reason(&record, &error));
+        let later = match record.pending_kill {
+            Some(_) => "; what is to be killed is killed before the next request is served",
+            None => "",
+        };
         Self {
             owner: record.lease.owner().cloned(),
             epoch: record.lease.epoch(),
             sandbox_id: record.id,
-            note: why.map(|why| format!("the guest was not told: {why}")),
+            note: why.map(|why| format!("the guest was not told: {why}{later}")),
         }
     }
 }
