@@ -27,7 +27,7 @@ pub struct Identity {
     /// The token that was shown.
     token: Option<TokenId>,
     /// The most the token is good for, beside what the tenant may.
-    pub bounds: Option<Bounds>,
+    pub bounds: Option<Box<Bounds>>,
     /// Where the request came from over the network.
     pub from: Option<IpAddr>,
     /// What the answer and the audit log call the request.
@@ -129,7 +129,7 @@ pub async fn identify(door: &Door, shows: Shows) -> Result<Identity, Refusal> {
         who: known.who,
         scope: known.scope,
         token: known.token,
-        bounds: known.bounds,
+        bounds: known.bounds.map(Box::new),
         from,
         request: shows.request,
     })

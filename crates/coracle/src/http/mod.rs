@@ -126,7 +126,7 @@ impl Door {
             None => Ok(self.0.ceiling.clone()),
             Some(_) => {
                 let policy = self.engine().policy_for(&identity.caller);
-                Ceiling::of_model_with_token(identity.bounds.as_ref(), policy)
+                Ceiling::of_model_with_token(identity.bounds.as_deref(), policy)
             }
         }
     }

@@ -24,7 +24,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Make a token and print it; it is shown this once
-    Create(create::Args),
+    Create(Box<create::Args>),
     /// List tokens, without their secrets
     List(list::Args),
     /// Have a token open nothing any more
@@ -33,7 +33,7 @@ enum Verb {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     match args.verb {
-        Verb::Create(args) => create::carry_out(context, args),
+        Verb::Create(args) => create::carry_out(context, *args),
         Verb::List(args) => list::carry_out(context, args),
         Verb::Revoke(args) => revoke::carry_out(context, args),
     }
