@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use coracle_core::SandboxId;
 
 use super::auth::{self, Identity};
+use super::listen::Admission;
 use super::reply::{Failure, Refusal};
 use super::routes::ROUTES;
 use super::{Door, Peer, guard};
@@ -65,6 +66,9 @@ pub async fn admit(State(door): State<Door>, mut request: Request, next: Next) -
         Ok(identity) => identity,
         Err(refusal) => return refusal.into_response(),
     };
+    if let Some(admission) = request.extensions_mut().remove::<Admission>() {
+        admission.decide();
+    }
     if let Some(register) = request.extensions_mut().remove::<Register>() {
         let recognised = Recognised { identity: identity.clone(), operation: operation_of(&request) };
         // Nobody else writes there.

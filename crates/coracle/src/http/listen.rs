@@ -1,6 +1,7 @@
 //! Where the daemon listens, and the life of one connection: bounded in number, in the size of its headers, and in how
 //! long either side may keep the other waiting.
 
+mod begun;
 mod bind;
 mod patient;
 mod places;
@@ -25,6 +26,8 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
+pub use self::begun::Admission;
+use self::begun::Begun;
 pub use self::bind::{Address, Bound, bind};
 pub use self::patient::Hearing;
 use self::patient::{Patient, Socket};
@@ -191,8 +194,19 @@ async fn pause_after_failure() {
     sleep(Duration::from_millis(50)).await;
 }
 
-/// Has a request answered. Until its answer is written, or given up, the connection makes no room for others.
-async fn answer(
+/// Has a request answered, from its admission on for as long as its client is there.
+fn answer(
+    router: Router,
+    client: Client,
+    mut request: hyper::Request<Incoming>,
+) -> Begun<impl Future<Output = Result<Response, Infallible>> + Send> {
+    let admission = Admission::default();
+    request.extensions_mut().insert(admission.clone());
+    Begun::new(route(router, client, request), admission)
+}
+
+/// Hands a request to the routes. Until its answer is written, or given up, the connection makes no room for others.
+async fn route(
     mut router: Router,
     client: Client,
     request: hyper::Request<Incoming>,
