@@ -1,5 +1,7 @@
 //! The official clients, with the two lines of settings from the README.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -46,11 +48,17 @@ struct Settings {
 }
 
 impl Settings {
-    fn of_readme() -> Self {
+    /// The `coracle` on that path uses the test's home: clients hand few variables on to a server, and without this one
+    /// it would use the machine's.
+    fn of_readme(home: &Home) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join("mcp.json"), snippet()).expect("it can be written");
-        let bin = binary::path().parent().expect("a directory").display().to_string();
-        let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
+        let program = directory.path().join("coracle");
+        let (binary, home) = (binary::path().display(), home.path().display());
+        let script = format!("#!/bin/sh\nCORACLE_HOME='{home}' exec '{binary}' \"$@\"\n");
+        std::fs::write(&program, script).expect("it can be written");
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("it is ours");
+        let path = format!("{}:{}", directory.path().display(), std::env::var("PATH").unwrap_or_default());
         Self { directory, path }
     }
 
@@ -95,12 +103,13 @@ fn the_settings_of_the_readme_are_two_lines() {
 #[test]
 fn the_official_client_for_python_works_with_them() {
     requires!(mcp_python);
-    let (home, settings) = (Home::new(), Settings::of_readme());
+    let home = Home::new();
+    let settings = Settings::of_readme(&home);
     for mode in ["legacy", "auto", "2026-07-28"] {
         let mut command = Command::new(peers::python().expect("it is there"));
         command.args(["-c", PROGRAM]).arg(settings.file()).arg(mode);
 
-        let told = succeeded(command.env("CORACLE_HOME", home.path()).env("PATH", &settings.path));
+        let told = succeeded(command.env("PATH", &settings.path));
 
         expect_all(&told);
     }
@@ -122,7 +131,8 @@ fn the_official_client_for_python_works_over_http() {
 #[test]
 fn the_official_inspector_works_with_them() {
     requires!(mcp_node);
-    let (home, settings) = (Home::new(), Settings::of_readme());
+    let home = Home::new();
+    let settings = Settings::of_readme(&home);
     let node = peers::node().expect("it is there");
     let inspect = |method: &[&str]| {
         let mut command = node.command("mcp-inspector");
@@ -131,7 +141,7 @@ fn the_official_inspector_works_with_them() {
             .args(method)
             .env("MCP_INSPECTOR_SECRET_STORE", "memory")
             .env("HOME", settings.directory.path());
-        succeeded(command.env("CORACLE_HOME", home.path()).env("PATH", &settings.path))
+        succeeded(command.env("PATH", &settings.path))
     };
 
     let listed = inspect(&["tools/list"]);
@@ -149,4 +159,5 @@ fn the_official_inspector_works_with_them() {
 
     assert_eq!(listed["tools"].as_array().map(Vec::len), Some(9), "{listed}");
     assert_eq!(ran["structuredContent"]["stdout"], "42\n", "{ran}");
+    assert_eq!(home.call(["show", &sandbox, "--json"]).succeed().json()["sandbox_id"], sandbox.as_str());
 }
