@@ -37,20 +37,22 @@ fn opened_by(home: &Home, build: &Path) -> String {
     opened["sandbox_id"].as_str().expect("an id").to_owned()
 }
 
-/// A command that prints a line now and then, and ends.
-const TICKS: &str = "for i in 1 2 3 4 5 6; do echo $i; sleep 0.3; done; exit 7";
+/// A command that prints one half, waits for a file, prints the other half, and ends.
+const HALVES: &str = "seq 3; while [ ! -e go ]; do sleep 0.05; done; seq 4 6; exit 7";
 
 /// One build opens a sandbox and starts a command in it, another reads on, waits for the end and closes it.
 fn hand_over(home: &Home, first: &Path, second: &Path) {
     let sandbox = opened_by(home, first);
-    by(home, first, &["exec", &sandbox, "--detach", "--id", "ticks", "--", "sh", "-c", TICKS]).succeed();
-    let follower = by(home, first, &["logs", "--follow", "--json", &sandbox, "ticks"]).start();
-    follower.wait_for(|output| output.iter().filter(|byte| **byte == b'\n').count() >= 2);
+    by(home, first, &["exec", &sandbox, "--detach", "--id", "halves", "--", "sh", "-c", HALVES]).succeed();
+    let follower = by(home, first, &["logs", "--follow", "--json", &sandbox, "halves"]).start();
+    follower
+        .wait_for(|output| lines(&String::from_utf8_lossy(output)).iter().any(|chunk| is_last(chunk, '3')));
     let printed = follower.kill();
     let chunks: Vec<Value> = lines(printed.text());
     let last = chunks.last().expect("it has printed")["seq"].to_string();
 
-    let rest = by(home, second, &["logs", "--follow", "--json", "--since-seq", &last, &sandbox, "ticks"]);
+    by(home, second, &["exec", &sandbox, "--", "touch", "go"]).succeed();
+    let rest = by(home, second, &["logs", "--follow", "--json", "--since-seq", &last, &sandbox, "halves"]);
     let rest = rest.run().expect_code(7);
 
     let all = chunks.iter().cloned().chain(lines(rest.text()));
@@ -61,6 +63,11 @@ fn hand_over(home: &Home, first: &Path, second: &Path) {
     assert_eq!(same["sandbox_id"], *sandbox);
     by(home, second, &["close", &sandbox]).succeed();
     home.expect_nothing_left();
+}
+
+/// Tells whether a chunk ends with a line that is this number.
+fn is_last(chunk: &Value, number: char) -> bool {
+    chunk["text"].as_str().is_some_and(|text| text.trim_end().ends_with(number))
 }
 
 fn lines(text: &str) -> Vec<Value> {
