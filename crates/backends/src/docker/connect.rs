@@ -129,26 +129,34 @@ fn by_program(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Re
     });
     let (rest, output, input) = match started {
         Ok(Some(streams)) => streams,
-        Ok(None) => return Err(unjoined(docker, sandbox, container)),
-        Err(error) if error.kind == Kind::NotFound => return Err(unjoined(docker, sandbox, container)),
+        Ok(None) => return Err(unjoined(docker, sandbox, placement)),
+        Err(error) if error.kind == Kind::NotFound => return Err(unjoined(docker, sandbox, placement)),
         Err(error) => return Err(error),
     };
     carry(docker, rest, output, input).map_err(|error| unreached(Kind::Internal, sandbox).caused_by(error))
 }
 
-/// Says why no program of ours could join the guest. The program may have found no process or no memory left in the
-/// container: only the engine's word that nothing runs there proves that the guest is gone.
-fn unjoined(docker: &Docker, sandbox: &SandboxId, container: &str) -> Error {
-    let running = docker.client.ask_within(patience::ANSWER, "look at a container", |engine| async move {
+/// Returns when a container was started last, in the engine's own words; nothing if it does not run.
+pub fn started(docker: &Docker, container: &str) -> Result<Option<String>> {
+    let state = docker.client.ask_within(patience::ANSWER, "look at a container", |engine| async move {
         match engine.inspect_container(container, None).await {
-            Err(error) if failure::is_status(&error, 404) => Ok(false),
-            found => Ok(found?.state.and_then(|state| state.running).unwrap_or(true)),
+            Err(error) if failure::is_status(&error, 404) => Ok(None),
+            found => Ok(found?.state),
         }
-    });
-    match running {
-        Ok(false) => unreached(Kind::NotFound, sandbox),
-        Ok(true) => unreached(Kind::NotAvailable, sandbox)
+    })?;
+    let running = state.filter(|state| state.running.unwrap_or(true));
+    Ok(running.map(|state| state.started_at.unwrap_or_default()))
+}
+
+/// Says why no program of ours could join the guest. The program may have found no process or no memory left in the
+/// container: only the engine's word that nothing runs there, or that it was started anew, proves that the guest is gone.
+fn unjoined(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Error {
+    let container = placement.0["container"].as_str().unwrap_or_default();
+    let same = |now: &str| placement.0["started"].as_str().is_none_or(|then| then == now);
+    match started(docker, container) {
+        Ok(Some(now)) if same(&now) => unreached(Kind::NotAvailable, sandbox)
             .hint("its container runs; the sandbox may have no processes or memory left: stop some commands"),
+        Ok(_) => unreached(Kind::NotFound, sandbox),
         Err(error) => error,
     }
 }

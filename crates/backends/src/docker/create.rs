@@ -87,13 +87,18 @@ fn make(docker: &Docker, order: &Order<'_>, root: &Root, flavour: Flavour) -> Re
     docker.crash("docker.create.ready");
     let profile = probe::observe(docker, order.spec, &standing, capabilities)?;
     let reached = connect::choose(docker, order.sandbox);
-    Ok(Created { placement: place(docker, &container, reached), profile, image: root.config.clone() })
+    Ok(Created { placement: place(docker, &container, reached)?, profile, image: root.config.clone() })
 }
 
-fn place(docker: &Docker, container: &str, reached: Reached) -> Placement {
-    Placement(serde_json::json!({
-        "container": container, "engine": docker.client.shown(), "by": reached.name()
-    }))
+/// Notes when the container was started, where only the engine can say later whether it is still the same guest's.
+fn place(docker: &Docker, container: &str, reached: Reached) -> Result<Placement> {
+    let started = match reached {
+        Reached::Socket => None,
+        Reached::Program => connect::started(docker, container)?,
+    };
+    Ok(Placement(serde_json::json!({
+        "container": container, "engine": docker.client.shown(), "by": reached.name(), "started": started
+    })))
 }
 
 /// The engine could not find the guest's program, or not even the place beside it that its volume has.
