@@ -27,8 +27,7 @@ pub fn build() {
     write("last-filter", &forkers, Action::Errno(libc::ENOSYS as u16), Action::Allow);
     build_for_shared();
     // As where the limit is used up, which every program that watches files knows.
-    let mut watches =
-        numbered([(libc::SYS_inotify_init1, Vec::new()), (libc::SYS_fanotify_init, Vec::new())]);
+    let mut watches = numbered([(libc::SYS_inotify_init1, Vec::new())]);
     #[cfg(target_arch = "x86_64")]
     watches.extend(numbered([(libc::SYS_inotify_init, Vec::new())]));
     write("watches-filter", &watches, Action::Errno(libc::EMFILE as u16), Action::Allow);
