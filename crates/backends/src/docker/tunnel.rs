@@ -70,7 +70,8 @@ struct Line<'a> {
 impl Line<'_> {
     fn stands(&self) -> bool {
         self.room.tend();
-        self.room.engine().symlink_metadata().is_ok() && Mux::greet(&self.room.control()).is_ok()
+        self.room.engine().symlink_metadata().is_ok()
+            && Mux::greet(&self.room.control(), mux::PATIENCE).is_ok()
     }
 
     /// Makes the connection anew. When it fails, there is none.
@@ -103,7 +104,8 @@ impl Line<'_> {
             Some(socket) => (socket, false),
             None => (remote::ask(&self.master, &self.room)?, true),
         };
-        let mut mux = Mux::greet(&self.room.control()).map_err(|error| self.unusable(error))?;
+        let mut mux =
+            Mux::greet(&self.room.control(), mux::FIRST_PATIENCE).map_err(|error| self.unusable(error))?;
         mux.forward(&self.room.engine(), &socket).map_err(|error| self.unusable(error))?;
         self.hear(&socket)?;
         // Only what has led to an engine is worth remembering.

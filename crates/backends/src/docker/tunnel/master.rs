@@ -16,7 +16,7 @@ use coracle_sys::rustix::process::{
     Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal,
 };
 
-use super::mux::Mux;
+use super::mux::{self, Mux};
 use super::room::Room;
 use super::words;
 use crate::docker::endpoint::SshPlace;
@@ -98,7 +98,7 @@ impl Master<'_> {
 
     /// Writes down which process it is, for when it hangs and can no longer be asked.
     fn note(&self, room: &Room) -> Result<()> {
-        let asked = Mux::greet(&room.control()).and_then(|mut mux| mux.process());
+        let asked = Mux::greet(&room.control(), mux::FIRST_PATIENCE).and_then(|mut mux| mux.process());
         let process = asked.map_err(|_| words::not_reached(self.place, &room.words()))?;
         room.note_process(&format!("{process} {}", begun(process).unwrap_or_default()))
     }
@@ -122,7 +122,7 @@ pub fn ended(mut child: Child, deadline: Instant) -> Option<ExitStatus> {
 /// Ends the connection of a room, if there is one: by asking it, or by force if it does not come to an end.
 pub fn end(room: &Room) {
     let process = noted(room);
-    let _ = Mux::greet(&room.control()).and_then(Mux::terminate);
+    let _ = Mux::greet(&room.control(), mux::PATIENCE).and_then(Mux::terminate);
     if let Some(process) = process.filter(|process| !wait(process, Instant::now() + GONE)) {
         let _ = pidfd_send_signal(&process, Signal::KILL);
         wait(&process, Instant::now() + GONE);

@@ -20,8 +20,10 @@ const LOCAL: u32 = 1;
 /// What stands for a port where an address is a path.
 const PATH: u32 = -2_i32 as u32;
 
-/// A master answers from its event loop, at once; this is for a machine that is very busy.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A master answers from its event loop, at once; one that takes longer is replaced.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+/// One that was just made is not hung: on a busy machine it may have to wait for its turn.
+pub const FIRST_PATIENCE: Duration = Duration::from_secs(20);
 /// What is said to us has a few words at most; ssh itself stops at 256 KiB.
 const MESSAGE_MAX: usize = 16 * 1024;
 
@@ -33,10 +35,10 @@ pub struct Mux {
 
 impl Mux {
     /// Connects to a master and hears its greeting. One that hangs is an error in bounded time.
-    pub fn greet(control: &Path) -> io::Result<Self> {
+    pub fn greet(control: &Path, patience: Duration) -> io::Result<Self> {
         let stream = UnixStream::connect(control)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
         let mut mux = Self { stream };
         match words(&mux.hear()?)[..] {
             [HELLO, VERSION, ..] => mux.say(&[HELLO, VERSION], &[]).map(|()| mux),
