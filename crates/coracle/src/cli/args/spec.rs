@@ -159,8 +159,8 @@ impl SpecArgs {
         add("backend", self.backend.clone());
         add("fallback", list(self.fallback.clone()));
         self.label.iter().for_each(|pair| add("label", Some(pair.to_string())));
-        if self.unlimited {
-            flags.push("--unlimited".to_owned());
+        for (name, given) in [("--unlimited", self.unlimited), ("--allow-sockets", self.allow_sockets)] {
+            flags.extend(given.then(|| name.to_owned()));
         }
         Ok(flags)
     }
@@ -272,7 +272,7 @@ mod tests {
         let workspace = format!("{}:ro", place.path().display());
         let lines = [
             "",
-            "--unlimited --volume data --mount cache:/cache:overlay --require seccomp,pids",
+            "--unlimited --allow-sockets --volume data --mount cache:/cache:overlay --require seccomp,pids",
             "--image a/b:1 --runtime node -e A=b=c -e D= --workdir /x --storage disk --memory 512m --cpus 0.5 \
              --pids 7 --disk 2g --inodes 99 --output 10m --allow-missing cpu,disk --ttl 1h --network allow=a.test \
              --privileges install --backend docker --fallback native,podman --label k=v --mount /:/machine:ro",
