@@ -81,6 +81,11 @@ impl Ceiling {
         self.mounts.as_ref().is_none_or(|mounts| mounts.iter().any(is_it))
     }
 
+    /// Tells whether the volumes of its sandboxes are the person's who gave them, and not the caller's to delete.
+    pub fn lends_volumes(&self) -> bool {
+        self.mounts.is_some()
+    }
+
     /// Returns the spec a caller gets for what it wrote. What it may not write is refused, however little it is.
     pub fn complete(&self, written: SpecInput, purpose: Purpose, policy: &Policy) -> Result<SpecInput> {
         if let Some(image) = &written.image {
@@ -188,7 +193,7 @@ impl Ceiling {
             let field = error.details.get("field").cloned().unwrap_or_default();
             Error::new(Kind::Denied, format!("sandbox `{}` has more than the ceiling allows", record.id))
                 .caused_by(error)
-                .hint("open another sandbox; whoever set the ceiling can raise it")
+                .hint("open another sandbox; the person who set the ceiling can raise it")
                 .detail("sandbox_id", record.id.as_str())
                 .detail("field", field)
         })
@@ -219,6 +224,6 @@ fn not_chosen(field: &str, own: &str) -> Error {
 /// Refuses what is more than the ceiling.
 fn beyond(what: String, field: &str) -> Error {
     Error::new(Kind::Denied, what)
-        .hint("ask for less; whoever started this door or made the token set the ceiling")
+        .hint("ask for less; the person who started this door or made the token set the ceiling")
         .detail("field", field)
 }

@@ -16,7 +16,7 @@ use crate::spec::{LimitsChoice, Spec, SpecInput};
 /// Sandboxes a tenant may have at once where nobody said how many: more than an agent needs, fewer than a machine has
 /// room for.
 pub const SANDBOXES: usize = 1000;
-/// What volumes, snapshots, images and kept output of a tenant may take where nobody said how much.
+/// What volumes, snapshots, images and kept output of a tenant may take unless the settings say otherwise.
 pub const STORAGE: u64 = 50 << 30;
 /// What a volume of a tenant's is called among everybody's.
 const VOLUME_PREFIX: &str = "tnt:";

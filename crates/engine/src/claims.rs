@@ -58,7 +58,7 @@ impl Claims {
         }
     }
 
-    /// Tells whether tenants brought an image that is here, and nobody else.
+    /// Tells whether anybody has claimed an image; one that nobody has is the operator's.
     pub(crate) fn is_claimed(&self, backend: &str, reference: &str) -> bool {
         self.owners().iter().any(|owner| self.path(owner, backend, reference).exists())
     }

@@ -11,16 +11,17 @@ use crate::{Caller, Engine};
 impl Engine {
     /// Destroys a sandbox; where its engine cannot be asked, ends its record all the same. Returns what is left behind.
     pub(crate) fn close_or_forget(&self, caller: &Caller, id: &SandboxId) -> Result<Vec<String>> {
-        if caller.tenant.is_some() {
-            return Err(Error::new(
-                Kind::Denied,
-                format!("could not give up on sandbox `{id}`: only the home's own people may"),
-            )
-            .hint("close it without `forget`; the operator removes what resists"));
-        }
+        self.check_own(caller, "giving up on a sandbox").map_err(|error| {
+            error
+                .hint("close it without `forget`; the operator removes what resists")
+                .detail("sandbox_id", id.as_str())
+        })?;
         let Err(error) = self.close(caller, id) else { return Ok(Vec::new()) };
         match self.find(id)?.state {
-            State::DestroyFailed => self.forget(id, &|record| may_close(caller, record), &error),
+            // An engine that answers, and refuses, is not gone.
+            State::DestroyFailed if error.kind == Kind::NotAvailable => {
+                self.forget(id, &|record| may_close(caller, record), &error)
+            }
             _ => Err(error),
         }
     }
@@ -32,7 +33,7 @@ impl Engine {
         allow: &dyn Fn(&Record) -> Result<()>,
         why: &Error,
     ) -> Result<Vec<String>> {
-        let _work = self.store().work_on(id)?;
+        let _work = self.freeing(|| self.store().work_on(id))?;
         let record = self.entomb(id, allow)?;
         if record.state.is_ended() {
             return Ok(Vec::new());
@@ -42,17 +43,21 @@ impl Engine {
             // The name means nothing any more; nor can anybody say what was there.
             Err(_) => vec![format!("whatever `{}` has of sandbox `{id}`", record.backend)],
         };
-        self.unkeep(id)?;
+        self.freeing(|| self.unkeep(id))?;
         let told = match record.tenant {
             None => format!("given up; left behind: {}; {}", left.join(", "), why.chain()),
             // Where things are on the machine is not a tenant's to know.
             Some(_) => format!("given up: {}", conceal::reason(&record, why)),
         };
-        self.change(id, Durability::Process, &mut |mut row| {
-            row.state =
-                row.state.step(lifecycle::Event::Removed).map_err(|refused| refused.into_error(&row.id))?;
-            row.reason = Some(told.clone());
-            Ok(row)
+        self.freeing(|| {
+            self.change(id, Durability::Process, &mut |mut row| {
+                row.state = row
+                    .state
+                    .step(lifecycle::Event::Removed)
+                    .map_err(|refused| refused.into_error(&row.id))?;
+                row.reason = Some(told.clone());
+                Ok(row)
+            })
         })?;
         Ok(left)
     }

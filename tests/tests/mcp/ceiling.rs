@@ -34,6 +34,21 @@ fn flags_say_what_sandboxes_are() {
 }
 
 #[test]
+fn a_volume_the_person_gave_is_not_the_models_to_delete() {
+    requires!(native);
+    let home = Home::new();
+    let client = Client::start(&home, &["--volume", "data"]);
+    let sandbox = client.open();
+
+    let closed = client.data("sandbox_close", json!({"sandbox_id": sandbox, "delete_workspace": true}));
+
+    assert!(closed["note"].as_str().is_some_and(|note| note.contains("`data` stays")), "{closed}");
+    let volumes = home.call(["volume", "list", "--json"]).succeed().text().to_owned();
+    assert!(volumes.contains("\"data\""), "{volumes}");
+    client.finish().expect_code(0);
+}
+
+#[test]
 fn what_is_opened_can_be_chosen_within_the_flags() {
     requires!(native);
     let home = Home::new();

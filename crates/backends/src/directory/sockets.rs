@@ -39,7 +39,7 @@ pub fn expect_none(directory: BorrowedFd<'_>, shown: &Path) -> Result<()> {
         Some(socket) => Err(Error::new(
             Kind::Invalid,
             format!(
-                "could not mount `{}`: commands could reach whoever listens on the socket `{}` in it",
+                "could not mount `{}`: commands could reach the program that listens on the socket `{}` in it",
                 shown.display(),
                 socket.display()
             ),

@@ -46,6 +46,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
             None => Err(tenant::denied("removing an image everybody shares")),
         };
     }
+    engine.check_own(caller, "removing an image everybody shares")?;
     let removed = match digest(images, &input.name)? {
         Some(digest) => images.remove(&digest),
         None => images.remove(&reference("name", &input.name)?.to_string()),

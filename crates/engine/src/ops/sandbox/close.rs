@@ -42,13 +42,13 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     };
     let closed = Output { ok: true, deleted_volume: None, note: None, left_behind };
     match input.delete_workspace {
-        true => delete_workspace(engine, &engine.find_for(caller, &input.sandbox_id)?, closed),
+        true => delete_workspace(engine, caller, &engine.find_for(caller, &input.sandbox_id)?, closed),
         false => Ok(closed),
     }
 }
 
 /// Deletes the volume the workspace was on. Safe to repeat: the record outlives the sandbox.
-fn delete_workspace(engine: &Engine, record: &Record, closed: Output) -> Result<Output> {
+fn delete_workspace(engine: &Engine, caller: &Caller, record: &Record, closed: Output) -> Result<Output> {
     let workspace = record.spec.mounts.iter().find(|mount| mount.target == WORKSPACE);
     let name = match workspace.map(|mount| &mount.source) {
         None => return Ok(closed),
@@ -58,6 +58,10 @@ fn delete_workspace(engine: &Engine, record: &Record, closed: Output) -> Result<
         }
         Some(Source::Volume(name)) => name,
     };
+    if caller.ceiling.as_ref().is_some_and(|ceiling| ceiling.lends_volumes()) {
+        let note = format!("volume `{name}` stays: the person who started this door gave it");
+        return Ok(Output { note: Some(note), ..closed });
+    }
     match engine.shelf_of(record)?.remove(name) {
         Ok(()) => Ok(Output { deleted_volume: Some(name.clone()), ..closed }),
         Err(error) if error.kind == Kind::NotFound => Ok(closed),
