@@ -81,11 +81,13 @@ impl Engine {
         guest.kill_before(before)?;
         self.crash_at(crash::KILL_CONFIRM_AFTER);
         // Lost with the machine's power, it is done again; there is nothing left to kill then.
-        self.change(&record.id, Durability::Process, &mut |mut row| {
-            row.pending_kill = row.pending_kill.filter(|pending| *pending != before);
-            Ok(row)
-        })
-        .map(drop)
+        let confirmed = self.freeing(|| {
+            self.change(&record.id, Durability::Process, &mut |mut row| {
+                row.pending_kill = row.pending_kill.filter(|pending| *pending != before);
+                Ok(row)
+            })
+        });
+        confirmed.map(drop)
     }
 
     fn greet(&self, record: &Record, epoch: Epoch) -> Result<Guest> {

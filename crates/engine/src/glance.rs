@@ -53,12 +53,17 @@ impl Engine {
         let (done, finished) = mpsc::channel();
         let answered = Arc::new(AtomicBool::new(false));
         let (engine, asked, heard) = (self.clone(), Arc::clone(backend), Arc::clone(&answered));
-        std::thread::spawn(move || {
+        let sweep = move || {
             let mut report = Report::default();
             engine.sweep_one(&asked, &mut report, &|| heard.store(true, Ordering::SeqCst));
             // Nobody may be listening any more.
             let _ = done.send(report);
-        });
+        };
+        if let Err(error) = std::thread::Builder::new().spawn(sweep) {
+            // Our own lack is no word about the engine.
+            glance.report.trouble.push(format!("{}: {error}", backend.name()));
+            return;
+        }
         match finished.recv_timeout(patience) {
             Ok(report) => glance.report.add(report),
             // It is at work.

@@ -105,6 +105,8 @@ impl Engine {
                 self.sweep_one(backend, &mut report, &|| {});
             }
         }
+        // Not in passing: a keeper says that it serves only once it has reached its guest, through an engine perhaps.
+        report.trouble.extend(self.replace_keepers());
         self.sweep_home(&mut report)?;
         Ok(report)
     }
@@ -128,7 +130,6 @@ impl Engine {
                 Err(error) => report.trouble.push(format!("{id}: {}", error.chain())),
             }
         }
-        report.trouble.extend(self.replace_keepers());
         let observed = self.observed()?;
         let before = self.facts(observed, &BTreeSet::new()).forget_before();
         report.forgotten = self.freeing(|| self.store().forget(before, ENDED_MAX))?;

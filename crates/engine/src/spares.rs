@@ -116,6 +116,7 @@ impl Engine {
 
     /// Gives a spare to a caller in another process, who reaches its guest by the record.
     pub fn give_out(&self, caller: &Caller, spec: &Spec) -> Result<Option<Record>> {
+        self.expect_headroom("open a sandbox")?;
         // Their programs come by other ways than an interpreter that waits.
         let spec = Spec { runtime: None, ..spec.clone() };
         Ok(self.take_spare(caller, &spec)?.map(|taken| taken.inside.record))

@@ -5,6 +5,8 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use coracle::{Error, Result, SandboxId};
 use coracle_engine::Engine;
@@ -18,6 +20,8 @@ const READY: u8 = 1;
 /// The most it has to say.
 const WORD_MAX: u64 = 4096;
 const STDOUT: i32 = 1;
+/// How long a keeper may take to reach its guest: through an engine that is busy, a few seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Starts this binary again, as a keeper.
 #[derive(Debug)]
@@ -39,14 +43,19 @@ impl Start for Processes {
             .stderr(Stdio::null())
             .spawn()
             .map_err(failed)?;
-        let stdout = keeper.stdout.take();
+        let (heard, word) = mpsc::channel();
         // We are its parent until we end, and it may end before us.
-        std::thread::spawn(move || keeper.wait());
-        let mut told = Vec::new();
-        if let Some(stdout) = stdout {
-            stdout.take(WORD_MAX).read_to_end(&mut told).map_err(failed)?;
-        }
-        match told.as_slice() {
+        let parent = move || {
+            let mut told = Vec::new();
+            let read = keeper.stdout.take().map(|stdout| stdout.take(WORD_MAX).read_to_end(&mut told));
+            // Nobody may be listening any more.
+            let _ = heard.send(read.transpose().map(|_| told));
+            keeper.wait()
+        };
+        std::thread::Builder::new().spawn(parent).map_err(failed)?;
+        // It says nothing before it has reached its guest, which an engine that hangs keeps from it.
+        let told = word.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+        match told.map_err(failed)?.as_slice() {
             // Nothing: somebody else was faster.
             [] | [READY] => Ok(()),
             complaint => Err(failed(std::io::Error::other(String::from_utf8_lossy(complaint).into_owned()))),
