@@ -326,7 +326,8 @@ fn the_database_of_another_home_is_refused() {
 
 #[test]
 fn a_home_that_lost_a_part_of_its_database_is_refused() {
-    let damages: [(&str, fn(&Path)); 5] = [
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 5] = [
         ("empty", |home| drop(std::fs::File::create(home.join(FILES[0])).expect("makes"))),
         ("half", |home| halve(&home.join(FILES[0]))),
         ("no log", |home| {

@@ -106,7 +106,7 @@ fn a_place_is_free_when_its_client_has_left() {
 #[track_caller]
 fn filled(request: &Request, place: &Place) -> Vec<Opened> {
     let mut taken = Vec::new();
-    let all = eventually(Duration::from_secs(5), || {
+    let all = eventually(Duration::from_secs(30), || {
         taken.extend(request.open(place).ok().filter(|one| one.status == 200));
         taken.len() == MANY
     });

@@ -32,10 +32,11 @@ fn kill_keepers(home: &Home) -> usize {
 }
 
 #[test]
-fn nw_13_without_its_keeper_a_sandbox_has_no_network() {
+fn nw_13_who_ends_the_keeper_gains_nothing() {
     requires!(internet);
     let net = super::internet();
-    let title = "kill the keeper in the middle of a transfer, then try again and around it";
+    let title =
+        "kill the keeper in the middle of a transfer, then try other hosts by its successor and around it";
     Attack::starred(GROUND, "NW-13", title)
         .by(&[Route::Exec])
         .with(&["--network", "allow=ok.test"])

@@ -1,4 +1,4 @@
-# Reads from an allowed host until it is cut off, then tries every other way.
+# Reads from an allowed host until it is cut off, then tries other hosts by every way there is.
 import socket, sys, threading
 
 stream = socket.create_connection(('127.0.0.1', 3128), 5)
@@ -28,9 +28,10 @@ def attempt(address, request):
         pass
 
 
-HELLO = b'GET %b HTTP/1.1\r\nHost: ok.test\r\nConnection: close\r\n\r\n'
-ways = [(('127.0.0.1', 3128), HELLO % b'http://ok.test/hello'), (('127.77.0.1', 80), HELLO % b'/hello')]
-ways += [((address, 80), HELLO % b'/hello') for address in sys.argv[1:]]
+HELLO = b'GET %b HTTP/1.1\r\nHost: %b\r\nConnection: close\r\n\r\n'
+OTHER = HELLO % (b'/hello', b'evil.test')
+ways = [(('127.0.0.1', 3128), HELLO % (b'http://evil.test/hello', b'evil.test')), (('127.77.0.1', 80), OTHER)]
+ways += [((address, 80), OTHER) for address in sys.argv[1:]]
 threads = [threading.Thread(target=attempt, args=way) for way in ways]
 for thread in threads:
     thread.start()
