@@ -118,7 +118,8 @@ impl Suite {
     }
 
     fn run(&self, environment: &Environment, filter: &[String], logs: &Path) -> Result<Ended> {
-        let log = logs.join(format!("{}.log", self.name.replace(' ', "-")));
+        // Two crates may have suites of one name; no two executables have.
+        let log = logs.join(self.executable.file_name().unwrap_or_default()).with_extension("log");
         let file = File::create(&log).with_context(|| format!("could not write `{}`", log.display()))?;
         let start = Instant::now();
         let mut command = Command::new(&self.executable);
