@@ -10,6 +10,7 @@ mod choices;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ImageId, VolumeName};
 use crate::image::{self, Allowed, Reference};
+use crate::lifecycle::State;
 use crate::limits::LimitsInput;
 use crate::mount::{Access, Mount, Source};
 use crate::policy::Policy;
@@ -29,6 +30,16 @@ pub struct Ceiling {
     bounds: Bounds,
     /// What sandboxes may have mounted; anything the policy allows if absent.
     mounts: Option<Vec<Mount>>,
+    snapshots: Snapshots,
+}
+
+/// Which snapshots callers may start from, beside the one the ceiling gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Snapshots {
+    /// Those of their tenant, which the engine tells from others'.
+    OfTenant,
+    /// None: nobody can say whose files are in them.
+    None,
 }
 
 /// What callers may write.
@@ -50,7 +61,8 @@ impl Ceiling {
             None => Spec::of_any_image(spec.clone(), policy)?,
         };
         let bounds = Bounds::of(&top);
-        Ok(Self { spec, freedom: Freedom::Chosen(choices), bounds, mounts: Some(top.mounts) })
+        let (freedom, mounts) = (Freedom::Chosen(choices), Some(top.mounts));
+        Ok(Self { spec, freedom, bounds, mounts, snapshots: Snapshots::None })
     }
 
     /// Returns the ceiling of a model that shows a token: sandboxes are what the token's bounds say, and the default
@@ -59,12 +71,14 @@ impl Ceiling {
         let bounds = bounds.cloned().unwrap_or_default();
         let choices = bounds.let_choose.clone();
         let ceiling = Self::of_model(bounds.spec(policy), choices, policy)?;
-        Ok(Self { bounds: Bounds { images: bounds.images, ..ceiling.bounds }, ..ceiling })
+        let bounds = Bounds { images: bounds.images, ..ceiling.bounds };
+        Ok(Self { bounds, snapshots: Snapshots::OfTenant, ..ceiling })
     }
 
     /// Returns the ceiling of a program that shows a token: it may write every field, within the bounds.
     pub fn of_token(bounds: Bounds) -> Self {
-        Self { spec: SpecInput::default(), freedom: Freedom::Everything, bounds, mounts: None }
+        let (spec, freedom) = (SpecInput::default(), Freedom::Everything);
+        Self { spec, freedom, bounds, mounts: None, snapshots: Snapshots::OfTenant }
     }
 
     /// Tells whether callers may choose this.
@@ -139,11 +153,23 @@ impl Ceiling {
             let same = image == own || canonical(image).is_some_and(|image| canonical(own) == Some(image));
             return if same { Ok(()) } else { Err(not_chosen("image", own)) };
         }
+        self.check_snapshot(image)?;
         // A name of a registry has this machine go there; which of its own network may be asked is the operator's.
         if self.bounds.images.is_none() {
             tenant::check_registry(image, &policy.images)?;
         }
         self.check_listed(image)
+    }
+
+    /// Refuses a snapshot of others' files.
+    fn check_snapshot(&self, image: &str) -> Result<()> {
+        let given = self.spec.image.as_deref() == Some(image);
+        match (self.snapshots, ImageId::among_names(image)) {
+            (Snapshots::None, Some(_)) if !given => {
+                Err(beyond(format!("the ceiling does not give the snapshot `{image}`"), "image"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses an image that is not on the list, where there is one.
@@ -188,8 +214,14 @@ impl Ceiling {
 
     /// Refuses a sandbox that is there and has more than the ceiling.
     pub fn check_record(&self, record: &Record) -> Result<()> {
+        if record.state == State::Quarantined {
+            // Its spec is not known: the record was made for what was found without one.
+            return Err(Error::new(Kind::Denied, format!("nobody knows what sandbox `{}` is", record.id))
+                .hint("open another sandbox; the person who started this door can look at it")
+                .detail("sandbox_id", record.id.as_str()));
+        }
         let spec = Spec { network: record.network().clone(), ..record.spec.clone() };
-        self.check(&spec).map_err(|error| {
+        self.check(&spec).and_then(|()| self.check_snapshot(&spec.image)).map_err(|error| {
             let field = error.details.get("field").cloned().unwrap_or_default();
             Error::new(Kind::Denied, format!("sandbox `{}` has more than the ceiling allows", record.id))
                 .caused_by(error)

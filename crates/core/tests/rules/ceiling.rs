@@ -7,7 +7,7 @@ use coracle_core::limits::{Limit, LimitsInput};
 use coracle_core::mount::{Access, MountInput};
 use coracle_core::spec::{LimitsChoice, Privileges, Purpose, Runtime, SpecInput, Storage, Unlimited};
 use coracle_core::testing::sample;
-use coracle_core::{Ceiling, Error, Kind, Network, Policy, Record, Spec};
+use coracle_core::{Ceiling, Error, Kind, Network, Policy, Record, Spec, State};
 use proptest::prelude::*;
 
 use crate::cases;
@@ -272,6 +272,26 @@ fn a_sandbox_that_is_there_is_reached_only_if_it_has_no_more() {
         let refused = ceiling.check_record(&record(more.clone())).expect_err("more");
         assert_eq!(refused.kind, Kind::Denied, "{more:?}");
     }
+}
+
+#[test]
+fn what_nobody_knows_and_snapshots_of_others_are_not_reached() {
+    let snapshot = "img_01m7h5k607aaaaaaaaaaaaaaaa";
+    let of = |image: Option<&str>| SpecInput { image: image.map(str::to_owned), ..SpecInput::default() };
+    let resolved = |image| Spec::resolve(of(image), &Policy::default()).expect("it is allowed");
+    let record = |image, state| Record { state, spec: resolved(image), ..sample::record() };
+    let (plain, given) = (model(of(None), &[Choice::Image]), model(of(Some(snapshot)), &[]));
+
+    for refused in [
+        plain.check_record(&record(None, State::Quarantined)),
+        plain.check_record(&record(Some(snapshot), State::Ready)),
+        plain.check_image(snapshot, &Policy::default()),
+    ] {
+        assert_eq!(refused.expect_err("more").kind, Kind::Denied);
+    }
+    assert!(plain.check_record(&record(None, State::Ready)).is_ok());
+    assert!(given.check_record(&record(Some(snapshot), State::Ready)).is_ok());
+    assert!(given.check_image(snapshot, &Policy::default()).is_ok());
 }
 
 fn any_spec() -> impl Strategy<Value = SpecInput> {
