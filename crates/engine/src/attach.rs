@@ -6,6 +6,7 @@ use coracle_core::{Result, SandboxId};
 
 use crate::exec::{Captured, ExecRequest, Started};
 use crate::gate::Inside;
+use crate::inline::Inline;
 use crate::ops::sandbox::{exec, fs_delete, fs_list, fs_read, fs_stat, fs_write};
 use crate::{Caller, Engine, Operation, files, spans};
 
@@ -54,7 +55,7 @@ impl Attached {
 
     /// Lists a directory.
     pub fn list(&mut self, path: &[u8], depth: files::Depth) -> Result<files::Entries> {
-        self.told::<fs_list::Input, _>(|this| files::list(&mut this.inside, path, depth))
+        self.told::<fs_list::Input, _>(|this| files::list(&mut this.inside, path, depth, &Inline::default()))
     }
 
     /// Returns one entry; a symlink is not followed.

@@ -9,12 +9,15 @@ use serde::Serialize;
 
 use crate::gate::Inside;
 use crate::guest::Writing;
+use crate::inline::Inline;
 use crate::{spans, text};
 
 /// Carried by one message.
 const PIECE_LEN: usize = 1 << 20;
 /// The most entries one listing returns: a few tens of megabytes of JSON.
 pub const ENTRIES_MAX: usize = 100_000;
+/// What an entry takes beside its name.
+const ENTRY_LEN: u64 = 128;
 
 /// A file to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,9 +166,16 @@ fn copy(inside: &mut Inside, path: &[u8], sink: &mut dyn Write) -> Result<u64> {
     }
 }
 
-/// Lists a directory.
-pub(crate) fn list(inside: &mut Inside, path: &[u8], depth: Depth) -> Result<Entries> {
-    let listing = inside.guest.list(path, depth == Depth::Tree, ENTRIES_MAX)?;
+/// Lists a directory, as far as the answer may carry it.
+pub(crate) fn list(inside: &mut Inside, path: &[u8], depth: Depth, inline: &Inline) -> Result<Entries> {
+    let mut carried = 0;
+    let mut admits = |page: &[Entry]| {
+        let bytes: u64 = page.iter().map(|entry| entry.path.len() as u64 + ENTRY_LEN).sum();
+        carried += bytes;
+        // The first page always comes, however little an answer may carry.
+        (carried == bytes || carried <= inline.most()) && inline.takes(bytes)
+    };
+    let listing = inside.guest.list(path, depth == Depth::Tree, ENTRIES_MAX, &mut admits)?;
     Ok(Entries {
         entries: listing.entries.into_iter().map(Into::into).collect(),
         truncated: listing.truncated,

@@ -36,6 +36,24 @@ fn of_long_output_the_ends_are_told_and_the_rest_can_be_read() {
     assert!(rest["hint"].as_str().is_some_and(|hint| hint.contains("sandbox_exec_read")), "{rest}");
 }
 
+#[test]
+fn of_a_long_listing_the_beginning_is_told() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = opened(&daemon);
+    let make = json!({"cmd": ["sh", "-c", "mkdir many; cd many; seq -f %0200.0f 20000 | xargs touch"]});
+    Request::post(&format!("/v1/sandboxes/{sandbox}/execs"), &make).send(&daemon.unix()).expect(200);
+
+    let listed = Request::get(&format!("/v1/sandboxes/{sandbox}/fs/list?path=many&recursive=true"));
+    let listed = listed.send(&daemon.unix()).expect(200);
+
+    let count = listed.json()["entries"].as_array().map_or(0, Vec::len);
+    assert!((1000..20_000).contains(&count), "{count}");
+    assert_eq!(listed.json()["truncated"], true);
+    assert_eq!(home.call(["fs", "list", &sandbox, "many"]).succeed().text().lines().count(), 20_000);
+}
+
 fn read_all(daemon: &Daemon, path: &str) -> String {
     let (mut whole, mut since) = (String::new(), 0);
     loop {

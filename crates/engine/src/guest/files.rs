@@ -64,8 +64,14 @@ impl Guest {
         Ok(written)
     }
 
-    /// Lists a directory, at most `max_entries` of it.
-    pub fn list(&mut self, path: &[u8], recursive: bool, max_entries: usize) -> Result<Listing, Failure> {
+    /// Lists a directory, at most `max_entries` of it and no further than `admits` says of the next page.
+    pub fn list(
+        &mut self,
+        path: &[u8],
+        recursive: bool,
+        max_entries: usize,
+        admits: &mut dyn FnMut(&[Entry]) -> bool,
+    ) -> Result<Listing, Failure> {
         let mut all = Vec::new();
         let mut body = Body::FileList { path: path.to_vec(), recursive };
         loop {
@@ -73,6 +79,9 @@ impl Guest {
             if more && entries.is_empty() {
                 // It could go on like that for ever.
                 return Err(Failure::Unexpected);
+            }
+            if !admits(&entries) {
+                return Ok(Listing { entries: all, truncated: true });
             }
             all.extend(entries);
             if all.len() > max_entries || !more {

@@ -22,7 +22,7 @@ pub struct Input {
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     check_path("path", &input.path)?;
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
-    files::list(&mut inside, input.path.as_bytes(), input.recursive.into())
+    files::list(&mut inside, input.path.as_bytes(), input.recursive.into(), &engine.inline)
 }
 
 fn workspace() -> String {
