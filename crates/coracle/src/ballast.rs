@@ -1,6 +1,6 @@
 //! Room held back on the disk of a home, so that closing, `gc` and `purge` work when nothing else is left.
 //!
-//! A file whose blocks are allocated and a few empty files, in `ballast/`. Whoever frees something on a full disk cuts the
+//! A file whose blocks are allocated and a few empty files, in `ballast/`. A call that frees something on a full disk cuts the
 //! one and unlinks the others, a portion at a time; with the next portion it can try again if somebody else took what it
 //! was given. The write-ahead log of the database has blocks of its own beyond its end as well, which nobody can take.
 

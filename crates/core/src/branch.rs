@@ -30,7 +30,7 @@ pub struct Held<'a> {
     pub idle: bool,
 }
 
-/// What holds a sandbox. Its guest ends the hold by itself if whoever asked for it is stopped.
+/// What holds a sandbox. Its guest ends the hold by itself if the caller is stopped.
 pub trait Grip: fmt::Debug + Sync {
     /// Makes sure that the sandbox has been held without a break until now. Whoever takes files does so once it has all of
     /// them and before they show anywhere: an error says that they are worth nothing.

@@ -137,7 +137,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Returns how many bytes are held back.
     fn held_back(&self) -> u64;
 
-    /// Gives a part of what is held back to whoever frees something; `false` if there is nothing more to give.
+    /// Gives a part of what is held back to a call that frees something; `false` if there is nothing more to give.
     fn give_way(&self) -> bool;
 
     /// Holds back again what was given, if there is plenty of room. Never fails: the next one tries again.
@@ -154,7 +154,7 @@ pub fn freeing<T>(disk: &dyn Disk, mut work: impl FnMut() -> Result<T>) -> Resul
     let mut given = false;
     loop {
         match work() {
-            // Only after a failure: what is given before somebody needs it is taken by whoever fills the disk.
+            // Only after a failure: what is given before somebody needs it is taken by the program that fills the disk.
             Err(_) if disk.left().is_some_and(Left::is_scarce) && disk.give_way() => given = true,
             done => {
                 if given {

@@ -71,7 +71,7 @@ pub struct SpecInput {
     /// Limits that were written but may go unenforced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_missing: Vec<Limit>,
-    /// Mounts directories although they hold unix sockets: whoever listens there is reached from the sandbox, whatever
+    /// Mounts directories although they hold unix sockets: the sandbox reaches the programs that listen there, whatever
     /// its network is.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_sockets: bool,

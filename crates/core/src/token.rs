@@ -44,7 +44,7 @@ pub struct Token {
     pub expires_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
-    /// The most whoever shows it may have; what the tenant may if absent.
+    /// The most its bearer may have; what the tenant may if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<Bounds>,
     pub digest: Digest,
@@ -58,7 +58,7 @@ pub struct Grant {
     pub label: Option<String>,
     /// How long it lives; without end if absent.
     pub lasts: Option<Duration>,
-    /// The most whoever shows it may have.
+    /// The most its bearer may have.
     pub bounds: Option<Bounds>,
 }
 

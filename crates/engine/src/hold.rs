@@ -1,6 +1,6 @@
 //! A sandbox held as it is while its files are taken, and kept so for as long as that takes.
 //!
-//! The guest lets go by itself when a hold is not renewed: whoever asked may have been stopped, and its sandbox must not
+//! The guest lets go by itself when a hold is not renewed: the caller may have been stopped, and its sandbox must not
 //! stand still with it. What was taken counts only if the hold can still be renewed afterwards.
 
 use std::os::fd::AsFd;
@@ -25,7 +25,7 @@ const RENEWAL: Duration = Duration::from_secs(1);
 pub(crate) struct Hold<'a> {
     sandbox: &'a SandboxId,
     guest: Mutex<Guest>,
-    /// The same connection, for whoever it is lent to.
+    /// The same connection, for the code it is lent to.
     stream: UnixStream,
     holding: Holding,
 }

@@ -86,7 +86,7 @@ impl Engine {
         Ok(Some(making))
     }
 
-    /// Makes a snapshot for whoever has the sandbox, and takes it back if it is too much.
+    /// Makes a snapshot for the sandbox's tenant, and removes it again if it is too much.
     pub(crate) fn hold_snapshot(
         &self,
         record: &Record,

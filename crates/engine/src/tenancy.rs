@@ -146,7 +146,7 @@ impl Engine {
     }
 }
 
-/// Refuses what is for people to whoever speaks through a door with a ceiling.
+/// Refuses a caller below a ceiling what is for people.
 fn beyond(what: &str) -> Error {
     Error::new(Kind::Denied, format!("{what} is more than the ceiling of this door allows"))
         .hint("have the person who started this door do it with `coracle`")

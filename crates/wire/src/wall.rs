@@ -104,7 +104,7 @@ pub enum Wall {
     Handover,
     /// Who attends a command under an older epoch does not hold it back.
     Attendants,
-    /// A hold ends by itself when whoever holds does not renew it.
+    /// A hold ends by itself when its holder does not renew it.
     Leases,
 }
 

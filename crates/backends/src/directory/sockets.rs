@@ -1,4 +1,4 @@
-//! Unix sockets in a directory that is to be mounted. A path to one is all it takes to reach whoever listens there: the
+//! Unix sockets in a directory that is to be mounted. A path to one is all it takes to reach the program that listens there: the
 //! kernel finds them by file, whatever network namespace either side is in and however the directory is mounted.
 //!
 //! Only those somebody listens on count: a file that a process left behind leads nowhere, for ever.
@@ -89,7 +89,7 @@ fn kind_of(directory: BorrowedFd<'_>, place: &Path) -> FileType {
 }
 
 /// Asks the kernel whether a socket is bound there. Connecting a datagram socket sends nothing: one of another type is
-/// refused for its type, and whoever has it does not notice.
+/// refused for its type, and its owner does not notice.
 fn is_listened_on(directory: BorrowedFd<'_>, place: &Path) -> bool {
     let connect = || {
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
@@ -135,6 +135,6 @@ mod tests {
         let refused = expect_none(directory.as_fd(), place.path()).expect_err("it is refused");
         assert_eq!(refused.kind, Kind::Invalid);
         listener.set_nonblocking(true).expect("it is ours");
-        assert!(listener.accept().is_err(), "whoever listens was bothered");
+        assert!(listener.accept().is_err(), "the listener was bothered");
     }
 }

@@ -101,7 +101,7 @@ pub fn keep(native: &Native, held: &Held<'_>, image: &ImageId) -> Result<Stored>
 /// An image that is all there, but for its name.
 struct Draft {
     path: PathBuf,
-    /// Locked: whoever tidies up leaves it alone.
+    /// Locked: the collection of leftovers leaves it alone.
     directory: File,
     about: About,
 }

@@ -65,7 +65,7 @@ fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
     Ok(Found { sandbox, alive, objects })
 }
 
-/// Tells whether a guest listens. An error where neither that nor the opposite is proved: whoever reads the survey would
+/// Tells whether a guest listens. An error where neither that nor the opposite is proved: the reader of the survey would
 /// destroy the sandbox.
 fn is_alive(native: &Native, sandbox: &SandboxId, population: Population) -> Result<bool> {
     match native.home.connect(sandbox) {

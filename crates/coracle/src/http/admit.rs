@@ -31,7 +31,7 @@ struct Recognised {
     operation: Option<&'static str>,
 }
 
-/// Where that is put down as soon as it is known, for whoever notes the request: a client may leave at any time.
+/// Where that is put down as soon as it is known, for the audit line: a client may leave at any time.
 #[derive(Debug, Clone, Default)]
 struct Register(Arc<OnceLock<Recognised>>);
 

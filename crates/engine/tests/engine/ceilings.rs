@@ -1,4 +1,4 @@
-//! Ceilings: whoever speaks through a door gets what a person gave it, and reaches nothing that has more.
+//! Ceilings: a caller of a door gets what a person gave it, and reaches nothing that has more.
 
 use coracle_core::ceiling::{Bounds, Choice};
 use coracle_core::limits::LimitsInput;

@@ -34,7 +34,7 @@ impl Trap {
         *self.0.lock().expect("nobody panics with the trap") = Some((point, Box::new(deed)));
     }
 
-    /// Has whoever reaches the point die there.
+    /// Has the process that reaches the point die there.
     fn kill_at(&self, point: &'static str) {
         self.set(point, || std::panic::resume_unwind(Box::new(Crash)));
     }

@@ -1,4 +1,4 @@
-//! Making sure that a sandbox is still held, from the process that changes its root: whoever asked for that may have been
+//! Making sure that a sandbox is still held, from the process that changes its root: the caller may have been
 //! stopped for so long that the guest has let everything go on.
 
 use std::io::{self, Read, Write};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use coracle_wire::{Fault, FaultCode};
 
-/// How long a change waits for whoever holds the sandbox. Shorter than callers wait for an answer, longer than a hold
+/// How long a change waits for a holder of the sandbox. Shorter than callers wait for an answer, longer than a hold
 /// lasts that nobody renews.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// How soon a hold that is over is looked at again where something is under way that it has to wait for.

@@ -77,7 +77,7 @@ pub fn let_go(shared: &Shared, connection: u64) {
     shared.wake();
 }
 
-/// Ends a hold that nobody has renewed in time: whoever holds may be stopped for good. Returns when to look again.
+/// Ends a hold that nobody has renewed in time: the holder may be stopped for good. Returns when to look again.
 pub fn lapse(shared: &Shared, now: Instant) -> Option<Instant> {
     shared.fence.lapse(now, |paused| go_on(shared, paused))
 }

@@ -1,6 +1,6 @@
 //! The part of a blob that is here: one puller's own file, left for the next one if the puller is interrupted.
 //!
-//! Pullers of the same blob share nothing: whoever asks a slow registry keeps nobody else waiting. The file is locked
+//! Pullers of the same blob share nothing: a puller of a slow registry keeps nobody else waiting. The file is locked
 //! while its puller lives. A file without a lock is a dead puller's, and the next puller goes on with it.
 
 use std::fs::{File, OpenOptions};

@@ -138,7 +138,7 @@ impl Bringing<'_> {
         Ok(())
     }
 
-    /// Brings a layer. Others may be bringing the same; whoever is done first has the others stop.
+    /// Brings a layer. Others may be bringing the same; the first that is done has the others stop.
     fn bring(&self, blob: &Descriptor, diff_id: &Digest, meter: &mut Meter<'_>) -> Result<()> {
         let mut partial = Partial::claim(&self.store.layout, blob).map_err(kept("make room for a blob"))?;
         let wanted = || self.is_wanted();

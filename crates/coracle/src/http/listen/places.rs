@@ -185,7 +185,7 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    /// Takes a place from whoever is silent, however short a time.
+    /// Takes a place from a silent connection, however short a time.
     fn taken(places: &Places) -> Option<Arc<Place>> {
         match places.ask(Duration::ZERO) {
             Asked::Place(place) => Some(place),

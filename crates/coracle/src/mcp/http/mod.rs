@@ -70,7 +70,7 @@ async fn serve(
     request: Request,
 ) -> Result<Response, Refusal> {
     let Query(wanted) = wanted.map_err(Refusal::unreadable)?;
-    // Whoever sends it, a model has written it.
+    // A person's token may be shown, but a model has written the request.
     identity.caller = identity.caller.clone().below(desk.door.ceiling_of(&identity)?);
     let toolbox = wanted.toolbox(identity.caller.ceiling.as_deref())?;
     // All tokens of a tenant have one share.
