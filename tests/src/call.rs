@@ -14,9 +14,9 @@ use serde_json::Value;
 use crate::eventually;
 
 /// Long enough for a loaded machine, short enough that a hang is seen as one.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How long after its end a call's output may still be on its way.
-const DRAIN: Duration = Duration::from_secs(3);
+const DRAIN: Duration = Duration::from_secs(10);
 /// Output beyond this is counted but not kept.
 const KEPT_MAX: usize = 64 << 20;
 

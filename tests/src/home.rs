@@ -15,7 +15,7 @@ use crate::engines::Engine;
 use crate::{Call, Census, binary, eventually};
 
 /// How long the kernel may take to do away with what was killed, network namespaces included.
-const SETTLE: Duration = Duration::from_secs(2);
+const SETTLE: Duration = Duration::from_secs(10);
 
 /// The id of an ordinary user: nobody's on any machine we know.
 pub const ORDINARY: u32 = 64_321;

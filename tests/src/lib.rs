@@ -23,7 +23,7 @@ pub use census::Census;
 pub use daemon::Daemon;
 pub use home::Home;
 pub use internet::Internet;
-pub use patience::eventually;
+pub use patience::{SOON, eventually};
 
 /// Returns the first number, or the second in a full run.
 pub fn count(quick: usize, full: usize) -> usize {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::http::Request;
 use crate::{Finished, Home, Started, eventually};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A conversation with `coracle mcp`.
 #[derive(Debug)]

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+/// How long to wait for what has to come, on a machine as busy as they get. A test that passes does not wait this long.
+pub const SOON: Duration = Duration::from_secs(30);
+
 /// Between two looks: short against everything that is measured here, long against the cost of a look.
 const PAUSE: Duration = Duration::from_millis(2);
 

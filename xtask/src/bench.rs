@@ -3,17 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use crate::{cargo, packages};
+use crate::{against, cargo, packages};
 
 /// The peers that are Python libraries, as they were when the goals were set.
 const LIBRARIES: [&str; 2] = ["autogen-ext[docker]==0.7.5", "llm-sandbox[docker]==0.3.46"];
 
-/// Runs the benchmark; the arguments are its own. Only `--peers` makes this install what takes minutes.
+/// Runs the benchmark; the arguments are its own, but for `--against`. Only `--peers` makes this install what takes minutes.
 pub fn run(arguments: &[String]) -> Result<()> {
     packages::install(packages::TEST);
     packages::install(packages::BENCH);
+    if let Some((flag, rest)) = arguments.split_first()
+        && flag == "--against"
+    {
+        let (revision, cases) = rest.split_first().context("`--against` needs a revision")?;
+        return against::run(revision, cases);
+    }
     let target = cargo::target_directory()?;
     let python = match arguments.iter().any(|word| word == "--peers") {
         true => install_peers(&target),

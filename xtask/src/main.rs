@@ -1,6 +1,7 @@
 //! Development tasks, run as `cargo xtask VERB`. One file per verb.
 #![allow(clippy::print_stdout, reason = "a task talks to the person who started it")]
 
+mod against;
 mod attack;
 mod bench;
 mod cargo;
@@ -21,6 +22,8 @@ Usage: cargo xtask VERB
   test [--full] [FILTER]   run every test; on Debian as root, install what the tests need first
   attack [--full] [ROW]    try every attack on a sandbox and on a weakened twin, and report what held
   bench [ARGS]             measure against the floor and the peers (`bench --help` lists ARGS)
+  bench --against REVISION [CASE]...
+                           measure an older revision and this one in turns; fail if one of ours got slower
   tidy                     check format, lints, the rules of the house, the direction of crates, licences
   ci                       tidy, then test with nothing skipped
   fuzz [SECONDS]           run every fuzz target for that long

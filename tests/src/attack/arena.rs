@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Ground;
 use crate::census::Process;
-use crate::{Call, Finished, Home, eventually};
+use crate::{Call, Finished, Home, SOON, eventually};
 
 /// How a command comes to run in a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Route {
 /// The run a sandbox is lent to.
 const HEIR: &str = "heir";
 /// How long something that was started may take to be seen.
-const APPEARANCE: Duration = Duration::from_secs(10);
+const APPEARANCE: Duration = SOON;
 
 /// Where an attack is tried.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use crate::census::links;
 use crate::eventually;
 
 /// They need one second on an idle machine.
-const START_MAX: Duration = Duration::from_secs(20);
+const START_MAX: Duration = Duration::from_secs(60);
 
 /// An engine we know how to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -41,14 +41,14 @@ pub use trap::Trap;
 pub use web::{CREDENTIALS, Visit, Web};
 
 use crate::engines::Engine;
-use crate::{Breaches, Home};
+use crate::{Breaches, Home, SOON};
 
 /// Whoever has sent nothing for as long has nothing more to send.
 const QUIET: Duration = Duration::from_millis(300);
 /// How often threads look whether they are to end.
 const TICK: Duration = Duration::from_millis(20);
 /// How long anything here is waited for.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = SOON;
 
 /// An internet of one test's own.
 #[derive(Debug)]

@@ -3,10 +3,8 @@
 //! The guest opens files inside the sandbox, so a way to the machine has to lead through a descriptor of the guest's.
 //! In these rows it would have one: coracle has inherited the machine's root as number 9.
 
-use std::time::Duration;
-
 use coracle_tests::attack::{Ground, way_to};
-use coracle_tests::{Arena, Attack, Breaches, Canary, Home, Route, count};
+use coracle_tests::{Arena, Attack, Breaches, Canary, Home, Route, SOON, count};
 use serde_json::json;
 
 use crate::GROUND;
@@ -242,9 +240,9 @@ fn fa_15_another_runs_sandbox_is_not_ones_own() {
             ("delete", &["fs", "delete", &sandbox, "note", "--run", run]),
             ("close", &["close", &sandbox, "--run", run]),
         ];
-        let taken = verbs.iter().filter(|(_, words)| {
-            home.call(*words).stdin("a").within(Duration::from_secs(10)).run().code() == Some(0)
-        });
+        let taken = verbs
+            .iter()
+            .filter(|(_, words)| home.call(*words).stdin("a").within(SOON).run().code() == Some(0));
         taken.map(|(verb, _)| format!("{verb} was done for a run that does not own it")).collect()
     };
     let attempt = |arena: &Arena<'_>| {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use coracle_tests::attack::machine;
-use coracle_tests::{Arena, Attack, Breaches, Home, Route, count, eventually};
+use coracle_tests::{Arena, Attack, Breaches, Home, Route, SOON, count, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::GROUND;
@@ -72,7 +72,7 @@ fn ow_14_a_kill_that_could_not_be_told_comes_before_the_new_owner() {
     Attack::row(GROUND, "OW-14", title).by(&[Route::Exec]).without(&["Handover"]).run(|arena| {
         let (home, sandbox, word) = (arena.home, arena.sandbox(), unique());
         home.call(["exec", sandbox, "--detach", "--", "sleep", &word]).succeed();
-        let seen = eventually(Duration::from_secs(5), || commands(home, &word) == 1);
+        let seen = eventually(SOON, || commands(home, &word) == 1);
         assert!(seen.is_some(), "the command runs");
         let guests: Vec<_> =
             home.census().guests().iter().filter_map(|pid| Pid::from_raw(*pid as i32)).collect();
@@ -106,7 +106,7 @@ fn ow_15_a_stopped_client_of_the_old_owner_holds_nothing_back() {
         home.exec(sandbox, ["touch", "go"]).succeed();
 
         home.call(["transfer", sandbox, "--to", NEXT, "--running", "keep"]).succeed();
-        let finished = eventually(Duration::from_secs(count(4, 8) as u64), || {
+        let finished = eventually(Duration::from_secs(15), || {
             home.call(["fs", "stat", sandbox, "finished", "--run", NEXT]).run().code() == Some(0)
         });
 
@@ -128,7 +128,7 @@ fn ow_16_a_stopped_fork_does_not_hold_a_sandbox() {
         let fork = home.call(["fork", sandbox]).env("CORACLE_CRASH_AT", "stop:fork.hold.after").start();
         let status = format!("/proc/{}/status", fork.pid());
         let stands = || std::fs::read_to_string(&status).is_ok_and(|status| status.contains("State:\tT"));
-        assert!(eventually(Duration::from_secs(20), stands).is_some(), "it holds the sandbox");
+        assert!(eventually(SOON, stands).is_some(), "it holds the sandbox");
 
         let used = home.exec(sandbox, ["true"]).run();
 

@@ -1,8 +1,6 @@
 //! Two sandboxes share nothing.
 
-use std::time::Duration;
-
-use coracle_tests::{eventually, needs};
+use coracle_tests::{SOON, eventually, needs};
 
 use crate::GROUND;
 
@@ -39,8 +37,7 @@ for pid in filter(str.isdigit, os.listdir('/proc')):
     except OSError: pass";
     home.call(["exec", &left, "--detach", "--id", "serve", "--", "python3", "-c", serve, "left-canary"])
         .succeed();
-    let up =
-        eventually(Duration::from_secs(5), || home.call(["logs", &left, "serve"]).succeed().text() == "up\n");
+    let up = eventually(SOON, || home.call(["logs", &left, "serve"]).succeed().text() == "up\n");
     assert!(up.is_some());
 
     let itself = home.exec(&left, ["python3", "-c", look]).succeed();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use coracle_tests::attack::Ground;
 use coracle_tests::call::peak_memory;
 use coracle_tests::census::Process;
-use coracle_tests::{Arena, Attack, Breaches, Route, count, eventually};
+use coracle_tests::{Arena, Attack, Breaches, Route, SOON, count, eventually};
 
 use crate::GROUND;
 
@@ -18,7 +18,7 @@ const GUEST_MEMORY_MAX: u64 = 32 * MEBIBYTE;
 /// Execs at once, by the guest's own bound.
 const RUNNING_MAX: usize = 256;
 /// How long a sandbox may take to go, whatever is in it.
-const CLOSING: Duration = Duration::from_secs(4);
+const CLOSING: Duration = Duration::from_secs(10);
 
 #[test]
 fn rs_01_memory_is_bounded() {
@@ -231,7 +231,7 @@ fn rs_08_no_command_runs_before_all_others() {
             // Counted from the state, which follows the name: nice is the 17th, the policy the 39th.
             let better = |fields: &[i64]| fields.get(16).is_some_and(|nice| *nice < 0);
             let first = |fields: &[i64]| fields.get(38).is_some_and(|policy| matches!(policy, 1 | 2));
-            eventually(Duration::from_millis(300), || better(&fields()) || first(&fields()));
+            eventually(Duration::from_secs(2), || better(&fields()) || first(&fields()));
             let better = better(&fields()).then(|| "has a better priority".to_owned());
             let first = first(&fields()).then(|| "runs before all others".to_owned());
             better.into_iter().chain(first).collect()
@@ -252,7 +252,7 @@ fn rs_09_execs_are_bounded_and_leave_nothing() {
             arena.call(&["false"]).run();
             let before = open();
             (0..count(20, 100_000)).for_each(|_| drop(arena.call(&["false"]).run()));
-            let leaked = eventually(Duration::from_secs(2), || open() <= before).is_none();
+            let leaked = eventually(SOON, || open() <= before).is_none();
             let mut breaches: Breaches =
                 leaked.then(|| "the guest keeps descriptors".to_owned()).into_iter().collect();
 
@@ -269,11 +269,11 @@ fn rs_11_nothing_lives_past_the_deadline() {
     let title = "descendants in other sessions, deaf, stopped, and forking against the killer";
     Attack::starred(GROUND, "RS-11", title).without(&["Killing"]).run(|arena| {
         let word = format!("lives-on-{}", arena.route.name());
-        let flags = ["--timeout", "700ms", "--grace", "0"];
+        let flags = ["--timeout", "3s", "--grace", "0"];
         let call =
             arena.call_with(&flags, &["python3", "-c", include_str!("payloads/live_on.py"), &word]).start();
         call.wait_for(|output| output.starts_with(b"started"));
-        let dead = eventually(Duration::from_millis(1700), || arena.home.census().named(&word).is_empty());
+        let dead = eventually(Duration::from_secs(10), || arena.home.census().named(&word).is_empty());
         let left = arena.home.census().named(&word).len();
         call.kill();
         dead.is_none().then(|| format!("{left} processes live on")).into_iter().collect()

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use coracle_images::testing::{Image, Layer};
-use coracle_tests::{Attack, Breaches, Call, Home, Route, eventually};
+use coracle_tests::{Attack, Breaches, Call, Home, Route, SOON, eventually};
 
 use crate::GROUND;
 
@@ -16,7 +16,7 @@ use crate::GROUND;
 /// busy machine.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// How long the slow one may take to have begun.
-const BEGINNING: Duration = Duration::from_secs(10);
+const BEGINNING: Duration = SOON;
 
 /// Makes a call and tells of it if it is not done in time.
 fn waited(what: &str, call: Call) -> Breaches {

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use coracle_tests::attack::{IMAGE, engine, machine};
-use coracle_tests::{Arena, Attack, Breaches, Route, eventually};
+use coracle_tests::{Arena, Attack, Breaches, Route, SOON, eventually};
 
 use crate::GROUND;
 
 const INSTALL: &[&str] = &["--privileges", "install"];
 /// How long what was killed may take to be gone.
-const GONE: Duration = Duration::from_secs(2);
+const GONE: Duration = Duration::from_secs(10);
 /// How long an exec may take to be stopped, whatever it does.
-const STOPPING: Duration = Duration::from_secs(10);
+const STOPPING: Duration = SOON;
 
 #[test]
 fn dk_08_nobody_leaves_the_family_of_an_exec() {
@@ -124,7 +124,7 @@ fn dk_11_installing_packages_does_not_make_one_the_guest() {
                         status.lines().find(|line| line.starts_with("Uid:")).unwrap_or_default().to_owned();
                     ids.split_whitespace().any(|id| id == "65535")
                 };
-                let became = eventually(Duration::from_millis(700), is_guest);
+                let became = eventually(Duration::from_secs(2), is_guest);
                 became.map(|_| "became the guest's user".to_owned()).into_iter().collect()
             })
         },

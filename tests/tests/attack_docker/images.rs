@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use coracle_images::testing::{Image, Layer};
 use coracle_tests::attack::engine;
-use coracle_tests::{Arena, Attack, Breaches, Canary, Route, eventually};
+use coracle_tests::{Arena, Attack, Breaches, Canary, Route, SOON, eventually};
 use serde_json::{Value, json};
 
 use crate::GROUND;
 
 /// How long an engine may take to remove the volumes of a container that is gone.
-const FORGETTING: Duration = Duration::from_secs(5);
+const FORGETTING: Duration = SOON;
 
 /// Brings an image of busybox and more to the engine, and returns its name.
 fn bring(name: &str, more: impl FnOnce(Layer) -> Layer, config: Value) -> String {

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use coracle_tests::attack::{Ground, LEAK, engine};
-use coracle_tests::{Arena, Attack, Breaches, Canary, Home, Route, count, eventually};
+use coracle_tests::{Arena, Attack, Breaches, Canary, Home, Route, SOON, count, eventually};
 
 use crate::GROUND;
 
 /// What `privileges: install` gives would let a command write to any file it finds.
 const INSTALL: &[&str] = &["--privileges", "install"];
 /// How long a command that stands in for the guest may take to be there.
-const APPEARANCE: Duration = Duration::from_secs(10);
+const APPEARANCE: Duration = SOON;
 
 /// Finds the guest's socket, speaks to it, removes it, and listens in its place.
 const REPLACE: &str = include_str!("payloads/replace_socket.py");
@@ -172,7 +172,7 @@ fn dk_06_who_is_sent_to_the_guest_does_not_speak_to_another() {
         let mut visitor = visitor.spawn().expect("`docker` can be started");
         let mut stdin = visitor.stdin.take().expect("it is a pipe");
         let _ = std::io::Write::write_all(&mut stdin, b"canary");
-        let heard = eventually(Duration::from_secs(3), || read(arena, "/tmp/heard").contains("canary"));
+        let heard = eventually(Duration::from_secs(6), || read(arena, "/tmp/heard").contains("canary"));
         drop(stdin);
         let _ = visitor.kill();
         let _ = visitor.wait();

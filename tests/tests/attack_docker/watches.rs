@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use coracle_tests::attack::Ground;
-use coracle_tests::{Attack, Route, eventually};
+use coracle_tests::{Attack, Route, SOON, eventually};
 
 use crate::GROUND;
 
 /// Takes a few of what there are 128 of for each user of the machine, says how that went, and stays.
 const TAKE: &str = include_str!("payloads/take_watches.py");
 /// How long that may take.
-const TRIED: Duration = Duration::from_secs(10);
+const TRIED: Duration = SOON;
 
 #[test]
 fn dk_13_what_the_machines_root_watches_files_with_is_not_used_up() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coracle_tests::{Home, eventually, requires};
+use coracle_tests::{Home, SOON, eventually, requires};
 use rustix::process::Signal;
 
 #[test]
@@ -77,7 +77,7 @@ fn the_result_comes_with_the_leader_and_leftovers_die() {
 
     let left = home.exec(&sandbox, ["sh", "-c", "sleep 424242 & setsid sleep 424242 & echo done"]).succeed();
     assert_eq!(left.text(), "done\n");
-    let dead = eventually(Duration::from_millis(250), || home.census().named("424242").is_empty());
+    let dead = eventually(SOON, || home.census().named("424242").is_empty());
     assert!(dead.is_some(), "leftovers run on:\n{}", home.census().describe());
 
     let kept = home
@@ -95,10 +95,9 @@ fn stopping_ends_the_tree_and_says_stopped() {
     let sandbox = home.open();
     let stubborn = "trap '' TERM; setsid sleep 515151 & sleep 515151";
     home.call(["exec", &sandbox, "--detach", "--id", "stubborn", "--", "sh", "-c", stubborn]).succeed();
-    eventually(Duration::from_secs(5), || home.census().named("sleep 515151").len() >= 2)
-        .expect("both sleep");
+    eventually(SOON, || home.census().named("sleep 515151").len() >= 2).expect("both sleep");
 
-    home.call(["stop", &sandbox, "stubborn"]).within(Duration::from_secs(10)).succeed();
+    home.call(["stop", &sandbox, "stubborn"]).succeed();
 
     assert!(home.census().named("515151").is_empty(), "{}", home.census().describe());
     let waited = home.call(["wait", &sandbox, "stubborn", "--json"]).run();
@@ -223,7 +222,7 @@ fn a_stop_that_meets_the_start_still_stops() {
         }
     }
 
-    let gone = eventually(Duration::from_secs(5), || home.census().named("sleep 606060").is_empty());
+    let gone = eventually(SOON, || home.census().named("sleep 606060").is_empty());
     assert!(gone.is_some(), "something that was stopped runs on");
 }
 

@@ -64,7 +64,6 @@ fn a_detached_exec_is_followed_from_another_process() {
     let detached = home.call(["exec", &sandbox, "--detach", "--", "python3", "-c", THOUSAND_LINES]).succeed();
     let exec = detached.text().trim_end().to_owned();
     assert!(exec.starts_with("exec_"), "{detached}");
-    assert!(detached.elapsed < Duration::from_secs(4), "--detach waited");
 
     expect_each_line_once(&chunks(&follow(&home, &sandbox, &exec, 0).finish().stdout));
     home.call(["wait", &sandbox, &exec]).run().expect_code(7);

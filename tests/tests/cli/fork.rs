@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coracle_tests::{Finished, Home, eventually, requires};
+use coracle_tests::{Finished, Home, SOON, eventually, requires};
 use serde_json::Value;
 
 fn fork(home: &Home, sandbox: &str, flags: &[&str]) -> Value {
@@ -167,7 +167,7 @@ fn what_runs_is_left_running_and_its_files_are_copied() {
     home.call(["exec", &parent, "--detach", "--id", "counter", "--", "sh", "-c", count]).succeed();
     let value =
         |sandbox: &str| home.call(["fs", "read", sandbox, "count"]).run().text().trim().parse::<u64>();
-    eventually(Duration::from_secs(5), || value(&parent).is_ok()).expect("it counts");
+    eventually(SOON, || value(&parent).is_ok()).expect("it counts");
 
     let forked = fork(&home, &parent, &["--count", "2"]);
 
@@ -175,7 +175,7 @@ fn what_runs_is_left_running_and_its_files_are_copied() {
     let children = ids(&forked);
     let first = value(&children[0]).expect("the file was whole");
     assert_eq!(value(&children[1]), Ok(first), "both are of the same moment, and nothing counts there");
-    eventually(Duration::from_secs(5), || value(&parent).is_ok_and(|now| now > first)).expect("it counts on");
+    eventually(SOON, || value(&parent).is_ok_and(|now| now > first)).expect("it counts on");
     sh(&home, &children[0], "echo 0 > count");
     assert_eq!(value(&children[1]), Ok(first));
 }
@@ -296,6 +296,6 @@ fn a_disk_goes_with_the_last_who_uses_it() {
     home.call(["close", &children[1]]).succeed();
     home.call(["close", &children[2]]).succeed();
 
-    eventually(Duration::from_secs(2), || devices() == 0).expect("no device is left");
+    eventually(SOON, || devices() == 0).expect("no device is left");
     home.expect_nothing_left();
 }

@@ -6,11 +6,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use coracle_tests::{Home, Started, eventually, requires};
+use coracle_tests::{Home, SOON, Started, eventually, requires};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = SOON;
 
 /// A home whose operator lets sandboxes name the loopback interface.
 fn home() -> Home {

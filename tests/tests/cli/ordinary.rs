@@ -1,8 +1,6 @@
 //! Without root a sandbox has one user. What a command may then do to the guest, its own, is still nothing that helps it.
 
-use std::time::Duration;
-
-use coracle_tests::{Home, requires};
+use coracle_tests::{Home, SOON, requires};
 
 #[test]
 fn a_command_cannot_blind_the_guest_and_outlive_its_deadline() {
@@ -19,7 +17,7 @@ os.execvp('sleep', ['sleep', '91.25'])";
 
     let late = home
         .call(["exec", &sandbox, "--timeout", "1s", "--grace", "0s", "--", "python3", "-c", blind])
-        .within(Duration::from_secs(10))
+        .within(SOON)
         .run();
 
     assert_eq!(late.code(), Some(124), "{late}");
@@ -34,7 +32,7 @@ fn a_stopped_forker_is_set_going_again() {
     let sandbox = home.open();
     home.exec(&sandbox, ["sh", "-c", "kill -STOP 2"]).run();
 
-    let next = home.exec(&sandbox, ["echo", "alive"]).within(Duration::from_secs(10)).succeed();
+    let next = home.exec(&sandbox, ["echo", "alive"]).within(SOON).succeed();
 
     assert_eq!(next.text(), "alive\n");
 }

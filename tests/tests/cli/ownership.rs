@@ -1,8 +1,6 @@
 //! One owner at any moment, and everyone else is told who it is.
 
-use std::time::Duration;
-
-use coracle_tests::{Home, eventually, requires};
+use coracle_tests::{Home, SOON, eventually, requires};
 use serde_json::Value;
 
 fn record(home: &Home, sandbox: &str) -> Value {
@@ -144,7 +142,7 @@ fn a_transfer_while_something_runs_is_a_conflict_unless_said_otherwise() {
     let sandbox = home.open_with(&["--run", "run_a"]);
     home.call(["exec", &sandbox, "--run", "run_a", "--detach", "--id", "long", "--", "sleep", "616161"])
         .succeed();
-    eventually(Duration::from_secs(5), || home.census().named("sleep 616161").len() == 1).expect("it sleeps");
+    eventually(SOON, || home.census().named("sleep 616161").len() == 1).expect("it sleeps");
 
     let refused = home.call(["transfer", &sandbox, "--to", "run_b", "--run", "run_a", "--json"]).run();
     assert_eq!(refused.error_kind(), "conflict");
@@ -159,7 +157,7 @@ fn a_transfer_while_something_runs_is_a_conflict_unless_said_otherwise() {
     home.call(["logs", &sandbox, "long", "--run", "run_b"]).succeed();
 
     home.call(["transfer", &sandbox, "--to", "run_c", "--run", "run_b", "--running", "kill"]).succeed();
-    let dead = eventually(Duration::from_secs(1), || home.census().named("sleep 616161").is_empty());
+    let dead = eventually(SOON, || home.census().named("sleep 616161").is_empty());
     assert!(dead.is_some());
 }
 

@@ -1,9 +1,7 @@
 //! Sandboxes live on between calls, and are gone without a trace after `close`.
 
-use std::time::Duration;
-
 use coracle_tests::census::instance_groups;
-use coracle_tests::{Home, count, eventually, requires};
+use coracle_tests::{Home, SOON, count, eventually, requires};
 
 #[test]
 fn the_first_command_of_the_readme_prints_42() {
@@ -91,7 +89,7 @@ fn an_idle_sandbox_is_gone_after_its_ttl() {
     let sandbox = home.open_with(&["--ttl", "1s", "--key", "idle"]);
     assert_eq!(home.census().guests().len(), 1);
 
-    let gone = eventually(Duration::from_secs(5), || home.census().guests().is_empty());
+    let gone = eventually(SOON, || home.census().guests().is_empty());
 
     assert!(gone.is_some(), "the guest of an idle sandbox still runs");
     home.call(["gc"]).succeed();

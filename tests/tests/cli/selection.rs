@@ -1,12 +1,10 @@
 //! Which backend a sandbox is on, what a project has to say about that, and what is shown of both.
 
+use coracle_tests::{Call, Home, SOON, requires};
+use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::time::Duration;
-
-use coracle_tests::{Call, Home, requires};
-use serde_json::{Value, json};
 
 /// Returns a home none of whose engines is there, whatever the machine has.
 fn home() -> Home {
@@ -40,7 +38,7 @@ fn every_backend_is_listed_with_what_it_can_do_or_why_it_cannot() {
     requires!(native);
     let home = home().env("CORACLE_FALLBACK", "nonsense");
 
-    let listed = home.call(["backends", "--json"]).within(Duration::from_secs(5)).succeed().json();
+    let listed = home.call(["backends", "--json"]).succeed().json();
     let shown = home.call(["backends"]).succeed();
 
     let native = backend(&listed, "native");
@@ -72,10 +70,9 @@ fn an_engine_that_never_answers_keeps_nobody_waiting() {
     let _silent = UnixListener::bind(&socket).expect("ours");
     let home = home().env("DOCKER_HOST", format!("unix://{}", socket.display()));
 
-    let listed = home.call(["backends", "--json"]).within(Duration::from_secs(8)).succeed();
-    let examined = home.call(["doctor", "--json"]).within(Duration::from_secs(8)).succeed();
+    let listed = home.call(["backends", "--json"]).within(SOON).succeed();
+    let examined = home.call(["doctor", "--json"]).within(SOON).succeed();
 
-    assert!(listed.elapsed < Duration::from_secs(5), "{:?}", listed.elapsed);
     for report in [listed.json(), examined.json()] {
         assert_eq!(backend(&report, "docker")["available"], false);
         assert_eq!(backend(&report, "native")["available"], true);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coracle_tests::{Home, count, eventually, requires};
+use coracle_tests::{Home, SOON, count, eventually, requires};
 
 /// Starts a call, kills it after a moment, and tells whether it was killed before its end.
 fn kill_after(home: &Home, arguments: &[&str], delay: Duration) -> bool {
@@ -71,7 +71,7 @@ fn networks_killed_anywhere_leave_no_keeper_behind() {
     home.expect_no_orphans();
     let ready = home.live().iter().filter(|record| record["state"] == "ready").count();
     assert_eq!(home.census().guests().len(), ready, "{}", home.census().describe());
-    let kept = eventually(Duration::from_secs(2), || keepers(&home) <= ready);
+    let kept = eventually(SOON, || keepers(&home) <= ready);
     assert!(kept.is_some(), "a keeper has no sandbox:\n{}", home.census().describe());
 }
 

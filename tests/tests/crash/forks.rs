@@ -1,9 +1,7 @@
 //! A fork, killed at each named point in turn: the parent is whole, and there is no half child.
 
+use coracle_tests::{Home, SOON, count, eventually, requires};
 use std::panic::catch_unwind;
-use std::time::Duration;
-
-use coracle_tests::{Home, count, eventually, requires};
 
 /// Points that only a fork of what is idle reaches, and only one of what runs.
 const IDLE_ONLY: &[&str] = &["native.fork.entered", "native.fork.layered"];
@@ -54,7 +52,7 @@ fn survive(point: &str, busy: bool) {
     home.call(["close", &child]).succeed();
     home.call(["close", &parent]).succeed();
     home.expect_nothing_left();
-    eventually(Duration::from_secs(2), || !has_devices(&home)).expect("no device is left");
+    eventually(SOON, || !has_devices(&home)).expect("no device is left");
 }
 
 fn has_devices(home: &Home) -> bool {

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use coracle_tests::{Home, Started, eventually, requires};
+use coracle_tests::{Home, SOON, Started, eventually, requires};
 use rustix::process::Signal;
 
 /// How long a command waits at most for a sandbox that is held by somebody who has stopped.
-const WAITING: Duration = Duration::from_secs(8);
+const WAITING: Duration = Duration::from_secs(20);
 
 /// Makes a call that stops at a point, and waits until it has.
 fn stopped_at(home: &Home, point: &str, words: &[&str]) -> Started {
     let call = home.call(words).env("CORACLE_CRASH_AT", format!("stop:{point}"));
-    let caller = call.within(Duration::from_secs(60)).start();
+    let caller = call.start();
     let status = format!("/proc/{}/status", caller.pid());
     let stands = || std::fs::read_to_string(&status).is_ok_and(|status| status.contains("State:\tT"));
-    assert!(eventually(Duration::from_secs(20), stands).is_some(), "{point} was not reached");
+    assert!(eventually(SOON, stands).is_some(), "{point} was not reached");
     caller
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use coracle_tests::census::Process;
 use coracle_tests::engines::sshd::Sshd;
 use coracle_tests::engines::{TEST_IMAGE, docker};
-use coracle_tests::{Home, eventually, requires};
+use coracle_tests::{Home, SOON, eventually, requires};
 
 /// A home that reaches Docker through an sshd of its own.
 struct Far {
@@ -93,7 +93,7 @@ fn a_sandbox_outlives_the_connection_it_was_made_through() {
     started.succeed();
 
     far.masters().iter().for_each(Process::kill);
-    assert!(eventually(Duration::from_secs(5), || far.masters().is_empty()).is_some());
+    assert!(eventually(SOON, || far.masters().is_empty()).is_some());
     let output = far.home.call(["logs", &sandbox, "exec_a", "--follow"]).succeed();
 
     assert_eq!(output.text(), "begun\ndone\n");

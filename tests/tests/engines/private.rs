@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use coracle_tests::engines::{Containers, Ending, Engine, Kind, Storage, TEST_IMAGE, docker, image, podman};
-use coracle_tests::{eventually, requires};
+use coracle_tests::{SOON, eventually, requires};
 
 /// How long the kernel and a shell may take to do away with an engine.
-const SETTLE: Duration = Duration::from_secs(5);
+const SETTLE: Duration = SOON;
 /// Told to a process of this very binary that is there to be killed.
 const HOLD: &str = "CORACLE_TEST_HOLDS_ENGINE";
 

@@ -1,9 +1,7 @@
 //! Keys: what is sent again is done once and answered the same, whatever becomes of the daemon in between.
 
-use std::time::Duration;
-
 use coracle_tests::http::{Answer, Request};
-use coracle_tests::{Daemon, Home, eventually, requires};
+use coracle_tests::{Daemon, Home, SOON, eventually, requires};
 use serde_json::{Value, json};
 
 fn keyed(path: &str, body: &Value, key: &str) -> Request {
@@ -111,7 +109,7 @@ fn an_exec_cut_off_by_the_end_of_the_daemon_is_found_again_and_not_run_twice() {
         let request = request.clone();
         move || request.try_send(&place).is_some()
     });
-    eventually(Duration::from_secs(20), || count() == "1").expect("it has begun");
+    eventually(SOON, || count() == "1").expect("it has begun");
     let twice = request.send(&daemon.unix());
     daemon.kill();
     assert!(!asking.join().expect("no panic"), "nobody answered");
@@ -138,7 +136,7 @@ fn of_what_cannot_be_found_again_it_is_said_that_nobody_knows() {
         let request = request.clone();
         move || request.try_send(&place).is_some()
     });
-    eventually(Duration::from_secs(20), || !home.census().named("77.25").is_empty()).expect("it runs");
+    eventually(SOON, || !home.census().named("77.25").is_empty()).expect("it runs");
 
     daemon.kill();
     asking.join().expect("no panic");

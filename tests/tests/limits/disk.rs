@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use coracle_tests::{Home, count, requires};
+use coracle_tests::{Home, SOON, count, requires};
 
 /// Both ways files are kept.
 const STORAGES: [&str; 2] = ["disk", "memory"];
@@ -138,7 +138,7 @@ except OSError as error:
         assert!(made.parse::<usize>().expect("a number") <= most + most / 10, "{storage}: {tried}");
         let began = Instant::now();
         home.call(["close", &sandbox]).succeed();
-        assert!(began.elapsed() < Duration::from_secs(15), "{storage}: closing took {:?}", began.elapsed());
+        assert!(began.elapsed() < SOON, "{storage}: closing took {:?}", began.elapsed());
     }
 }
 
@@ -165,7 +165,7 @@ os.chmod('closed/inner', 0), os.chmod('closed', 0)
         home.call(["close", &sandbox]).succeed();
 
         // A busy machine has its say in this; without care it takes minutes.
-        assert!(began.elapsed() < Duration::from_secs(20), "{flags:?}: {:?}", began.elapsed());
+        assert!(began.elapsed() < SOON, "{flags:?}: {:?}", began.elapsed());
         home.expect_nothing_left();
     }
 }

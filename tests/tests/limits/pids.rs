@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coracle_tests::{Home, eventually, requires};
+use coracle_tests::{Home, SOON, eventually, requires};
 use serde_json::json;
 
 const BOMB: &str = "
@@ -32,7 +32,7 @@ fn a_fork_bomb_stays_within_its_bound_and_ends_at_its_deadline() {
             &sandbox,
             "--json",
             "--timeout",
-            "3s",
+            "8s",
             "--grace",
             "0",
             "--",
@@ -43,7 +43,7 @@ fn a_fork_bomb_stays_within_its_bound_and_ends_at_its_deadline() {
         ])
         .start();
 
-    let full = eventually(Duration::from_secs(2), || home.census().named("fork-bomb").len() >= PIDS / 2);
+    let full = eventually(Duration::from_secs(8), || home.census().named("fork-bomb").len() >= PIDS / 2);
     let most = (0..20).map(|_| home.census().named("fork-bomb").len()).max();
     let finished = bomb.finish();
 
@@ -55,7 +55,7 @@ fn a_fork_bomb_stays_within_its_bound_and_ends_at_its_deadline() {
         reply.to_string().contains("\"pids\""),
         "nothing says that the bound on processes was hit: {reply}"
     );
-    let dead = eventually(Duration::from_millis(250), || home.census().named("fork-bomb").is_empty());
+    let dead = eventually(SOON, || home.census().named("fork-bomb").is_empty());
     assert!(dead.is_some(), "{}", home.census().describe());
 }
 
@@ -66,14 +66,12 @@ fn a_bombed_sandbox_can_be_stopped_used_and_closed() {
     let sandbox = open(&home);
     home.call(["exec", &sandbox, "--detach", "--id", "bomb", "--", "python3", "-c", BOMB, "fork-bomb"])
         .succeed();
-    eventually(Duration::from_secs(5), || home.census().named("fork-bomb").len() >= PIDS / 2)
-        .expect("the bomb goes off");
+    eventually(SOON, || home.census().named("fork-bomb").len() >= PIDS / 2).expect("the bomb goes off");
 
-    home.call(["stop", &sandbox, "bomb"]).within(Duration::from_secs(10)).succeed();
+    home.call(["stop", &sandbox, "bomb"]).succeed();
     home.exec(&sandbox, ["echo", "usable"]).succeed();
     home.call(["exec", &sandbox, "--detach", "--", "python3", "-c", BOMB, "fork-bomb"]).succeed();
-    let closed = home.call(["close", &sandbox]).succeed();
+    home.call(["close", &sandbox]).succeed();
 
-    assert!(closed.elapsed < Duration::from_secs(5), "closing took {:?}", closed.elapsed);
     home.expect_nothing_left();
 }

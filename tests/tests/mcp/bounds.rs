@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coracle_tests::{Home, count, eventually, requires};
+use coracle_tests::{Home, SOON, count, eventually, requires};
 use serde_json::json;
 
 use crate::client::{Client, messages};
@@ -66,7 +66,7 @@ fn calls_beyond_what_a_client_may_have_under_way_are_refused_and_the_others_go_o
     let call = json!({"name": "sandbox_exec", "arguments": command});
 
     let ids: Vec<u64> = (0..66).map(|_| client.send("tools/call", call.clone())).collect();
-    let refused = eventually(Duration::from_secs(20), || {
+    let refused = eventually(SOON, || {
         let heard = client.heard();
         let kind = |message: &serde_json::Value| {
             message["result"]["structuredContent"]["error"]["kind"] == "limit_exceeded"

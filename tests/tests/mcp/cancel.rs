@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coracle_tests::{Home, eventually, requires};
+use coracle_tests::{Home, SOON, eventually, requires};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::client::Client;
 const DEAF: &str = "trap '' TERM; setsid sh -c \"trap '' TERM; while :; do sleep 1; done; : $1\" & \
                     while :; do sleep 1; done";
 /// Between the cancellation and the end: the grace we give, and a busy machine.
-const DYING: Duration = Duration::from_secs(5);
+const DYING: Duration = SOON;
 
 fn start_deaf(home: &Home, client: &Client, word: &str) -> u64 {
     let sandbox = client.open();
@@ -114,10 +114,10 @@ fn signs_of_life_do_not_put_off_the_end() {
     }
     let run =
         |home: &Home| (0..3).map(|number| home.census().named(&format!("98{number}.5")).len()).sum::<usize>();
-    eventually(Duration::from_secs(20), || run(&home) == 3 && signs(&client).len() >= 3).expect("they run");
+    eventually(SOON, || run(&home) == 3 && signs(&client).len() >= 3).expect("they run");
 
     client.hang_up();
-    let ended = eventually(Duration::from_secs(15), || run(&home) == 0);
+    let ended = eventually(SOON, || run(&home) == 0);
 
     assert!(ended.is_some(), "they go on:\n{}", home.census().describe());
     client.finish().expect_code(0);
@@ -131,7 +131,7 @@ fn what_stood_still_when_it_was_cancelled_is_stopped_when_it_goes_on() {
     let sandbox = client.open();
     let command = json!({"sandbox_id": sandbox, "cmd": ["sleep", "984.5"]});
     let id = client.send("tools/call", json!({"name": "sandbox_exec", "arguments": command}));
-    eventually(Duration::from_secs(20), || !home.census().named("984.5").is_empty()).expect("it runs");
+    eventually(SOON, || !home.census().named("984.5").is_empty()).expect("it runs");
     home.call(["pause", &sandbox]).succeed();
 
     client.notify("notifications/cancelled", json!({"requestId": id}));
@@ -140,7 +140,7 @@ fn what_stood_still_when_it_was_cancelled_is_stopped_when_it_goes_on() {
     assert!(!home.census().named("984.5").is_empty(), "it cannot be stopped while it stands still");
     home.call(["resume", &sandbox]).succeed();
 
-    let ended = eventually(Duration::from_secs(15), || home.census().named("984.5").is_empty());
+    let ended = eventually(SOON, || home.census().named("984.5").is_empty());
     assert!(ended.is_some(), "it goes on:\n{}", home.census().describe());
 }
 
@@ -171,7 +171,7 @@ fn a_call_that_takes_long_gives_signs_of_life() {
         "tools/call",
         json!({"name": "sandbox_exec", "arguments": command, "_meta": {"progressToken": "p-1"}}),
     );
-    let told = eventually(Duration::from_secs(20), || signs(&client).len() >= 2);
+    let told = eventually(SOON, || signs(&client).len() >= 2);
     client.data("sandbox_fs_write", json!({"sandbox_id": sandbox, "path": "go", "contents": ""}));
     client.answer(id);
 

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use coracle_tests::daemon::Daemon;
-use coracle_tests::{Home, count, eventually, requires};
+use coracle_tests::{Home, SOON, count, eventually, requires};
 use serde_json::{Value, json};
 
 use crate::door::{
     call, calling, current, initialize, message, messages, request, request_at, send, session,
 };
 
-const DYING: Duration = Duration::from_secs(5);
+const DYING: Duration = SOON;
 
 fn list() -> String {
     json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string()

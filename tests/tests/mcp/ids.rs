@@ -1,9 +1,7 @@
 //! A client may name its requests by any number and any string, and is told the same.
 
-use std::time::Duration;
-
 use coracle_tests::daemon::Daemon;
-use coracle_tests::{Home, eventually, requires};
+use coracle_tests::{Home, SOON, eventually, requires};
 
 use crate::client::Client;
 use crate::door::request;
@@ -36,7 +34,7 @@ fn ids_are_echoed_as_they_were_written_on_standard_output() {
     for id in IDS {
         client.raw(format!("{}\n", ping(id)).as_bytes());
         let echoed = format!("\"id\":{id},");
-        let told = eventually(Duration::from_secs(20), || {
+        let told = eventually(SOON, || {
             let heard = String::from_utf8_lossy(&client.process.stdout()).into_owned();
             heard.lines().last().is_some_and(|line| line.contains(&echoed) && line.contains("\"result\""))
         });
@@ -70,13 +68,13 @@ fn a_call_is_taken_back_by_any_id() {
            {{"sandbox_id":"{sandbox}","cmd":["sleep","993"]}}}}}}"#
     );
     client.raw(format!("{}\n", call.replace('\n', " ")).as_bytes());
-    let runs = eventually(Duration::from_secs(20), || !home.census().named("993").is_empty());
+    let runs = eventually(SOON, || !home.census().named("993").is_empty());
 
     client.raw(
         b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":2.5}}\n",
     );
 
     assert!(runs.is_some(), "{}", home.census().describe());
-    let ended = eventually(Duration::from_secs(20), || home.census().named("993").is_empty());
+    let ended = eventually(SOON, || home.census().named("993").is_empty());
     assert!(ended.is_some(), "{}", home.census().describe());
 }

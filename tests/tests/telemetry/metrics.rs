@@ -1,11 +1,9 @@
 //! What the daemon counts, for whoever scrapes it and for a collector.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use coracle_tests::http::Request;
-use coracle_tests::{Daemon, Home, eventually, requires};
+use coracle_tests::{Daemon, Home, SOON, eventually, requires};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 use super::collector::{Collector, Numbers};
 use super::exposition::{Samples, parse};
@@ -99,7 +97,7 @@ fn spares_that_wait_are_counted() {
     Request::post("/v1/run", &json!({"cmd": ["true"]})).send(&daemon.unix()).expect(200);
 
     let mut samples = Samples::new();
-    let counted = eventually(Duration::from_secs(20), || {
+    let counted = eventually(SOON, || {
         samples = scrape(&daemon);
         value(&samples, "coracle_spares", &[]) >= 2.0
     });
@@ -224,7 +222,7 @@ fn a_collector_is_sent_the_same_numbers() {
 
     // Spares are made meanwhile, and what was sent is a moment behind.
     let (mut scraped, mut sent) = (Numbers::new(), Numbers::new());
-    let same = eventually(Duration::from_secs(20), || {
+    let same = eventually(SOON, || {
         (scraped, sent) = (as_sent(&scrape(&daemon)), collector.metrics());
         sent.retain(|(name, _), _| name != RESTLESS);
         scraped == sent && scraped.get(&("coracle.spares".to_owned(), BTreeMap::new())) == Some(&2.0)

@@ -1,8 +1,6 @@
 //! Every process that works in a home tells what it does, and any other can follow it.
 
-use std::time::Duration;
-
-use coracle_tests::{Home, count, eventually, requires};
+use coracle_tests::{Home, SOON, count, eventually, requires};
 use serde_json::Value;
 
 fn events(home: &Home, flags: &[&str]) -> Vec<Value> {
@@ -21,7 +19,7 @@ fn a_follower_sees_what_other_processes_do() {
     home.open();
     let follower = home.call(["events", "--follow", "--json"]).start();
     // It begins with what comes, and may begin in the middle of a run: the next one is seen whole.
-    let seen = eventually(Duration::from_secs(20), || {
+    let seen = eventually(SOON, || {
         home.call(["run", "--", "true"]).succeed();
         let printed = String::from_utf8_lossy(&follower.stdout()).into_owned();
         ["\"exec_ended\"", "\"destroyed\""].iter().all(|kind| printed.contains(kind))
@@ -74,7 +72,7 @@ fn spares_are_told_of_when_they_are_taken() {
         home.call(["run", "--", "true"]).succeed();
     }
 
-    let told = eventually(Duration::from_secs(20), || {
+    let told = eventually(SOON, || {
         kinds(&events(&home, &[])).iter().filter(|kind| **kind == "destroyed").count() == 3
     });
 

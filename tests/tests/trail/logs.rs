@@ -1,8 +1,6 @@
 //! Output outlives its sandbox for a while.
 
-use std::time::Duration;
-
-use coracle_tests::{Home, eventually, requires};
+use coracle_tests::{Home, SOON, eventually, requires};
 
 fn closed(home: &Home) -> String {
     let sandbox = home.open();
@@ -35,8 +33,7 @@ fn it_goes_when_its_time_has_come() {
     let home = Home::new().env("CORACLE_LOGS_RETENTION", "300ms");
     let sandbox = closed(&home);
 
-    let gone =
-        eventually(Duration::from_secs(10), || home.call(["logs", &sandbox, "once"]).run().code() != Some(0));
+    let gone = eventually(SOON, || home.call(["logs", &sandbox, "once"]).run().code() != Some(0));
     home.call(["gc"]).succeed();
 
     assert!(gone.is_some());

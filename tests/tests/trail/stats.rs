@@ -1,8 +1,6 @@
 //! What sandboxes use is what they use.
 
-use std::time::Duration;
-
-use coracle_tests::{Home, eventually, requires};
+use coracle_tests::{Home, SOON, eventually, requires};
 use serde_json::Value;
 
 fn stats(home: &Home, sandbox: &str) -> Value {
@@ -41,7 +39,7 @@ fn whoever_watches_does_not_keep_a_sandbox_alive() {
     let home = Home::new();
     let sandbox = home.open_with(&["--ttl", "2s"]);
 
-    let gone = eventually(Duration::from_secs(20), || {
+    let gone = eventually(SOON, || {
         let seen = home.call(["stats", "--json"]).succeed().json();
         seen.as_array().expect("a list").iter().all(|one| one["uptime_ms"].is_null())
     });

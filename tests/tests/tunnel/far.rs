@@ -8,12 +8,12 @@ use coracle_backends::docker::endpoint::{Endpoint, SshPlace};
 use coracle_backends::docker::tunnel;
 use coracle_core::Result;
 use coracle_tests::engines::sshd::Sshd;
-use coracle_tests::eventually;
+use coracle_tests::{SOON, eventually};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
 /// The kernel and ssh need a moment to end a process.
-const MOMENT: Duration = Duration::from_secs(10);
+const MOMENT: Duration = SOON;
 
 /// What a test connects with.
 #[derive(Debug)]

@@ -174,7 +174,7 @@ fn closing_does_not_wait_for_a_guest_that_is_gone() {
 
     world.ok("run_a", "sandbox_close", json!({ "sandbox_id": id }));
 
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 
 /// Does the same as `closed` for a tenant.

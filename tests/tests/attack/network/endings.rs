@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use coracle_tests::internet::{Internet, Packet, Trap, trap, wires};
-use coracle_tests::{Arena, Attack, Breaches, Home, Route, count, eventually, requires};
+use coracle_tests::{Arena, Attack, Breaches, Home, Route, SOON, count, eventually, requires};
 use rustix::process::{Pid, Signal};
 
 use super::WALLS;
@@ -110,7 +110,7 @@ fn nw_15_connections_are_counted_open_or_half_open() {
             net.forget();
             let flood = arena.call(&["python3", "-c", MANY, &many, wires::SILENT]).start();
             // Well within the time after which a connection that nobody answers is given up.
-            let reached = eventually(PATIENCE, || half_open(&net) > CONNECTIONS_MAX - SLACK);
+            let reached = eventually(SOON, || half_open(&net) > CONNECTIONS_MAX - SLACK);
             assert!(reached.is_some(), "the flood comes to {} connections only", half_open(&net));
             let others = others_are_served(arena);
             let open = half_open(&net);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use coracle_tests::engines::{Containers, Engine, Kind, Storage, TEST_IMAGE, image};
-use coracle_tests::{Call, Finished, Home, eventually};
+use coracle_tests::{Call, Finished, Home, SOON, eventually};
 use serde_json::Value;
 
 /// Nothing may take longer, whatever was done to the engine: it would be called a hang.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 /// How long an engine may take to finish what it was asked by somebody who was killed over it.
-const SETTLE: Duration = Duration::from_secs(10);
+const SETTLE: Duration = SOON;
 
 /// Starts an engine of a test's own, which may be ended and started again.
 pub fn engine(containers: Containers) -> Engine {

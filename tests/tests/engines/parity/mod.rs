@@ -8,7 +8,7 @@ mod stage;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Condvar, Mutex, OnceLock};
 use std::thread::ScopedJoinHandle;
 
 use coracle_tests::engines::place::Place;
@@ -20,6 +20,9 @@ use stage::Stage;
 
 /// What the script promises to be long.
 const CALLS_MIN: usize = 200;
+/// How many parts are played at once, at all places together. Each makes containers, and an engine that is asked for
+/// forty at a time on two cores leaves some of them waiting for minutes.
+const PLAYED_MAX: usize = 4;
 
 /// What was asked and answered in each part.
 type Transcript = BTreeMap<&'static str, Vec<String>>;
@@ -44,6 +47,7 @@ fn play(place: Place) -> Transcript {
 
 /// Plays one part. One that cannot be played to its end is a difference like any other, and not the end of the rest.
 fn play_part(home: &Home, place: Place, part: Part) -> Vec<String> {
+    let _turn = Turn::wait();
     let mut stage = Stage::new(home, place);
     let played = std::panic::catch_unwind(AssertUnwindSafe(|| part(&mut stage)));
     let mut transcript = stage.transcript();
@@ -51,6 +55,30 @@ fn play_part(home: &Home, place: Place, part: Part) -> Vec<String> {
         transcript.push("was not played to its end".to_owned());
     }
     transcript
+}
+
+/// One of [`PLAYED_MAX`].
+struct Turn;
+
+static PLAYED: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+impl Turn {
+    fn wait() -> Self {
+        let played = PLAYED.lock().expect("nobody panics while holding the lock");
+        let mut played = ENDED
+            .wait_while(played, |played| *played >= PLAYED_MAX)
+            .expect("nobody panics while holding the lock");
+        *played += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *PLAYED.lock().expect("nobody panics while holding the lock") -= 1;
+        ENDED.notify_one();
+    }
 }
 
 /// Leaves the transcript for whoever wants to read or compare it.
