@@ -3,6 +3,11 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+/// The detail of errors that are known to come from a full disk.
+pub const DISK_FULL: &str = "disk_full";
+/// The errno of a full disk, a spent quota, and of a filesystem inside a file on a full disk.
+const WANT_OF_ROOM: [i32; 4] = [28, 122, 5, 30];
+
 /// Shorthand for results of operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -117,6 +122,20 @@ impl Error {
             cause = error.source();
         }
         text
+    }
+
+    /// Tells whether want of room on a disk may be the cause. Where no system call is named, that is any fault of ours.
+    pub fn may_lack_room(&self) -> bool {
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            if let Some(number) =
+                error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error)
+            {
+                return WANT_OF_ROOM.contains(&number);
+            }
+            cause = error.source();
+        }
+        self.details.contains_key(DISK_FULL) || matches!(self.kind, Kind::Internal | Kind::LimitExceeded)
     }
 
     /// Returns the object every door shows under `error`.

@@ -155,7 +155,12 @@ pub fn freeing<T>(disk: &dyn Disk, mut work: impl FnMut() -> Result<T>) -> Resul
     loop {
         match work() {
             // Only after a failure: what is given before somebody needs it is taken by the program that fills the disk.
-            Err(_) if disk.left().is_some_and(Left::is_scarce) && disk.give_way() => given = true,
+            // And only where it helps: an engine that does not answer would use up everything.
+            Err(error)
+                if error.may_lack_room() && disk.left().is_some_and(Left::is_scarce) && disk.give_way() =>
+            {
+                given = true;
+            }
             done => {
                 if given {
                     disk.refill();
@@ -171,6 +176,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
+    use crate::error::DISK_FULL;
 
     const GIB: u64 = 1 << 30;
 
@@ -219,6 +225,28 @@ mod tests {
 
         fn note(&self, _: bool) -> bool {
             false
+        }
+    }
+
+    #[test]
+    fn what_fails_for_another_reason_gets_nothing() {
+        let missing = std::io::Error::from_raw_os_error(2);
+        let full = std::io::Error::from_raw_os_error(28);
+        let of = |kind| Error::new(kind, "could not free");
+        for (error, given) in [
+            (of(Kind::Conflict), 0),
+            (of(Kind::NotAvailable), 0),
+            (of(Kind::Internal).caused_by(missing), 0),
+            (of(Kind::NotAvailable).caused_by(full), 1),
+            (of(Kind::NotAvailable).detail(DISK_FULL, true), 1),
+            (of(Kind::Internal), 1),
+        ] {
+            let (disk, mut error) = (Full::default(), Some(error));
+
+            let shown = format!("{error:?}");
+            let _ = freeing(&disk, || error.take().map_or(Ok(()), Err));
+
+            assert_eq!(disk.given.load(Ordering::Relaxed), given, "{shown}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use coracle_core::error::{Error, Kind};
+use coracle_core::error::{DISK_FULL, Error, Kind};
 use coracle_core::ids::SandboxId;
 use rusqlite::ErrorCode;
 
@@ -42,7 +42,13 @@ pub fn from_sqlite(error: rusqlite::Error, attempt: &str, path: &Path) -> Error 
         }
         _ => (Kind::Internal, "run `coracle doctor`".to_owned()),
     };
-    Error::new(kind, format!("could not {attempt} in `{shown}`")).hint(hint).caused_by(error)
+    let full = matches!(
+        error.sqlite_error_code(),
+        // Its files cannot be made on a full disk, either.
+        Some(ErrorCode::DiskFull | ErrorCode::CannotOpen)
+    );
+    let shown = Error::new(kind, format!("could not {attempt} in `{shown}`")).hint(hint).caused_by(error);
+    if full { shown.detail(DISK_FULL, true) } else { shown }
 }
 
 /// Says that records are lost, or cannot be read. What runs is still there, and the home's id finds it.
