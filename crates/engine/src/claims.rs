@@ -1,6 +1,7 @@
 //! Which tenants brought which images. Layers are kept once for everybody, so an image is removed with its last claim.
 //!
-//! A claim is an empty file: `OWNER/BACKEND/REFERENCE`. An image without one is the operator's, whoever uses it.
+//! A claim is a file, `OWNER/BACKEND/DIGEST`, with the reference in it; the digest is the reference's, which may be longer
+//! than the name of a file. An image without a claim is the operator's.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,8 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use coracle_core::TenantId;
+use sha2::{Digest as _, Sha256};
 
-/// Stands for a slash in a name; no reference and no backend has one.
+/// Stands for a slash in the name of a backend; none has one.
 const SLASH: &str = "!";
 /// The operator, where an image that tenants brought is wanted by the home's own people, too. No tenant's begins so.
 const OPERATOR: &str = "operator";
@@ -38,7 +40,7 @@ impl Claims {
     }
 
     /// Takes a tenant's claim back; `true` if nobody claims the image any more.
-    pub(crate) fn drop(&self, tenant: &TenantId, backend: &str, reference: &str) -> io::Result<bool> {
+    pub(crate) fn withdraw(&self, tenant: &TenantId, backend: &str, reference: &str) -> io::Result<bool> {
         remove(&self.path(&owner(tenant), backend, reference))?;
         Ok(!self.is_claimed(backend, reference))
     }
@@ -67,13 +69,13 @@ impl Claims {
     pub(crate) fn of(&self, tenant: &TenantId, backend: &str) -> BTreeSet<String> {
         let directory = self.directory.join(owner(tenant)).join(flat(backend));
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        entries.filter_map(|entry| Some(entry.file_name().to_str()?.replace(SLASH, "/"))).collect()
+        entries.filter_map(|entry| fs::read_to_string(entry.path()).ok()).collect()
     }
 
     fn put(&self, owner: &str, backend: &str, reference: &str) -> io::Result<()> {
         let path = self.path(owner, backend, reference);
         fs::create_dir_all(path.parent().unwrap_or(&self.directory))?;
-        fs::File::create(path).map(drop)
+        fs::write(path, reference)
     }
 
     fn owners(&self) -> Vec<String> {
@@ -82,7 +84,9 @@ impl Claims {
     }
 
     fn path(&self, owner: &str, backend: &str, reference: &str) -> PathBuf {
-        self.directory.join(owner).join(flat(backend)).join(flat(reference))
+        let digest: [u8; 32] = Sha256::digest(reference).into();
+        let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.directory.join(owner).join(flat(backend)).join(name)
     }
 }
 

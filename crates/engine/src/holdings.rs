@@ -3,16 +3,17 @@
 //! A volume counts with what it may hold, not with what is in it: nobody looks while it is written to. Each backend
 //! keeps what it has on a disk of its own, so the bound holds for each backend.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use coracle_core::image::{HOST, Images, Reference, Removed, Stored};
 use coracle_core::mount::Source;
 use coracle_core::{Backend, Error, ImageId, Record, Result, Spec, TenantId, VolumeName, tenant};
 
+use crate::turns::Turn;
 use crate::{Claims, Engine};
 
-/// The right to make volumes of tenants: of two who would fill the last of a bound, one may.
-type Making<'a> = Option<MutexGuard<'a, ()>>;
+/// The right to make volumes of a tenant on a backend: of two calls that would fill the last of a bound, one may.
+type Making<'a> = Option<Turn<'a>>;
 
 impl Engine {
     /// Returns what a tenant's things on a backend take.
@@ -75,7 +76,7 @@ impl Engine {
         if wanted.is_empty() {
             return Ok(None);
         }
-        let making = self.tenancy.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let making = self.tenancy.turns.take(format!("volumes of {tenant} on {}", backend.name()));
         let there = volumes.list()?;
         let new = wanted.iter().filter(|name| !there.iter().any(|kept| kept.name == ***name)).count() as u64;
         if new == 0 {
@@ -117,16 +118,25 @@ impl Engine {
         };
         let (name, reference) = (backend.name(), reference.to_string());
         let Some(images) = backend.images() else { return bring() };
+        let claiming = self.claiming(name, &reference);
         let before = digest(images, &reference)?;
         // What the operator brought is there for everybody and counts for nobody.
         if before.is_some() && !claims.is_claimed(name, &reference) {
+            drop(claiming);
             return bring();
         }
-        if !claims.has(tenant, name, &reference) {
+        let new = !claims.has(tenant, name, &reference);
+        if new {
             self.expect_storage(tenant, backend, 0, "bring an image")?;
+            // Before it is here: an image that nobody claims is the operator's, and counts for nobody.
+            claims.add(tenant, name, &reference).map_err(|error| not_noted(&reference, error))?;
         }
-        let brought = bring()?;
-        claims.add(tenant, name, &reference).map_err(|error| not_noted(&reference, error))?;
+        drop(claiming);
+        let brought = bring().inspect_err(|_| {
+            if new {
+                let _ = self.let_go_of(tenant, backend, &reference);
+            }
+        })?;
         if before.is_some() && before != digest(images, &reference)? {
             // The name leads elsewhere now. What it led to counts for nobody any more, and must not stay.
             images.collect()?;
@@ -154,16 +164,22 @@ impl Engine {
         backend: &Arc<dyn Backend>,
         reference: &str,
     ) -> Result<Removed> {
+        // Nobody else claims it between the look and the removal.
+        let _claiming = self.claiming(backend.name(), reference);
         let alone = match self.claims() {
-            Some(claims) => {
-                claims.drop(tenant, backend.name(), reference).map_err(|error| not_noted(reference, error))?
-            }
+            Some(claims) => claims
+                .withdraw(tenant, backend.name(), reference)
+                .map_err(|error| not_noted(reference, error))?,
             None => false,
         };
         match backend.images().filter(|_| alone) {
             Some(images) => images.remove(reference),
             None => Ok(Removed { references: vec![reference.to_owned()], ..Removed::default() }),
         }
+    }
+
+    fn claiming(&self, backend: &str, reference: &str) -> Turn<'_> {
+        self.tenancy.turns.take(format!("claims on {reference} at {backend}"))
     }
 
     /// Returns where it is noted who brought which image.

@@ -45,6 +45,7 @@ mod tenancy;
 mod tether;
 pub mod text;
 mod trail;
+mod turns;
 mod volumes;
 pub mod watch;
 
@@ -124,6 +125,12 @@ impl Caller {
     /// Returns the same caller, insisting on an epoch or on none.
     pub fn under(&self, epoch: Option<Epoch>) -> Self {
         Self { claim: Claim { epoch, ..self.claim.clone() }, ..self.clone() }
+    }
+
+    /// Returns the caller as the owner of a sandbox it has just made: whatever it believes of others' epochs, and
+    /// whatever it may enter by a name, this one is its own.
+    pub fn of_its_own(&self) -> Self {
+        Self { ceiling: None, ..self.under(None) }
     }
 
     /// Returns the same caller below a ceiling.

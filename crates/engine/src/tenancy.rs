@@ -10,6 +10,7 @@ use coracle_core::spec::{Purpose, SpecInput};
 use coracle_core::tenant::{self, Rate};
 use coracle_core::{Backend, Error, ImageId, Kind, Policy, Result, Spec, TenantId};
 
+use crate::turns::Turns;
 use crate::{Caller, Engine};
 
 /// The rules as they are for tenants, worked out once.
@@ -20,8 +21,8 @@ pub(crate) struct Tenancy {
     /// Held while sandboxes of tenants are counted and their rows written: of two who ask at the same time for the last
     /// place, one gets it. One daemon serves a home, and tenants have no other way in.
     counting: Mutex<()>,
-    /// Held while volumes of tenants are made, for the same reason.
-    pub making: Mutex<()>,
+    /// Taken while volumes of a tenant are made and while an image is claimed or removed, for the same reason.
+    pub turns: Turns,
 }
 
 impl Tenancy {
@@ -31,7 +32,7 @@ impl Tenancy {
             named: policy.tenants.named.iter().map(own).collect(),
             others: policy.of_tenant(&policy.tenants.others),
             counting: Mutex::new(()),
-            making: Mutex::new(()),
+            turns: Turns::default(),
         }
     }
 }
@@ -101,7 +102,7 @@ impl Engine {
     pub(crate) fn check_named(&self, caller: &Caller, name: &str) -> Result<()> {
         let known = || name == AUTO || self.backends().iter().any(|backend| backend.name() == name);
         if caller.ceiling.is_some() && caller.tenant.is_none() {
-            return Err(beyond("a backend by its name").detail("field", "backend"));
+            return Err(beyond("naming a backend").detail("field", "backend"));
         }
         match caller.tenant.is_none() || known() {
             true => Ok(()),
@@ -147,7 +148,7 @@ impl Engine {
 }
 
 /// Refuses a caller below a ceiling what is for people.
-fn beyond(what: &str) -> Error {
+pub(crate) fn beyond(what: &str) -> Error {
     Error::new(Kind::Denied, format!("{what} is more than the ceiling of this door allows"))
         .hint("have the person who started this door do it with `coracle`")
 }

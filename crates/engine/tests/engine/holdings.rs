@@ -75,6 +75,22 @@ fn an_image_that_is_too_much_is_not_kept() {
     ok(&world, &of("mine"), "sandbox_open", json!({"image": "two"}));
 }
 
+/// A reference may be longer than the name of a file.
+#[test]
+fn an_image_with_a_long_name_counts_like_any_other() {
+    let world = bounded(5_000);
+    let long = |name: &str| format!("{name}{}:{}", "/path".repeat(40), "t".repeat(100));
+    for name in ["one", "two"] {
+        world.backend.image_shelf().publish(&long(name), &["aaa"], Config::default());
+    }
+    ok(&world, &of("mine"), "image_pull", json!({"reference": long("one")}));
+
+    too_much(&world, &of("mine"), "image_pull", json!({"reference": long("two")}));
+    too_much(&world, &of("mine"), "image_pull", json!({"reference": long("two")}));
+
+    assert_eq!(images(&world).len(), 1);
+}
+
 /// Each is charged as if it were alone, so that nobody learns what others have, or pays when they let go.
 #[test]
 fn an_image_of_several_tenants_counts_for_each_and_goes_with_the_last() {
