@@ -55,20 +55,28 @@ impl Engine {
     }
 
     fn purge_one(&self, record: &Record) -> Result<()> {
-        // A spare is worked on for as long as somebody tends it, and nobody could wait for that.
+        self.expect_untended(record)?;
+        self.teardown(&record.id, Afterwards::Nothing, &|_| Ok(()))
+    }
+
+    /// Refuses a spare somebody tends: it is worked on for as long as they do, and nobody could wait for that.
+    fn expect_untended(&self, record: &Record) -> Result<()> {
         if record.state == State::Spare && self.freeing(|| self.store().try_work_on(&record.id))?.is_none() {
             return Err(Error::new(Kind::Conflict, "a process keeps it ready for others")
                 .hint("end every program that uses this home, then try again"));
         }
-        self.teardown(&record.id, Afterwards::Nothing, &|_| Ok(()))
+        Ok(())
     }
 
-    /// Returns which of these backends do not answer, each with what it says instead. Those that do are not given up.
+    /// Returns which of these backends do not answer, each with what it says instead. Those that do are not given up,
+    /// and one that cannot be asked for a reason of our own is an error.
     fn unreachable(&self, names: &[String]) -> Result<Vec<(String, Error)>> {
         let mut silent = Vec::new();
         for name in names {
-            if let Err(error) = self.parts.backends.named(name)?.survey() {
-                silent.push((name.clone(), error));
+            match self.parts.backends.named(name)?.survey() {
+                Ok(_) => {}
+                Err(error) if error.kind == Kind::NotAvailable => silent.push((name.clone(), error)),
+                Err(error) => return Err(error),
             }
         }
         Ok(silent)
@@ -76,6 +84,7 @@ impl Engine {
 
     fn forget_all(&self, backend: &str, error: &Error, purged: &mut Purged) -> Result<()> {
         for record in self.store().list(Which::Live)?.iter().filter(|record| record.backend == backend) {
+            self.expect_untended(record)?;
             purged.forgotten.extend(self.forget(&record.id, &|_| Ok(()), error)?);
             purged.sandboxes += 1;
         }
