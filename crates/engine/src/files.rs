@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use coracle_core::{Error, Result};
+use coracle_core::{Error, Kind, Result};
 use coracle_wire::{Entry, EntryKind};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -168,18 +168,32 @@ fn copy(inside: &mut Inside, path: &[u8], sink: &mut dyn Write) -> Result<u64> {
 
 /// Lists a directory, as far as the answer may carry it.
 pub(crate) fn list(inside: &mut Inside, path: &[u8], depth: Depth, inline: &Inline) -> Result<Entries> {
-    let mut carried = 0;
+    let (mut carried, mut refused) = (0, false);
     let mut admits = |page: &[Entry]| {
         let bytes: u64 = page.iter().map(|entry| entry.path.len() as u64 + ENTRY_LEN).sum();
         carried += bytes;
         // The first page always comes, however little an answer may carry.
-        (carried == bytes || carried <= inline.most()) && inline.takes(bytes)
+        let first = carried == bytes;
+        let admitted = (first || carried <= inline.most()) && inline.takes(bytes);
+        refused |= first && !admitted;
+        admitted
     };
     let listing = inside.guest.list(path, depth == Depth::Tree, ENTRIES_MAX, &mut admits)?;
+    if refused {
+        // An empty answer would say that the directory is.
+        return Err(no_room_for_answer("list a part of it"));
+    }
     Ok(Entries {
         entries: listing.entries.into_iter().map(Into::into).collect(),
         truncated: listing.truncated,
     })
+}
+
+/// Says that answers nobody has read yet take all the room there is. `less` says how to ask for less.
+pub(crate) fn no_room_for_answer(less: &str) -> Error {
+    Error::new(Kind::LimitExceeded, "too many answers wait to be read")
+        .hint(format!("read them, or {less}"))
+        .detail("limit", "share")
 }
 
 /// Returns the next piece, full unless it is the last one; sources may hand out less at a time.

@@ -63,8 +63,12 @@ impl Inline {
 
     /// Returns how much may be held of the output of a command that still runs, for which no room was taken.
     pub(crate) fn meanwhile(&self) -> u64 {
-        let bounded = self.most < u64::MAX && !weak::off(Wall::Answers);
-        if bounded { LEAST.min(self.most) } else { u64::MAX }
+        if self.is_bounded() { LEAST.min(self.most) } else { u64::MAX }
+    }
+
+    /// Tells whether an answer does not simply carry everything.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.most < u64::MAX && !weak::off(Wall::Answers)
     }
 
     /// Returns the most one answer may carry.

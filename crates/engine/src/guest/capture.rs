@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coracle_wire::{Body, Chunk, Command, ExecState, Reply};
 
-use super::excerpt::{Excerpt, Gap};
+use super::excerpt::{CHUNKS_MAX, Excerpt, Gap};
 use super::execs::{ALL_CHUNKS, PIECE_LEN, WAIT_SLICE, existing, millis, state, tolerate_closed};
 use super::{Failure, Guest};
 use crate::inline::Inline;
@@ -112,8 +112,9 @@ impl From<Intake> for Capture {
 fn excerpt_of(seen: &ExecState, inline: &Inline) -> Excerpt {
     let dropped = seen.truncation.map_or(0, |dropped| dropped.bytes);
     let kept = seen.stdout_bytes.saturating_add(seen.stderr_bytes).saturating_sub(dropped);
+    let few = !inline.is_bounded() || seen.last_seq <= CHUNKS_MAX as u64;
     match inline.allot(kept) {
-        most if most >= kept => Excerpt::whole(most.saturating_add(inline.meanwhile().max(LATE_MAX))),
+        most if most >= kept && few => Excerpt::whole(most.saturating_add(inline.meanwhile().max(LATE_MAX))),
         most => Excerpt::halves(most),
     }
 }

@@ -16,11 +16,17 @@ pub struct Gap {
     pub stderr_before: u64,
 }
 
+/// How many chunks a part of an excerpt holds. A command that writes to both streams by turns makes a chunk of every byte,
+/// and each takes a hundred times that here.
+pub(super) const CHUNKS_MAX: usize = 4096;
+
 /// Takes chunks one after the other, and holds no more than it may.
 #[derive(Debug)]
 pub(super) struct Excerpt {
     head_most: u64,
     tail_most: u64,
+    /// Of each part.
+    chunks_most: usize,
     head: Vec<Chunk>,
     tail: VecDeque<Chunk>,
     head_bytes: u64,
@@ -34,6 +40,7 @@ impl Excerpt {
         Self {
             head_most: most,
             tail_most: 0,
+            chunks_most: usize::MAX,
             head: Vec::new(),
             tail: VecDeque::new(),
             head_bytes: 0,
@@ -44,12 +51,13 @@ impl Excerpt {
 
     /// Holds the beginning and the end, half of `most` each.
     pub(super) fn halves(most: u64) -> Self {
-        Self { head_most: most / 2, tail_most: most - most / 2, ..Self::whole(0) }
+        Self { head_most: most / 2, tail_most: most - most / 2, chunks_most: CHUNKS_MAX, ..Self::whole(0) }
     }
 
     pub(super) fn push(&mut self, mut chunk: Chunk) {
         let room = usize::try_from(self.head_most - self.head_bytes).unwrap_or(usize::MAX);
-        if self.tail.is_empty() && self.gap.is_none() && room > 0 {
+        let open = self.tail.is_empty() && self.gap.is_none() && self.head.len() < self.chunks_most;
+        if open && room > 0 {
             let rest = chunk.data.split_off(room.min(chunk.data.len()));
             let rest = Chunk { data: rest, ..chunk };
             self.head_bytes += chunk.data.len() as u64;
@@ -63,6 +71,9 @@ impl Excerpt {
         self.tail.push_back(chunk);
         while self.tail_bytes > self.tail_most {
             self.drop_oldest(self.tail_bytes - self.tail_most);
+        }
+        if self.tail.len() > self.chunks_most {
+            self.drop_oldest(u64::MAX);
         }
     }
 
@@ -160,6 +171,20 @@ mod tests {
         assert_eq!(bytes(&chunks), b"abcERjklmn");
         let missing = Gap { from: 2, to: 3, bytes: 7, stdout_before: 3, stderr_before: 2 };
         assert_eq!(gap, Some(missing));
+    }
+
+    #[test]
+    fn of_many_small_chunks_few_are_held() {
+        let mut excerpt = Excerpt::halves(1 << 20);
+        let stream = |seq: u64| if seq % 2 == 0 { Stream::Stdout } else { Stream::Stderr };
+
+        (1..=100_000).for_each(|seq| excerpt.push(chunk(seq, stream(seq), b"x")));
+
+        let (chunks, gap) = excerpt.into_parts();
+        assert_eq!(chunks.len(), 2 * CHUNKS_MAX);
+        let missing = gap.expect("most is missing");
+        assert_eq!(missing.bytes + chunks.len() as u64, 100_000);
+        assert_eq!((missing.from, missing.to), (CHUNKS_MAX as u64 + 1, 100_000 - CHUNKS_MAX as u64));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `sandbox_fs_read`: returns the contents of a file, or the beginning of them.
 
 use coracle_core::spec::check_path;
-use coracle_core::{Error, Kind, Result, SandboxId};
+use coracle_core::{Error, Result, SandboxId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,9 +42,8 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     }
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
     if !engine.inline.takes(max_bytes as u64) {
-        return Err(Error::new(Kind::LimitExceeded, "too many answers wait to be read")
-            .hint("read them, or ask for less with `max_bytes`; over HTTP files of any size come from `…/files`")
-            .detail("limit", "share"));
+        let less = "ask for less with `max_bytes`; over HTTP files of any size come from `…/files`";
+        return Err(files::no_room_for_answer(less));
     }
     let head = files::read_head(&mut inside, input.path.as_bytes(), max_bytes)?;
     let TextOrBase64 { text, base64 } = whole_characters(head.data, head.truncated).into();
