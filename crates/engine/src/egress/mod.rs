@@ -98,10 +98,19 @@ impl Keepers {
     /// Ends the keeper of a sandbox and removes what it has left.
     fn end(&self, sandbox: &SandboxId) -> Result<()> {
         let directory = self.directory(sandbox);
-        let ended = end(&directory).and_then(|()| match fs::remove_dir_all(&directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        });
+        let deadline = Instant::now() + PATIENCE;
+        let ended = loop {
+            match end(&directory).and_then(|()| fs::remove_dir_all(&directory)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break Ok(()),
+                // Somebody looked for a keeper meanwhile, and the lock is there again.
+                Err(error)
+                    if error.kind() == io::ErrorKind::DirectoryNotEmpty && Instant::now() < deadline =>
+                {
+                    std::thread::sleep(PAUSE);
+                }
+                ended => break ended,
+            }
+        };
         ended.map_err(|error| {
             Error::internal(format!("could not end the keeper of sandbox `{sandbox}`"), error)
         })
