@@ -31,6 +31,8 @@ pub struct Ceiling {
     /// What sandboxes may have mounted; anything the policy allows if absent.
     mounts: Option<Vec<Mount>>,
     snapshots: Snapshots,
+    /// The image of its sandboxes where callers do not choose one. None where the policy allows no default.
+    image: Option<String>,
 }
 
 /// Which snapshots callers may start from, beside the one the ceiling gives.
@@ -60,9 +62,10 @@ impl Ceiling {
             Some(_) => Spec::resolve(spec.clone(), policy)?,
             None => Spec::of_any_image(spec.clone(), policy)?,
         };
+        let image = Spec::resolve(spec.clone(), policy).ok().map(|spec| spec.image);
         let bounds = Bounds::of(&top);
         let (freedom, mounts) = (Freedom::Chosen(choices), Some(top.mounts));
-        Ok(Self { spec, freedom, bounds, mounts, snapshots: Snapshots::None })
+        Ok(Self { spec, freedom, bounds, mounts, snapshots: Snapshots::None, image })
     }
 
     /// Returns the ceiling of a model that shows a token: sandboxes are what the token's bounds say, and the default
@@ -78,7 +81,7 @@ impl Ceiling {
     /// Returns the ceiling of a program that shows a token: it may write every field, within the bounds.
     pub fn of_token(bounds: Bounds) -> Self {
         let (spec, freedom) = (SpecInput::default(), Freedom::Everything);
-        Self { spec, freedom, bounds, mounts: None, snapshots: Snapshots::OfTenant }
+        Self { spec, freedom, bounds, mounts: None, snapshots: Snapshots::OfTenant, image: None }
     }
 
     /// Tells whether callers may choose this.
@@ -95,9 +98,9 @@ impl Ceiling {
         self.mounts.as_ref().is_none_or(|mounts| mounts.iter().any(is_it))
     }
 
-    /// Tells whether the volumes of its sandboxes are the person's who gave them, and not the caller's to delete.
-    pub fn lends_volumes(&self) -> bool {
-        self.mounts.is_some()
+    /// Tells whether it is a model's. The volumes of its sandboxes are the person's then, and not the caller's to delete.
+    pub fn is_of_model(&self) -> bool {
+        matches!(self.freedom, Freedom::Chosen(_))
     }
 
     /// Returns the spec a caller gets for what it wrote. What it may not write is refused, however little it is.
@@ -200,7 +203,7 @@ impl Ceiling {
         }
         let Some(mounts) = &self.mounts else { return Ok(()) };
         if spec.allow_sockets && !self.spec.allow_sockets {
-            let what = "the ceiling does not let mounted directories have sockets".to_owned();
+            let what = "the ceiling does not allow mounting directories with live sockets in them".to_owned();
             return Err(beyond(what, "allow_sockets"));
         }
         match spec.mounts.iter().find(|mount| !mounts.iter().any(|allowed| covers(allowed, mount))) {
@@ -212,20 +215,39 @@ impl Ceiling {
         }
     }
 
+    /// Refuses a model a sandbox that was made from something else than its own are: by its name it would get an image, a
+    /// backend or variables (a key of the person's, say) that it cannot ask for.
+    fn check_origin(&self, spec: &Spec) -> Result<()> {
+        let Freedom::Chosen(choices) = &self.freedom else { return Ok(()) };
+        let has = |(name, value): (&String, &String)| self.spec.env.get(name) == Some(value);
+        let same = [
+            ("image", choices.has(Choice::Image) || self.image.as_ref() == Some(&spec.image)),
+            ("env", spec.env.iter().all(has)),
+            ("backend", self.spec.backend.is_none() || self.spec.backend == spec.backend),
+            ("require", self.spec.require.iter().all(|wall| spec.require.contains(wall))),
+        ];
+        match same.iter().find(|(_, same)| !same) {
+            None => Ok(()),
+            Some((field, _)) => Err(beyond(format!("the ceiling gives another `{field}`"), field)),
+        }
+    }
+
     /// Refuses a sandbox that is there and has more than the ceiling.
     pub fn check_record(&self, record: &Record) -> Result<()> {
         if record.state == State::Quarantined {
-            // Its spec is not known: the record was made for what was found without one.
-            return Err(Error::new(Kind::Denied, format!("nobody knows what sandbox `{}` is", record.id))
+            let what =
+                format!("sandbox `{}` was found without a record, so nobody knows what it may do", record.id);
+            return Err(Error::new(Kind::Denied, what)
                 .hint("open another sandbox; the person who started this door can look at it")
                 .detail("sandbox_id", record.id.as_str()));
         }
         let spec = Spec { network: record.network().clone(), ..record.spec.clone() };
-        self.check(&spec).and_then(|()| self.check_snapshot(&spec.image)).map_err(|error| {
+        let checked = self.check(&spec).and_then(|()| self.check_snapshot(&spec.image));
+        checked.and_then(|()| self.check_origin(&spec)).map_err(|error| {
             let field = error.details.get("field").cloned().unwrap_or_default();
             Error::new(Kind::Denied, format!("sandbox `{}` has more than the ceiling allows", record.id))
                 .caused_by(error)
-                .hint("open another sandbox; the person who set the ceiling can raise it")
+                .hint("open one with another `session_key`; the person who set the ceiling can raise it, or close that one")
                 .detail("sandbox_id", record.id.as_str())
                 .detail("field", field)
         })

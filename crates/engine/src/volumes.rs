@@ -3,13 +3,14 @@
 use coracle_core::volume::{Kept, Volumes};
 use coracle_core::{Ceiling, Error, Kind, Record, Result, TenantId, VolumeName, tenant};
 
+use crate::tenancy::beyond;
 use crate::{Caller, Engine};
 
 /// The volumes of one backend, as somebody sees them.
 pub(crate) struct Shelf<'a> {
     volumes: &'a dyn Volumes,
     tenant: Option<&'a TenantId>,
-    /// Of the home's own volumes, only those its sandboxes have are shown below it.
+    /// A model's: only the volumes its sandboxes have are shown below it, and none is deleted.
     ceiling: Option<&'a Ceiling>,
 }
 
@@ -18,7 +19,8 @@ impl Engine {
     pub(crate) fn shelf<'a>(&'a self, caller: &'a Caller, named: Option<&str>) -> Result<Shelf<'a>> {
         named.map_or(Ok(()), |name| self.check_named(caller, name))?;
         let (tenant, ceiling) = (caller.tenant.as_ref(), caller.ceiling.as_deref());
-        Ok(Shelf { volumes: self.volumes(named)?, tenant, ceiling: ceiling.filter(|_| tenant.is_none()) })
+        let ceiling = ceiling.filter(|ceiling| ceiling.is_of_model());
+        Ok(Shelf { volumes: self.volumes(named)?, tenant, ceiling })
     }
 
     /// Returns the volumes a sandbox has its own among.
@@ -30,28 +32,21 @@ impl Engine {
 
 impl Shelf<'_> {
     pub fn list(&self) -> Result<Vec<Kept>> {
-        let listed = self.volumes.list()?;
-        let Some(tenant) = self.tenant else {
-            return Ok(listed.into_iter().filter(|kept| self.shows(&kept.name)).collect());
+        let listed = self.volumes.list()?.into_iter();
+        let own = |kept: Kept| match self.tenant {
+            None => Some(kept),
+            Some(tenant) => Some(Kept { name: tenant::unqualify(tenant, &kept.name)?, ..kept }),
         };
-        let own = |kept: Kept| Some(Kept { name: tenant::unqualify(tenant, &kept.name)?, ..kept });
-        Ok(listed.into_iter().filter_map(own).collect())
+        let shown = |kept: &Kept| self.ceiling.is_none_or(|ceiling| ceiling.mounts_volume(&kept.name));
+        Ok(listed.filter_map(own).filter(shown).collect())
     }
 
     pub fn remove(&self, name: &VolumeName) -> Result<()> {
-        let Some(tenant) = self.tenant else {
-            return match self.shows(name) {
-                true => self.volumes.remove(name),
-                false => Err(reworded(&Error::new(Kind::NotFound, "not shown"), name)),
-            };
-        };
+        if self.ceiling.is_some() {
+            return Err(beyond("deleting a volume").detail("volume", name.as_str()));
+        }
+        let Some(tenant) = self.tenant else { return self.volumes.remove(name) };
         self.volumes.remove(&tenant::qualify(tenant, name)?).map_err(|error| reworded(&error, name))
-    }
-}
-
-impl Shelf<'_> {
-    fn shows(&self, name: &VolumeName) -> bool {
-        self.ceiling.is_none_or(|ceiling| ceiling.mounts_volume(name))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use coracle_tests::daemon::Daemon;
 use coracle_tests::http::Request;
 use coracle_tests::mcp::{Client, calling, current, request_at};
-use coracle_tests::{Attack, Breaches, Canary, Home, Route};
+use coracle_tests::{Attack, Breaches, Canary, Home, Route, requires};
 use serde_json::{Value, json};
 
 use crate::GROUND;
@@ -76,7 +76,22 @@ fn fields(canary: &Canary) -> Vec<(&'static str, &'static str, Value)> {
         ("storage", "storage", json!("disk")),
         ("a label", "labels", json!({"a": "b"})),
         ("a directory to start in", "workdir", json!("/")),
+        ("a language", "runtime", json!("bash")),
+        ("variables", "env", json!({"A": "b"})),
+        ("sockets", "allow_sockets", json!(true)),
     ]
+}
+
+#[test]
+fn every_field_a_sandbox_has_is_tried() {
+    requires!(native);
+    let schema = Home::new().call(["call", "--schema", "sandbox_open"]).succeed().json();
+    let fields: Vec<_> = fields(&Canary::new()).into_iter().map(|(_, field, _)| field).collect();
+
+    let all = schema["input"]["properties"].as_object().expect("a schema").keys();
+    let missing: Vec<_> = all.filter(|field| !fields.contains(&field.as_str())).collect();
+
+    assert_eq!(missing, ["session_key"]);
 }
 
 /// What the twin has to get.
@@ -99,10 +114,14 @@ const EVERY: &[&str] = &[
     "a sandbox with storage",
     "a sandbox with a label",
     "a sandbox with a directory to start in",
+    "a sandbox with a language",
+    "a sandbox with variables",
+    "a sandbox with sockets",
     "had a registry of this machine asked",
     "had another machine's engine asked",
     "removed a volume",
-    "entered a sandbox of the person's",
+    "entered a sandbox with a wider network",
+    "entered a sandbox with a key in its variables",
 ];
 
 /// Tries every field with both tools that make sandboxes. `call` speaks to a door as a model does and returns the result.
@@ -111,7 +130,8 @@ fn try_all(home: &Home, call: &dyn Fn(&str, Value) -> Value) -> Breaches {
     for volume in ["persons", "unused"] {
         home.call(["run", "--volume", volume, "--", "sh", "-c", "echo kept > canary"]).succeed();
     }
-    let persons = home.open_with(&["--key", "user:persons", "--network", "open"]);
+    let wider = home.open_with(&["--key", "user:wider", "--network", "open"]);
+    let secret = home.open_with(&["--key", "user:secret", "--env", "KEY=of the person"]);
     let mut breaches = Breaches::new();
     for (number, (name, field, value)) in fields(&canary).into_iter().enumerate() {
         call("sandbox_open", json!({"session_key": format!("user:ce-{number}"), field: value}));
@@ -140,10 +160,14 @@ fn try_all(home: &Home, call: &dyn Fn(&str, Value) -> Value) -> Breaches {
     if !listed.text().contains("unused") {
         breaches.push("removed a volume".to_owned());
     }
-    call("sandbox_open", json!({"session_key": "user:persons"}));
-    call("sandbox_exec", json!({"sandbox_id": persons, "cmd": ["touch", "/tmp/entered"]}));
-    if home.exec(&persons, ["test", "-e", "/tmp/entered"]).run().code() == Some(0) {
-        breaches.push("entered a sandbox of the person's".to_owned());
+    for (name, key, persons) in
+        [("a wider network", "user:wider", wider), ("a key in its variables", "user:secret", secret)]
+    {
+        call("sandbox_open", json!({"session_key": key}));
+        call("sandbox_exec", json!({"sandbox_id": persons, "cmd": ["touch", "/tmp/entered"]}));
+        if home.exec(&persons, ["test", "-e", "/tmp/entered"]).run().code() == Some(0) {
+            breaches.push(format!("entered a sandbox with {name}"));
+        }
     }
     breaches
 }
@@ -153,7 +177,10 @@ fn ce_01_a_model_on_standard_input_gets_what_the_person_gave() {
     let title = "over stdio MCP: every field of a sandbox, registries, engines and volumes of the machine";
     Attack::starred(GROUND, "CE-01", title).by(ROUTES).without(&["Ceiling"]).every(EVERY).run(|arena| {
         let client = Client::start(arena.home, &["--with", "run,volumes"]);
-        let breaches = try_all(arena.home, &|tool, arguments| client.call(tool, arguments));
+        let call = |tool: &str, arguments: Value| {
+            client.request("tools/call", json!({"name": tool, "arguments": arguments}))
+        };
+        let breaches = try_all(arena.home, &call);
         client.finish().expect_code(0);
         breaches
     });
@@ -176,6 +203,11 @@ fn ce_02_a_model_at_the_daemon_gets_what_the_settings_give() {
 /// Tenants are kept from the machine without a ceiling, too; this is what is left.
 const OF_TOKENS: &[&str] = &[
     "more memory over http",
+    "more processors over http",
+    "more processes over http",
+    "more files over http",
+    "more space over http",
+    "more output over http",
     "the internet over http",
     "privileges over http",
     "a longer life over http",
@@ -197,12 +229,17 @@ fn ce_03_a_token_is_good_for_no_more_than_its_ceiling() {
         let settings = format!("[images]\nallow = ['host', '{place}/*']\n");
         std::fs::write(home.path().join("config.toml"), settings).expect("the home is ours");
         let daemon = Daemon::start(home);
-        let max =
-            "--max-memory 256m --max-network none --max-privileges minimal --max-ttl 5m --max-images host";
+        let max = "--max-memory 256m --max-cpus 1 --max-pids 64 --max-inodes 5000 --max-disk 64m --max-output 1m \
+                   --max-network none --max-privileges minimal --max-ttl 5m --max-images host";
         let token = home.token("acme", &max.split(' ').collect::<Vec<_>>());
         let mut breaches = Breaches::new();
         for (number, (name, field, value)) in [
             ("more memory", "limits", json!({"memory_mb": 512})),
+            ("more processors", "limits", json!({"cpu_millicores": 2000})),
+            ("more processes", "limits", json!({"pids": 65})),
+            ("more files", "limits", json!({"inodes": 6000})),
+            ("more space", "limits", json!({"workspace_mb": 65})),
+            ("more output", "limits", json!({"output_bytes": (1 << 20) + 1})),
             ("the internet", "network", json!("open")),
             ("a volume", "mounts", json!([{"source": "v", "target": "/x"}])),
             ("privileges", "privileges", json!("install")),

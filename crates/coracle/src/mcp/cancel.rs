@@ -107,9 +107,9 @@ impl Target {
                 }
             }
             What::Sandbox(place) => match place.get() {
-                // A new sandbox has an epoch of its own. What cannot be closed is the janitor's.
+                // What cannot be closed is the janitor's.
                 Some(sandbox) => {
-                    let owner = self.caller.under(None);
+                    let owner = self.caller.of_its_own();
                     let _ = self.engine.call(&owner, "sandbox_close", json!({"sandbox_id": sandbox}));
                     true
                 }

@@ -25,8 +25,8 @@ const FIELDS: [(&str, &[&str]); 10] = [
 const MAKERS: [&str; 2] = ["sandbox_run", "sandbox_open"];
 /// Which backend is asked is not a model's to say, in any tool.
 const NEVER: &str = "backend";
-/// Operations on files of the machine, or for everybody who uses it.
-const HIDDEN: [&str; 3] = ["image_build", "image_load", "image_prepull"];
+/// Operations on files of the machine, or for everybody who uses it, and what would delete what a person gave.
+const HIDDEN: [&str; 4] = ["image_build", "image_load", "image_prepull", "volume_remove"];
 /// Writes to the standard input of a command, which has to be kept open for it.
 const WRITER: &str = "sandbox_exec_write";
 
@@ -52,6 +52,10 @@ pub fn narrow(tools: &mut Vec<Tool>, ceiling: &Ceiling) {
             }
             None => field != NEVER,
         });
+        if let Some(key) = schema.get_mut("properties").and_then(|fields| fields.get_mut("session_key")) {
+            // What a call without one returns depends on the door.
+            key["description"] = json!("The name the sandbox is found again by.");
+        }
         if name == "sandbox_run" {
             schema.insert("required".to_owned(), json!(["code"]));
         }

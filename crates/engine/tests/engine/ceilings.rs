@@ -120,17 +120,82 @@ fn what_is_everybodys_is_not_a_models() {
         ("image_remove", json!({"name": "img_01m7h5k607aaaaaaaaaaaaaaaa"})),
         ("image_list", json!({"backend": "fake"})),
         ("volume_list", json!({"backend": "fake"})),
+        ("volume_remove", json!({"name": "mine"})),
+        ("volume_remove", json!({"name": "given"})),
     ] {
         assert_eq!(refused(&world, &who, name, input).kind, Kind::Denied, "{name}");
     }
     let pulled = refused(&world, &who, "image_pull", json!({"reference": "python:3.12"}));
-    let removed = refused(&world, &who, "volume_remove", json!({"name": "mine"}));
 
-    assert_eq!((pulled.kind, removed.kind), (Kind::Invalid, Kind::NotFound));
+    assert_eq!(pulled.kind, Kind::Invalid);
     let volumes = world.engine.call(&who, "volume_list", json!({})).expect("its own are shown");
     let names: Vec<_> =
         volumes["volumes"].as_array().expect("a list").iter().map(|one| &one["name"]).collect();
     assert_eq!(names, ["given"]);
+}
+
+/// With a token a model may mount nothing, so no volume of its tenant is its to see or delete.
+#[test]
+fn a_model_with_a_token_keeps_away_from_volumes_of_its_tenant() {
+    let world = World::new();
+    let tenant = Caller { tenant: Some(sample::tenant("acme")), ..caller("run_a") };
+    let mounted = json!({"mounts": [{"source": "data", "target": "/x"}]});
+    let program = opened(&world, &tenant, mounted);
+    world.engine.call(&tenant, "sandbox_close", json!({"sandbox_id": program.id})).expect("it is its own");
+    let ceiling = Ceiling::of_model_with_token(None, &Policy::default()).expect("it is allowed");
+    let model = tenant.clone().below(ceiling);
+
+    let removed = refused(&world, &model, "volume_remove", json!({"name": "data"}));
+    let listed =
+        |who: &Caller| world.engine.call(who, "volume_list", json!({})).expect("a list")["volumes"].clone();
+
+    assert_eq!((removed.kind, listed(&model)), (Kind::Denied, json!([])));
+    assert_eq!(listed(&tenant)[0]["name"], "data");
+}
+
+/// The person and a model at a door they started act for the same run; what tells their sandboxes apart is what is in them.
+#[test]
+fn a_sandbox_of_the_persons_with_other_contents_is_neither_entered_nor_listed() {
+    let world = World::new();
+    world.backend.image_shelf().publish("tools", &["aaa"], coracle_core::image::Config::default());
+    let who = model(json!({"env": {"MODE": "agent"}}), &[]);
+    let own = opened(&world, &who, json!({"session_key": "user:own"}));
+
+    for (key, more) in [
+        ("user:secret", json!({"env": {"TOKEN": "abc"}})),
+        ("user:mode", json!({"env": {"MODE": "person"}})),
+        ("user:tools", json!({"image": "tools"})),
+    ] {
+        let mut input = more.clone();
+        input["session_key"] = json!(key);
+        let persons = id(&world.ok("run_a", "sandbox_open", input));
+
+        let by_key = refused(&world, &who, "sandbox_open", json!({"session_key": key}));
+        let by_id = refused(&world, &who, "sandbox_exec", json!({"sandbox_id": persons, "cmd": ["env"]}));
+        let events = refused(&world, &who, "event_list", json!({"sandbox_id": persons}));
+
+        assert_eq!([by_key.kind, by_id.kind, events.kind], [Kind::Denied; 3], "{more}");
+    }
+
+    let listed = world.engine.call(&who, "sandbox_list", json!({})).expect("a list");
+    let stats = world.engine.call(&who, "sandbox_stats", json!({})).expect("a list");
+    for shown in [listed, stats] {
+        let ids: Vec<_> = shown["sandboxes"].as_array().expect("a list").iter().map(id).collect();
+        assert_eq!(ids, [own.id.clone()]);
+    }
+    assert_eq!(refused(&world, &who, "event_list", json!({})).kind, Kind::Invalid);
+    world.engine.call(&who, "event_list", json!({"sandbox_id": own.id})).expect("its own");
+}
+
+/// A program has variables and a language of its own, which no other sandbox of the door has; it is gone all the same.
+#[test]
+fn a_program_with_variables_leaves_nothing() {
+    let world = World::new();
+
+    let input = json!({"cmd": ["true"], "env": {"A": "b"}});
+    world.engine.call(&model(json!({}), &[]), "sandbox_run", input).expect("it is allowed");
+
+    assert_eq!(world.ok("run_a", "sandbox_list", json!({}))["sandboxes"], json!([]));
 }
 
 #[test]

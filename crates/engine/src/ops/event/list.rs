@@ -68,6 +68,13 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     if wait > WAIT_MAX {
         return Err(Error::invalid("wait_ms", format!("must be at most {WAIT_MAX}")));
     }
+    if caller.ceiling.as_ref().is_some_and(|ceiling| ceiling.is_of_model()) {
+        // What happens to the person's own sandboxes is not a model's to know.
+        let Some(id) = &input.sandbox_id else {
+            return Err(Error::invalid("sandbox_id", "is missing").hint("name a sandbox of yours"));
+        };
+        engine.find_for(caller, id)?;
+    }
     let mut watch = engine.watch(caller, input.since_seq, input.filter());
     let page = watch.next_few(max, Duration::from_millis(wait))?;
     Ok(Output {

@@ -58,7 +58,7 @@ fn delete_workspace(engine: &Engine, caller: &Caller, record: &Record, closed: O
         }
         Some(Source::Volume(name)) => name,
     };
-    if caller.ceiling.as_ref().is_some_and(|ceiling| ceiling.lends_volumes()) {
+    if caller.ceiling.as_ref().is_some_and(|ceiling| ceiling.is_of_model()) {
         let note = format!("volume `{name}` stays: the person who started this door gave it");
         return Ok(Output { note: Some(note), ..closed });
     }

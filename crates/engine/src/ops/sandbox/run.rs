@@ -121,9 +121,7 @@ pub fn call_where(
     let session = engine.open_session(caller, None, &spec)?;
     let place = Place::of(&session.record);
     let captured = placed(&place.id).and_then(|()| work(engine, session, &mut plan));
-    // A new sandbox has an epoch of its own; the one the caller believes in is about others.
-    let owner = caller.under(None);
-    let removed = engine.dismiss(&owner, &place.id);
+    let removed = engine.dismiss(&caller.of_its_own(), &place.id);
     // What the command did is worth more than a complaint about cleaning up, which `gc` will repeat.
     match (captured, removed) {
         (Ok(captured), _) => Ok(output(place, plan.runtime, captured)),

@@ -68,7 +68,8 @@ fn existing(record: Record) -> Result<Record> {
 
 fn seen(engine: &Engine, caller: &Caller) -> Result<Vec<Record>> {
     let mut records = engine.store().list(Which::Live)?;
-    records.retain(|record| !record.is_untaken() && caller.sees(record));
+    let shown = |record: &Record| caller.sees(record) && caller.check_reach(record).is_ok();
+    records.retain(|record| !record.is_untaken() && shown(record));
     Ok(records)
 }
 
