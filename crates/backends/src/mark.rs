@@ -48,7 +48,10 @@ pub fn misplaced(sandbox: &SandboxId, found: &InstanceId, ours: &InstanceId) -> 
     let message =
         format!("sandbox `{sandbox}` carries the mark of instance `{found}`, and the home is `{ours}`");
     Error::new(Kind::Conflict, message)
-        .hint("put the home's `instance` file and its database back as they were when the sandbox was opened")
+        .hint(
+            "put the home's `instance` file and its database back as they were when the sandbox was opened; if they are \
+             lost, move both away: the home's id is then taken from its sandboxes",
+        )
         .detail("instance", found.as_str())
 }
 

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use coracle_tests::attack::{Ground, engine};
@@ -284,4 +285,49 @@ fn db_08_what_another_instance_made_is_not_called_gone() {
     fs::remove_file(home.path().join("coracle.mark")).expect("it is there");
     home.call(["close", &canary.sandbox]).succeed();
     assert_eq!(canary.outlives(&home, "close"), None);
+}
+
+/// A backup is a home, too, and everything in it is called as in the original.
+#[test]
+fn db_09_a_copy_of_a_home_ends_nothing_of_the_original() {
+    requires_ground!();
+    let home = GROUND.home();
+    let canary = Beating::start(&home, &home.open(), 1);
+    let copies = tempfile::tempdir().expect("a directory");
+    let copy = copies.path().join("copy").display().to_string();
+    let copied = Command::new("cp").arg("--archive").arg(home.path()).arg(&copy).status();
+    assert!(copied.is_ok_and(|status| status.success()));
+
+    for words in [&["ps"][..], &["gc"], &["close", &canary.sandbox], &["purge", "--yes"]] {
+        let refused = home.call([&["--home", &copy, "--json"], words].concat()).run().error();
+        assert_eq!(refused["kind"], "conflict", "{words:?}: {refused}");
+    }
+
+    assert!(canary.beats(&home));
+    home.call(["close", &canary.sandbox]).succeed();
+    assert_eq!(canary.outlives(&home, "close"), None);
+}
+
+/// The wrong backup is put back, and the person does what the hints say.
+#[test]
+fn db_10_the_database_of_another_home_ends_nothing_there() {
+    requires_ground!();
+    let (home, other) = (GROUND.home(), GROUND.home());
+    let (own, others) = (Beating::start(&home, &home.open(), 1), Beating::start(&other, &other.open(), 2));
+    move_away(home.path());
+    FILES[..2].iter().for_each(|name| {
+        fs::copy(other.path().join(name), home.path().join(name)).expect("copies");
+    });
+
+    let refused = home.call(["ps", "--json"]).run().error();
+    fs::remove_file(home.path().join("instance")).expect("it is there");
+    let again = home.call(["gc", "--json"]).run().error();
+    move_away(home.path());
+    home.call(["gc"]).succeed();
+    home.call(["close", &own.sandbox]).succeed();
+
+    assert_eq!([&refused["kind"], &again["kind"]], ["conflict", "conflict"]);
+    assert_eq!(own.outlives(&home, "close"), None);
+    assert!(others.beats(&other));
+    other.call(["close", &others.sandbox]).succeed();
 }

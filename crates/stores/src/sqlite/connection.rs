@@ -7,11 +7,11 @@ use coracle_core::error::{Error, Result};
 use coracle_core::ids::InstanceId;
 use coracle_core::store::Durability;
 use rusqlite::config::DbConfig;
-use rusqlite::{OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::instance::{self, Recall};
 use super::mark::{Mark, Progress};
-use super::{error, home, making, migrations};
+use super::{error, home, making, migrations, place};
 
 /// The name of the database in the home, and of its write-ahead log.
 pub const DATABASE: &str = "coracle.db";
@@ -54,17 +54,31 @@ impl Connection {
         let sqlite = open_existing(&path).map_err(|error| error::from_sqlite(error, "open", &path))?;
         let mut connection = Self { path, sqlite, sync: None, mark: None };
         migrations::bring_up_to_date(home, &mut connection, recall)?;
-        let (stored, progress) = connection.read("read the instance id", facts)?;
-        match instance::read(home)? {
-            Some(noted) => instance::expect(&noted, &stored, &connection.path)?,
-            // An older coracle kept it in the database alone.
-            None => {
-                let _lock = home::migration_lock(home)?;
-                instance::write(home, &stored)?;
-            }
+        let Facts { instance: stored, progress, place } = connection.read("read the instance id", facts)?;
+        // Nothing is noted before all of it agrees: what is wrong would be believed from then on.
+        let noted = instance::read(home)?;
+        match &noted {
+            Some(noted) => instance::expect(noted, &stored, &connection.path)?,
+            // The rooms know better than a database that somebody may have put there. Those of an older coracle know nothing.
+            None => match recall() {
+                Ok(Some(made_by)) => instance::expect(&made_by, &stored, &connection.path)?,
+                Ok(None) | Err(_) => {}
+            },
         }
+        let moved = place::expect(home, place.as_deref())?;
         mark.expect(&progress)?;
+        if noted.is_none() {
+            // An older coracle kept it in the database alone.
+            let _lock = home::migration_lock(home)?;
+            instance::write(home, &stored)?;
+        }
         connection.mark = Some(mark);
+        if let Some(place) = moved {
+            // On a full disk it is noted later.
+            let _ = connection.write(Durability::Process, "note where the home is", |transaction| {
+                Ok(place.note(transaction)?)
+            });
+        }
         Ok((connection, stored))
     }
 
@@ -186,14 +200,26 @@ impl From<Error> for Failure {
     }
 }
 
-/// Returns whose the database is and how far it has come.
-fn facts(connection: &rusqlite::Connection) -> Answer<(InstanceId, Progress)> {
+/// What a database says of itself.
+struct Facts {
+    instance: InstanceId,
+    progress: Progress,
+    /// Where its home was last; absent in one that is new, or of an older coracle.
+    place: Option<String>,
+}
+
+/// Returns whose the database is, how far it has come, and where it was.
+fn facts(connection: &rusqlite::Connection) -> Answer<Facts> {
     let fact = |name: &str| {
         let sql = "SELECT value FROM facts WHERE name = ?1";
         connection.prepare_cached(sql)?.query_row([name], |row| row.get::<_, String>(0))
     };
     let changes = fact("changes")?.parse().unwrap_or(0);
-    Ok((fact("instance")?.parse()?, Progress { lineage: fact("lineage")?, changes }))
+    Ok(Facts {
+        instance: fact("instance")?.parse()?,
+        progress: Progress { lineage: fact("lineage")?, changes },
+        place: fact("place").optional()?,
+    })
 }
 
 /// Counts one more change.

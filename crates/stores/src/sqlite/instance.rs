@@ -70,7 +70,7 @@ pub fn expect(noted: &InstanceId, stored: &InstanceId, database: &Path) -> Resul
     );
     Err(Error::new(Kind::Conflict, message)
         .hint(format!(
-            "put back the database of this home; if it is lost, move this one and its `-wal` and `-shm` files away and run `coracle gc`. If the `{FILE}` file is the wrong one, remove that"
+            "put back the database of this home; if it is lost, move this one, its `-wal` and `-shm` files and `{FILE}` away and run `coracle gc`: the home's id is then taken from its sandboxes, and what still runs is set aside, not deleted"
         ))
         .detail("instance", noted.as_str())
         .detail("stored", stored.as_str()))

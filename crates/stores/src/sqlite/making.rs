@@ -11,7 +11,7 @@ use coracle_core::ids::InstanceId;
 
 use super::connection::{DATABASE, LOG};
 use super::instance::{self, Recall};
-use super::{error, home, mark, migrations};
+use super::{error, home, mark, migrations, place};
 
 /// Where it is made, below the home.
 const DIRECTORY: &str = "making";
@@ -68,6 +68,9 @@ fn make(home: &Path, id: &InstanceId) -> Result<()> {
         sqlite.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))?;
         sqlite.pragma_update(None, "synchronous", "OFF")?;
         migrations::fill(&sqlite, id)?;
+        if let Ok(Some(place)) = place::expect(home, None) {
+            place.note(&sqlite)?;
+        }
         sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         sqlite.close().map_err(|(_, error)| error)
     };

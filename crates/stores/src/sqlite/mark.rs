@@ -63,7 +63,11 @@ impl Mark {
         let same_boot = noted.boot == self.boot;
         let lost = match () {
             () if noted.progress.lineage != found.lineage => "is not the one this home used last",
-            () if same_boot && self.length() < noted.length => "is shorter than it was",
+            () if same_boot && self.length() < noted.length => {
+                // What is left of it cannot be relied on.
+                let message = format!("the database `{}` is shorter than it was", self.database.display());
+                return Err(error::lost(message, error::advice(&self.database)));
+            }
             () if same_boot && found.changes < noted.progress.changes => "has lost changes",
             () if found.changes < noted.durable => "has lost changes",
             () => return Ok(()),

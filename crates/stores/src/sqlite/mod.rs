@@ -13,6 +13,7 @@ mod making;
 mod mark;
 mod migrations;
 mod observed;
+mod place;
 mod records;
 mod tokens;
 mod work;
