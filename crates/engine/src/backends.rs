@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use coracle_core::image::Images;
 use coracle_core::selection::{self, Refusal, Selection};
+use coracle_core::spec::{Purpose, SpecInput};
 use coracle_core::volume::Volumes;
 use coracle_core::{Backend, Error, Kind, Record, Result, Spec, fit};
 
@@ -36,6 +37,18 @@ impl Engine {
             }
         }
         Err(selection.exhausted())
+    }
+
+    /// Refuses a ceiling whose sandboxes no backend here can hold to it: the person who sets it can do something about
+    /// that, the model that is refused every sandbox later cannot.
+    pub fn check_ceiling(&self, model: &Caller) -> Result<()> {
+        // Where the default image is not allowed, models name a language instead.
+        let Ok(spec) = self.resolve_for(model, SpecInput::default(), Purpose::Session) else { return Ok(()) };
+        match self.on_backend(&spec, |choice| choice.backend.fit(&spec)) {
+            Err(error) if error.kind == Kind::Unsupported => Err(error),
+            // An engine that is down now may be up when it is needed.
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// Returns the backend a caller names for something else than a sandbox, or the one the operator prefers.

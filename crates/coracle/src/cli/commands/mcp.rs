@@ -81,7 +81,8 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let sets = args.offer.sets()?;
     if let Some(Verb::Install(install)) = args.verb {
         let spec = one_of(args.spec, install.spec.clone())?;
-        args.offer.ceiling(context, spec.clone().input()?)?;
+        let ceiling = args.offer.ceiling(context, spec.clone().input()?)?;
+        context.engine()?.check_ceiling(&context.caller()?.below(ceiling))?;
         let mut flags = flags(context, &args.offer, args.close_at_end);
         flags.extend(spec.flags()?);
         return install::carry_out(context, install, &flags);
@@ -91,6 +92,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let streams = Streams::take()?;
     let (engine, caller) = (context.engine()?, context.caller()?);
     let model = caller.clone().below(ceiling);
+    engine.check_ceiling(&model)?;
     let toolbox = Toolbox::of(args.offer.mode, &sets, model.ceiling.as_deref());
     let answering = engine.answering(Inline::at_most(engine.policy().inline_output));
     let server = Server::new(answering, Identity::of_client(model)?, toolbox);
