@@ -172,7 +172,7 @@ impl Denied {
                 .detail("owner", serde_json::Value::Null)
                 .detail("current_epoch", current.0),
             Self::LentOut { owner, current } => error
-                .hint(format!("wait until run `{owner}` gives it back with `coracle release {sandbox}`"))
+                .hint(format!("wait until run `{owner}` gives it back (`coracle release {sandbox} --run {owner}`)"))
                 .detail("owner", owner.as_str())
                 .detail("current_epoch", current.0),
             Self::Stale { claimed, current } => error

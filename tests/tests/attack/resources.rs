@@ -273,7 +273,7 @@ fn rs_11_nothing_lives_past_the_deadline() {
         let call =
             arena.call_with(&flags, &["python3", "-c", include_str!("payloads/live_on.py"), &word]).start();
         call.wait_for(|output| output.starts_with(b"started"));
-        let dead = eventually(Duration::from_secs(10), || arena.home.census().named(&word).is_empty());
+        let dead = eventually(Duration::from_secs(15), || arena.home.census().named(&word).is_empty());
         let left = arena.home.census().named(&word).len();
         call.kill();
         dead.is_none().then(|| format!("{left} processes live on")).into_iter().collect()

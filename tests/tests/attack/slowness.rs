@@ -14,7 +14,7 @@ use crate::GROUND;
 
 /// What nobody may have to wait who asked for something else. The waits of the twins are longer, and so is no call on a
 /// busy machine.
-const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_secs(12);
 /// How long the slow one may take to have begun.
 const BEGINNING: Duration = SOON;
 

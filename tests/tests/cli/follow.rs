@@ -1,7 +1,5 @@
 //! Output outlives whoever asked for it: numbered, complete, each piece exactly once.
 
-use std::time::Duration;
-
 use coracle_tests::{Finished, Home, Started, requires};
 use serde_json::Value;
 

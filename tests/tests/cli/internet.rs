@@ -128,6 +128,6 @@ fn nothing_is_left_of_it() {
 
     drop(net);
 
-    let gone = coracle_tests::eventually(std::time::Duration::from_secs(2), || held() == 0);
+    let gone = coracle_tests::eventually(coracle_tests::SOON, || held() == 0);
     assert!(gone.is_some(), "{} processes are left in {namespace}", held());
 }

@@ -45,14 +45,14 @@ fn commands_stand_still_while_paused_and_go_on_after() {
 fn paused_time_counts_for_no_deadline_and_no_idle_time() {
     requires!(native);
     let home = Home::new();
-    let sandbox = home.open_with(&["--ttl", "2s"]);
-    home.call(["exec", &sandbox, "--detach", "--id", "e", "--timeout", "2s", "--", "sleep", "600"]).succeed();
+    let sandbox = home.open_with(&["--ttl", "8s"]);
+    home.call(["exec", &sandbox, "--detach", "--id", "e", "--timeout", "8s", "--", "sleep", "600"]).succeed();
 
     home.call(["pause", &sandbox]).succeed();
-    std::thread::sleep(Duration::from_secs(4));
+    std::thread::sleep(Duration::from_secs(10));
     let shown = home.call(["show", &sandbox, "--json"]).succeed().json();
 
-    assert_eq!(shown["execs"][0]["status"], "running", "its two seconds are not over: {shown}");
+    assert_eq!(shown["execs"][0]["status"], "running", "its eight seconds are not over: {shown}");
     home.call(["resume", &sandbox]).succeed();
     let waited = home.call(["wait", &sandbox, "e", "--json"]).run();
     assert_eq!(waited.code(), Some(124), "{waited}");

@@ -28,7 +28,7 @@ impl Drop for Dispersal<'_> {
 /// How often the crowd looks which of its connections were ended.
 const APART: Duration = Duration::from_millis(100);
 /// How long whoever asks something may wait. A silent connection is given half a minute.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(25);
 
 /// Holds connections that say nothing, and makes anew what the daemon ends.
 fn crowd(places: &[Place], over: &AtomicBool) {

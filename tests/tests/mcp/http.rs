@@ -123,25 +123,30 @@ fn a_call_whose_client_leaves_at_once_is_noted() {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     };
     let rounds = count(10, 100);
-    let calls = [
-        ("sandbox_exec", json!({"sandbox_id": sandbox, "cmd": ["sleep", "0.3"]})),
-        ("sandbox_fs_write", json!({"sandbox_id": sandbox, "path": "a", "contents": "x"})),
-    ];
+    let calls = |round: usize| {
+        [
+            ("sandbox_exec", json!({"sandbox_id": sandbox, "cmd": ["sleep", "0.3"]})),
+            ("sandbox_fs_write", json!({"sandbox_id": sandbox, "path": format!("{round}"), "contents": "x"})),
+        ]
+    };
 
-    for (tool, arguments) in (0..rounds).flat_map(|_| calls.clone()) {
+    for (tool, arguments) in (0..rounds).flat_map(calls) {
         let stream = send(&daemon, &current(tool), &calling(tool, arguments));
         std::thread::sleep(Duration::from_millis(2));
         drop(stream);
     }
 
+    let id = sandbox.as_str().expect("an id");
     let begun = || {
-        let shown = home.call(["show", sandbox.as_str().expect("an id"), "--json"]).succeed().json();
+        let shown = home.call(["show", id, "--json"]).succeed().json();
         shown["execs"].as_array().map_or(0, Vec::len)
     };
-    let noted = || lines().iter().filter(|line| line["operation"] == "sandbox_exec").count();
-    let all = eventually(DYING, || noted() >= begun());
-    assert!(all.is_some(), "{} begun, {} noted: {:?}", begun(), noted(), lines());
-    assert!(begun() > 0, "nothing was begun at all");
+    let written = || home.call(["fs", "list", id, "."]).succeed().text().lines().count();
+    let noted = |tool: &str| lines().iter().filter(|line| line["operation"] == tool).count();
+    let all =
+        eventually(DYING, || noted("sandbox_exec") >= begun() && noted("sandbox_fs_write") >= written());
+    assert!(all.is_some(), "{} begun, {} written, noted: {:?}", begun(), written(), lines());
+    assert!(begun() > 0 && written() > 0, "nothing was done at all");
     let outcomes: Vec<_> = lines().iter().map(|line| line["outcome"].clone()).collect();
     assert!(outcomes.iter().any(|outcome| *outcome == "aborted" || *outcome == "abandoned"), "{outcomes:?}");
 }

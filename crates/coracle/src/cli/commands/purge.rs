@@ -81,7 +81,10 @@ fn tell(context: &Context, report: &Report, home: &Path) -> Result<Exit, Stop> {
             let (Report { sandboxes, volumes, .. }, home) = (report, home.display());
             stdout::line(&match report.purged {
                 true => format!("removed {sandboxes} sandboxes, {volumes} volumes and the home `{home}`"),
-                false => format!("removed {sandboxes} sandboxes; the home `{home}` stays, do it again"),
+                false => format!(
+                    "removed {sandboxes} sandboxes; the home `{home}` stays. Mend what is said above and do it again; \
+                     `--forget ENGINE` gives up on an engine that is gone"
+                ),
             })?;
         }
     }
