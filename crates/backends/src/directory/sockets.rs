@@ -3,13 +3,12 @@
 //!
 //! Only those somebody listens on count: a file that a process left behind leads nowhere, for ever.
 //!
-//! It is looked once, before the sandbox is made: a socket that somebody binds there later is reached. Mounts as `overlay`
+//! The directory is searched once, before the sandbox is made; a socket bound later can be reached. Mounts as `overlay`
 //! have files of their own in the stead of the directory's, and nobody listens on those.
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -17,75 +16,112 @@ use std::path::{Path, PathBuf};
 use coracle_core::{Error, Kind, Result};
 use coracle_sys::path::{self, Within};
 use coracle_sys::rustix::fs::{AtFlags, Dir, FileType, OFlags, statat};
+use coracle_sys::rustix::process::geteuid;
 
 use crate::weak::{self, Wall};
 
-/// How many entries are looked at, those near the top first. More would make every sandbox with a large repository wait;
-/// sockets are seldom far down.
-const ENTRIES_MAX: usize = 50_000;
+/// How many entries are searched. A repository with its dependencies has some hundred thousand; a million take about a
+/// second when the kernel has them in memory. What has more is refused: its owner may be who hides a socket behind them.
+const ENTRIES_MAX: usize = 1_000_000;
+/// How long the paths of directories still to be searched may be together: deep ones must not take all memory.
+const WAITING_MAX: usize = 64 << 20;
 
-/// Refuses a directory in which there is a socket.
+const ADVICE: &str = "mount another directory, or allow sockets with `--allow-sockets` (`allow_sockets`)";
+
+/// Refuses a directory in which there is a socket, or may be one.
 pub fn expect_none(directory: BorrowedFd<'_>, shown: &Path) -> Result<()> {
     if weak::off(Wall::Sockets) {
         return Ok(());
     }
-    let found = find(directory).map_err(|error| {
-        Error::new(Kind::Invalid, format!("could not look for sockets in `{}`", shown.display()))
+    let refuse = |kind, why: &str| {
+        Error::new(kind, format!("could not mount `{}`: {why}", shown.display()))
             .detail("field", "mounts.source")
-            .caused_by(error)
-    })?;
-    match found {
-        None => Ok(()),
-        Some(socket) => Err(Error::new(
-            Kind::Invalid,
-            format!(
-                "could not mount `{}`: commands could reach the program that listens on the socket `{}` in it",
-                shown.display(),
+    };
+    match find(directory, ENTRIES_MAX) {
+        Ok(Found::Nothing) => Ok(()),
+        Ok(Found::Socket(socket)) => {
+            let why = format!(
+                "commands could reach the program that listens on the socket `{}` in it",
                 socket.display()
-            ),
-        )
-        .hint("remove it, mount another directory, or allow it with `--allow-sockets` (`allow_sockets`)")
-        .detail("field", "mounts.source")
-        .detail("socket", socket.display().to_string())),
+            );
+            Err(refuse(Kind::Invalid, &why)
+                .hint(format!("remove it, {ADVICE}"))
+                .detail("socket", socket.display().to_string()))
+        }
+        Ok(Found::TooMuch) => {
+            let why = format!("it has more than {ENTRIES_MAX} entries, too many to search for sockets");
+            Err(refuse(Kind::LimitExceeded, &why).hint(ADVICE))
+        }
+        Err(error) => {
+            Err(refuse(Kind::Invalid, "it could not be searched for sockets").hint(ADVICE).caused_by(error))
+        }
     }
 }
 
-/// Returns a socket below the directory, by its path from there.
-fn find(directory: BorrowedFd<'_>) -> io::Result<Option<PathBuf>> {
-    let mut ahead = VecDeque::from([PathBuf::from(".")]);
-    let mut seen = 0;
-    while let Some(place) = ahead.pop_front() {
-        // Gone since, or not to be entered: what we cannot see commands without rights cannot either.
-        let Ok(opened) = enter(directory, &place) else { continue };
+/// What a search came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    /// Its path from the directory.
+    Socket(PathBuf),
+    /// There is more than is searched.
+    TooMuch,
+}
+
+/// Searches a directory with at most `most` entries for a socket.
+fn find(directory: BorrowedFd<'_>, most: usize) -> io::Result<Found> {
+    let mut ahead = vec![PathBuf::from(".")];
+    let (mut seen, mut waiting) = (0, 1);
+    while let Some(place) = ahead.pop() {
+        waiting -= place.as_os_str().len();
+        let Some(opened) = visible(enter(directory, &place))? else { continue };
         for entry in opened {
-            let Ok(entry) = entry else { break };
+            let Some(entry) = visible(entry.map_err(io::Error::from))? else { break };
             let name = entry.file_name().to_bytes();
             if matches!(name, b"." | b"..") {
                 continue;
             }
             seen += 1;
-            if seen > ENTRIES_MAX {
-                return Ok(None);
+            if seen > most || waiting > WAITING_MAX {
+                return Ok(Found::TooMuch);
             }
             let below = || place.join(OsString::from_vec(name.to_vec()));
             let kind = match entry.file_type() {
                 // Some filesystems do not say it there.
-                FileType::Unknown => kind_of(directory, &below()),
-                kind => kind,
+                FileType::Unknown => visible(kind_of(directory, &below()))?,
+                kind => Some(kind),
             };
             match kind {
-                FileType::Socket if is_listened_on(directory, &below()) => return Ok(Some(below())),
-                FileType::Directory => ahead.push_back(below()),
+                Some(FileType::Socket) if is_listened_on(directory, &below()) => {
+                    return Ok(Found::Socket(below()));
+                }
+                Some(FileType::Directory) => {
+                    ahead.push(below());
+                    waiting += place.as_os_str().len() + 1 + name.len();
+                }
                 _ => {}
             }
         }
     }
-    Ok(None)
+    Ok(Found::Nothing)
 }
 
-fn kind_of(directory: BorrowedFd<'_>, place: &Path) -> FileType {
-    let stat = statat(directory, place, AtFlags::SYMLINK_NOFOLLOW);
-    stat.map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
+/// Returns nothing for what is gone since, or not to be entered: what its user cannot see commands cannot either. Root sees
+/// everything, so that every other failure is one of looking, and a socket may be there.
+fn visible<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
+    match looked {
+        Ok(seen) => Ok(Some(seen)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
+            io::ErrorKind::PermissionDenied if !geteuid().is_root() => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
+fn kind_of(directory: BorrowedFd<'_>, place: &Path) -> io::Result<FileType> {
+    let stat = statat(directory, place, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
 /// Asks the kernel whether a socket is bound there. Connecting a datagram socket sends nothing: one of another type is
@@ -105,13 +141,16 @@ fn is_listened_on(directory: BorrowedFd<'_>, place: &Path) -> bool {
 fn enter(directory: BorrowedFd<'_>, place: &Path) -> io::Result<Dir> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let opened = path::open(directory, place.as_os_str().as_bytes(), Within::Beneath, flags)?;
-    Ok(Dir::read_from(opened.as_fd())?)
+    Ok(Dir::new(opened)?)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File};
+    use std::os::fd::AsFd;
     use std::os::unix::net::UnixListener;
+
+    use coracle_sys::rustix::fs::{Mode, mkdirat, openat};
 
     use super::*;
 
@@ -122,19 +161,50 @@ mod tests {
         fs::write(place.path().join("a/plain"), "").expect("it is ours");
         std::os::unix::fs::symlink("/run", place.path().join("link")).expect("it is ours");
         let directory = File::open(place.path()).expect("it is ours");
-        assert_eq!(find(directory.as_fd()).expect("it can be looked at"), None);
+        assert_eq!(find(directory.as_fd(), 100).expect("it can be looked at"), Found::Nothing);
 
         // Nobody listens there any more.
         drop(UnixListener::bind(place.path().join("a/left")).expect("it is ours"));
-        assert_eq!(find(directory.as_fd()).expect("it can be looked at"), None);
+        assert_eq!(find(directory.as_fd(), 100).expect("it can be looked at"), Found::Nothing);
 
         let listener = UnixListener::bind(place.path().join("a/b/s")).expect("it is ours");
 
-        let found = find(directory.as_fd()).expect("it can be looked at");
-        assert_eq!(found, Some(PathBuf::from("./a/b/s")));
+        let found = find(directory.as_fd(), 100).expect("it can be looked at");
+        assert_eq!(found, Found::Socket(PathBuf::from("./a/b/s")));
         let refused = expect_none(directory.as_fd(), place.path()).expect_err("it is refused");
         assert_eq!(refused.kind, Kind::Invalid);
         listener.set_nonblocking(true).expect("it is ours");
         assert!(listener.accept().is_err(), "the listener was bothered");
+    }
+
+    #[test]
+    fn a_directory_with_more_than_is_searched_is_not_taken_for_one_without_sockets() {
+        let place = tempfile::tempdir().expect("a directory can be made");
+        fs::create_dir(place.path().join("a")).expect("it is ours");
+        for name in ["b", "c"] {
+            fs::write(place.path().join(name), "").expect("it is ours");
+        }
+        let directory = File::open(place.path()).expect("it is ours");
+
+        assert_eq!(find(directory.as_fd(), 3).expect("it can be looked at"), Found::Nothing);
+        assert_eq!(find(directory.as_fd(), 2).expect("it can be looked at"), Found::TooMuch);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_entered_for_another_reason_than_rights_is_refused() {
+        let place = tempfile::tempdir().expect("a directory can be made");
+        let directory = File::open(place.path()).expect("it is ours");
+        // Deeper than any path may be long.
+        let mut at = directory.try_clone().expect("it is ours").into();
+        for _ in 0..20 {
+            let name = "d".repeat(250);
+            mkdirat(&at, &name, Mode::RWXU).expect("it is ours");
+            at = openat(&at, &name, OFlags::RDONLY, Mode::empty()).expect("it is ours");
+        }
+
+        let refused = expect_none(directory.as_fd(), place.path()).expect_err("it is refused");
+
+        assert_eq!(refused.kind, Kind::Invalid);
+        assert!(refused.hint.is_some_and(|hint| hint.contains("--allow-sockets")));
     }
 }
