@@ -398,6 +398,21 @@ fn what_is_copied_back_is_no_loss() {
     assert_eq!(home.open().list(Which::All).expect("lists").len(), 1);
 }
 
+/// A link to itself fails to be looked at, as a disk does that stalls; one that leads nowhere is in the way.
+#[test]
+fn a_database_or_log_that_cannot_be_looked_at_is_not_replaced() {
+    for (name, target) in [(FILES[0], FILES[0]), (FILES[1], FILES[1]), (FILES[0], "nowhere")] {
+        let (home, _) = used();
+        remove(&home, &FILES);
+        std::os::unix::fs::symlink(target, home.path().join(name)).expect("links");
+
+        let refused = refusal(home.path());
+
+        assert_eq!(refused.kind, Kind::NotAvailable, "{name} to {target}: {refused:?}");
+        assert!(home.path().join(name).is_symlink(), "{name} to {target}: it was replaced");
+    }
+}
+
 #[test]
 fn a_home_that_is_a_file_says_so() {
     let parent = TemporaryHome::new();

@@ -42,13 +42,13 @@ impl Connection {
     pub fn open(home: &Path, recall: Recall<'_>) -> Result<(Self, InstanceId)> {
         let path = home.join(DATABASE);
         // Before the database is opened: SQLite throws the log of an empty one away.
-        match path.metadata().map(|found| found.len()) {
-            Ok(0) if instance::read(home)?.is_some() => {
+        match making::length(&path)? {
+            Some(0) if instance::read(home)?.is_some() => {
                 let message = format!("the database `{}` is empty", path.display());
                 return Err(error::lost(message, error::advice(&path)));
             }
-            Ok(1..) => {}
-            Ok(0) | Err(_) => making::database(home, recall)?,
+            Some(1..) => {}
+            Some(0) | None => making::database(home, recall)?,
         }
         let mark = Mark::read(home);
         let sqlite = open_existing(&path).map_err(|error| error::from_sqlite(error, "open", &path))?;

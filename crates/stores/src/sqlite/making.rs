@@ -1,5 +1,5 @@
-//! Making the database of a new home, or of one that has lost its own. It appears whole, by renaming: one that is empty,
-//! or has no tables, was damaged.
+//! Making the database of a new home, or of one that has lost its own. It appears whole, by a link: one that is empty, or
+//! has no tables, was damaged.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -24,7 +24,8 @@ pub fn database(home: &Path, recall: Recall<'_>) -> Result<()> {
     home::make_private(home)?;
     let _lock = home::migration_lock(home)?;
     let path = home.join(DATABASE);
-    if path.metadata().is_ok_and(|found| found.len() > 0) {
+    let found = length(&path)?;
+    if found.is_some_and(|length| length > 0) {
         return Ok(());
     }
     expect_no_log(home)?;
@@ -38,19 +39,32 @@ pub fn database(home: &Path, recall: Recall<'_>) -> Result<()> {
     };
     let _ = fs::remove_file(home.join(SWEPT));
     mark::forget(home);
+    if found.is_some() {
+        fs::remove_file(&path).map_err(|error| home::unusable(&path, "remove", error))?;
+    }
     make(home, &id)
+}
+
+/// Returns how long a file is; nothing if it is not there. One that cannot be looked at is an error: a disk that stalls
+/// must not make a new home of one that has everything.
+pub fn length(path: &Path) -> Result<Option<u64>> {
+    match path.metadata() {
+        Ok(found) => Ok(Some(found.len())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(home::unusable(path, "look at", error)),
+    }
 }
 
 /// A log without its database holds changes that SQLite would throw away.
 fn expect_no_log(home: &Path) -> Result<()> {
     let log = home.join(LOG);
-    match log.metadata() {
-        Ok(found) if found.len() > 0 => {
+    match length(&log)? {
+        Some(1..) => {
             let message = format!("the database of the home is gone, and its log `{}` is not", log.display());
             let advice = "put the database back. If it is lost, move its `-wal` and `-shm` files away, too, and run `coracle gc`: what still runs is set aside, not deleted";
             Err(error::lost(message, advice))
         }
-        _ => Ok(()),
+        Some(0) | None => Ok(()),
     }
 }
 
@@ -76,7 +90,8 @@ fn make(home: &Path, id: &InstanceId) -> Result<()> {
     };
     made().map_err(|error| error::from_sqlite(error, "make the tables", &draft))?;
     file.sync_all().map_err(failed)?;
-    fs::rename(&draft, &path).map_err(failed)?;
+    // Not by renaming: that would replace what came to be there meanwhile.
+    fs::hard_link(&draft, &path).map_err(failed)?;
     File::open(home).and_then(|home| home.sync_all()).map_err(failed)?;
     let _ = fs::remove_dir_all(&directory);
     Ok(())
