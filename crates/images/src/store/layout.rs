@@ -136,8 +136,8 @@ pub fn new_locked(path: &Path) -> io::Result<Option<File>> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
         file => file?,
     };
-    file.lock()?;
-    Ok(lock::is_at(&file, path)?.then_some(file))
+    // Never waiting: another puller that found it unlocked has taken it for its own, and may be at it for hours.
+    lock::try_file(file, path)
 }
 
 /// Returns a name that nobody else in this process, and no other process that lives, uses.

@@ -48,6 +48,11 @@ pub fn try_existing(path: &Path) -> io::Result<Option<File>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
+    try_file(file, path)
+}
+
+/// Locks an open file, if nobody else has and it is still the one at its path.
+pub fn try_file(file: File, path: &Path) -> io::Result<Option<File>> {
     match file.try_lock() {
         Ok(()) => Ok(is_at(&file, path)?.then_some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
@@ -67,4 +72,23 @@ pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_another_has_locked_is_not_waited_for() {
+        let place = tempfile::tempdir().expect("a directory can be made");
+        let path = place.path().join("part");
+        let file = File::create_new(&path).expect("it is ours");
+        let other = try_existing(&path).expect("it can be locked").expect("nobody else has");
+
+        assert!(try_file(file, &path).expect("it can be tried").is_none());
+
+        drop(other);
+        let file = File::open(&path).expect("it is ours");
+        assert!(try_file(file, &path).expect("it can be tried").is_some());
+    }
 }
