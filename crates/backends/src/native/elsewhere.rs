@@ -1,10 +1,12 @@
 //! What a sandbox may have outside the place where this instance looks for it.
 
-use std::fs;
+use std::fs::{self, DirEntry};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use coracle_core::{Error, InstanceId, Result, SandboxId};
+use coracle_sys::rustix::io::Errno;
 
 use super::Native;
 use crate::mark;
@@ -24,25 +26,44 @@ pub fn expect_ours(native: &Native, sandbox: &SandboxId) -> Result<()> {
     }
     let layout = native.layout()?;
     let trees = layout.legacies().iter().map(|(_, root)| root.as_path()).chain([layout.unified()]);
-    let mut instances = trees.flat_map(|tree| instances(&tree.join("coracle")));
-    match instances.find(|(path, other)| other != ours && path.join(sandbox.as_str()).exists()) {
-        Some((_, other)) => Err(mark::misplaced(sandbox, &other, ours)),
-        None => Ok(()),
+    for tree in trees {
+        let other = other_of(&tree.join("coracle"), sandbox, ours).map_err(|error| {
+            Error::internal(format!("could not look for cgroups of sandbox `{sandbox}`"), error)
+        })?;
+        if let Some(other) = other {
+            return Err(mark::misplaced(sandbox, &other, ours));
+        }
     }
+    Ok(())
 }
 
-fn instances(directory: &Path) -> Vec<(PathBuf, InstanceId)> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| Some((entry.path(), entry.file_name().to_str()?.parse().ok()?))).collect()
+/// Returns the instance other than ours that has a group of this name in a tree. An error where that cannot be seen: what
+/// is not found is called gone.
+fn other_of(tree: &Path, sandbox: &SandboxId, ours: &InstanceId) -> io::Result<Option<InstanceId>> {
+    for entry in listing(tree)? {
+        let Some(instance) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if instance != *ours && entry.path().join(sandbox.as_str()).try_exists()? {
+            return Ok(Some(instance));
+        }
+    }
+    Ok(None)
+}
+
+/// Lists a directory; nothing if it is not there.
+fn listing(directory: &Path) -> io::Result<Vec<DirEntry>> {
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?.collect(),
+    }
 }
 
 /// Lists block devices made of files of this home that no room of it can be using.
 pub fn remains(native: &Native) -> Result<Vec<String>> {
-    let failed = |error| Error::internal("could not list the sandboxes of this home", error);
+    let failed = |what| move |error| Error::internal(format!("could not list {what} of this home"), error);
     let deadline = Instant::now() + SETTLE;
     loop {
-        let rooms = native.home.list().map_err(failed)?;
-        let left = unused_devices(native, &rooms);
+        let rooms = native.home.list().map_err(failed("the sandboxes"))?;
+        let left = unused_devices(native, &rooms).map_err(failed("the block devices"))?;
         if left.is_empty() || Instant::now() > deadline {
             return Ok(left);
         }
@@ -50,16 +71,59 @@ pub fn remains(native: &Native) -> Result<Vec<String>> {
     }
 }
 
-fn unused_devices(native: &Native, rooms: &[SandboxId]) -> Vec<String> {
-    let home = fs::canonicalize(&native.setting.home).unwrap_or_else(|_| native.setting.home.clone());
-    let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
-    let made_of = devices.filter_map(|device| {
-        let file = fs::read_to_string(device.path().join("loop/backing_file")).ok()?;
-        Some((device.file_name(), PathBuf::from(file.trim_end())))
-    });
+fn unused_devices(native: &Native, rooms: &[SandboxId]) -> io::Result<Vec<String>> {
     // While a room is left its sandbox may use them: a disk others were forked from, a volume, a snapshot.
-    let unused = |file: &Path| rooms.is_empty() && file.starts_with(&home);
-    let left = made_of.filter(|(_, file)| unused(file));
-    left.map(|(name, file)| format!("/dev/{} is made of `{}`", name.to_string_lossy(), file.display()))
-        .collect()
+    if !rooms.is_empty() {
+        return Ok(Vec::new());
+    }
+    let home = fs::canonicalize(&native.setting.home).unwrap_or_else(|_| native.setting.home.clone());
+    devices_of(Path::new("/sys/block"), &home)
+}
+
+/// Lists the devices that are made of files below a directory.
+fn devices_of(devices: &Path, directory: &Path) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for device in listing(devices)? {
+        let file = match fs::read_to_string(device.path().join("loop/backing_file")) {
+            // Not a loop device, or one without a file, or gone since.
+            Err(error) if is_absent(&error) => continue,
+            file => PathBuf::from(file?.trim_end()),
+        };
+        if file.starts_with(directory) {
+            let name = device.file_name();
+            found.push(format!("/dev/{} is made of `{}`", name.to_string_lossy(), file.display()));
+        }
+    }
+    Ok(found)
+}
+
+/// The kernel says ENXIO or ENODEV for a device that goes while its file is read.
+fn is_absent(error: &io::Error) -> bool {
+    let gone = [Errno::NXIO, Errno::NODEV, Errno::NOTDIR].map(Errno::raw_os_error);
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error().is_some_and(|code| gone.contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_not_taken_for_nothing() {
+        let place = tempfile::tempdir().expect("a directory can be made");
+        let (sandbox, ours) = ("sbx_01kca3t0m80000000000000000", "ins_01kca3t0m80000000000000000");
+        let (sandbox, ours) = (sandbox.parse().expect("an id"), ours.parse().expect("an id"));
+        let device = place.path().join("loop0/loop");
+        fs::create_dir_all(&device).expect("it is ours");
+        let devices = || devices_of(place.path(), Path::new("/home"));
+
+        assert_eq!(other_of(&place.path().join("missing"), &sandbox, &ours).expect("it is not there"), None);
+        assert_eq!(devices().expect("a device without a file is none of ours"), [""; 0]);
+
+        // Links to themselves fail to be read, whoever reads.
+        for link in [place.path().join("loop"), device.join("backing_file")] {
+            std::os::unix::fs::symlink(link.file_name().expect("it has a name"), &link).expect("it is ours");
+        }
+        assert!(other_of(&place.path().join("loop"), &sandbox, &ours).is_err());
+        assert!(devices().is_err());
+    }
 }
