@@ -23,6 +23,7 @@ pub mod weak;
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -305,14 +306,20 @@ fn keeper_in(directory: &Path) -> Option<i32> {
     fs::read_to_string(directory.join(LOCK)).ok()?.parse().ok().filter(|pid| *pid > 0)
 }
 
-/// Kills the process that holds the lock. Its number is looked at again once there is a handle of it: while the lock
-/// says the same and is held, the handle is of its holder.
+/// Kills the process that holds the lock.
 fn kill(directory: &Path) -> io::Result<()> {
-    let written = || keeper_in(directory);
-    let Some(pid) = written().and_then(Pid::from_raw) else { return Ok(()) };
-    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(()) };
-    if is_kept(directory)? && written() == Some(pid.as_raw_nonzero().get()) {
+    if let Some(handle) = holder(directory)? {
         let _ = pidfd_send_signal(&handle, Signal::KILL);
     }
     Ok(())
+}
+
+/// Returns a handle of the process that holds the lock. Numbers are used again, so its number is read once more when there
+/// is a handle: while the lock says the same and is held, the handle is of its holder.
+fn holder(directory: &Path) -> io::Result<Option<OwnedFd>> {
+    let written = || keeper_in(directory);
+    let Some(pid) = written().and_then(Pid::from_raw) else { return Ok(None) };
+    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(None) };
+    let is_its = is_kept(directory)? && written() == Some(pid.as_raw_nonzero().get());
+    Ok(is_its.then_some(handle))
 }

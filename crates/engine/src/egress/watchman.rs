@@ -8,7 +8,6 @@ use std::time::Duration;
 use coracle_core::{Record, SandboxId};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::Engine;
 
@@ -41,10 +40,7 @@ impl Engine {
         loop {
             // What fails now is tried again, and told to whoever calls next.
             let _ = self.replace_keeper(sandbox);
-            let keeper = super::keeper_in(directory)
-                .and_then(|pid| pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok());
-            // Numbers are used again: if the lock is held now, the descriptor is its holder's.
-            let keeper = keeper.filter(|_| matches!(super::is_kept(directory), Ok(true)));
+            let keeper = super::holder(directory).ok().flatten();
             match wait(end, keeper.as_ref()) {
                 Woken::End => return,
                 Woken::Keeper | Woken::Time => {}
