@@ -92,6 +92,7 @@ struct Machine {
     answers: Condvar,
     surveys: AtomicU64,
     silences: AtomicU64,
+    connects: AtomicU64,
     /// Walls that do not stand on it.
     lacking: Mutex<Vec<String>>,
 }
@@ -164,6 +165,11 @@ impl FakeBackend {
     /// Returns how often it was asked what there is on it.
     pub fn surveys(&self) -> u64 {
         self.machine.surveys.load(Ordering::SeqCst)
+    }
+
+    /// Returns how often somebody connected to a guest of it, or tried to.
+    pub fn connects(&self) -> u64 {
+        self.machine.connects.load(Ordering::SeqCst)
     }
 
     /// Takes walls down, for every sandbox that is made from now on.
@@ -334,6 +340,7 @@ impl Backend for FakeBackend {
     }
 
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream> {
+        self.machine.connects.fetch_add(1, Ordering::SeqCst);
         self.reach(Step::Connect)?;
         assert_eq!(
             placement.0,

@@ -101,7 +101,7 @@ fn of_two_transfers_at_once_the_second_learns_who_was_first() {
     let trap = Trap::default();
     let world = trap.world();
     let id = world.open("run_a");
-    let (engine, other) = (world.engine.clone(), id.clone());
+    let (engine, other, backend) = (world.engine.clone(), id.clone(), world.backend.clone());
     let second = Arc::new(Mutex::new(None));
     let waiting = second.clone();
     trap.set("transfer.check.after", move || {
@@ -109,7 +109,12 @@ fn of_two_transfers_at_once_the_second_learns_who_was_first() {
         let transfer = move || {
             engine.call(&crate::world::caller("run_a"), "sandbox_transfer", to_c).expect_err("too late")
         };
+        let before = backend.connects();
         *waiting.lock().expect("nobody else has it") = Some(std::thread::spawn(transfer));
+        // It has read the row by then, which is still the old owner's.
+        while backend.connects() == before {
+            std::thread::yield_now();
+        }
     });
 
     world.ok("run_a", "sandbox_transfer", lend(&id, None));
