@@ -9,15 +9,17 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use coracle_core::headroom::{Disk, Inodes, Left};
+use coracle_core::headroom::{Disk, Inodes, Left, Shortage};
 use rustix::fs::{CWD, FallocateFlags, RenameFlags, fallocate, renameat_with, statvfs};
 use rustix::io::Errno;
 
 const DIRECTORY: &str = "ballast";
 const SPACE: &str = "space";
 const NAME: &str = "name.";
-/// There while the disk is nearly full and that was told.
+/// There while less is left than the reserve and that was told.
 const LOW: &str = "low";
+/// There while the disk is nearly full and backends were told.
+const BRACED: &str = "braced";
 
 /// A close adds 50 KiB to the write-ahead log. The record of a sandbox is rewritten whole, with up to 512 KiB of
 /// environment, which JSON may make several times as long.
@@ -123,12 +125,15 @@ impl Disk for Ballast {
         }
     }
 
-    fn note(&self, low: bool) -> bool {
-        let mark = self.path(LOW);
-        if mark.exists() == low {
+    fn note(&self, shortage: Shortage, is_there: bool) -> bool {
+        let mark = self.path(match shortage {
+            Shortage::Reserve => LOW,
+            Shortage::Room => BRACED,
+        });
+        if mark.exists() == is_there {
             return false;
         }
-        if !low {
+        if !is_there {
             // Whoever removes it tells of it.
             return fs::remove_file(mark).is_ok();
         }
@@ -179,7 +184,7 @@ mod tests {
     fn exactly_one_of_many_notices_a_change() {
         let (_home, ballast) = filled();
         let noticed = |low| {
-            let notice = || usize::from(ballast.note(low));
+            let notice = || usize::from(ballast.note(Shortage::Reserve, low));
             std::thread::scope(|scope| {
                 let threads: Vec<_> = (0..8).map(|_| scope.spawn(notice)).collect();
                 threads.into_iter().map(|thread| thread.join().expect("it does not panic")).sum::<usize>()
@@ -189,6 +194,7 @@ mod tests {
         let counts = [noticed(true), noticed(true), noticed(false), noticed(false), noticed(true)];
 
         assert_eq!(counts, [1, 0, 1, 0, 1]);
+        assert!(ballast.note(Shortage::Room, true), "each shortage is noted for itself");
     }
 
     #[test]

@@ -91,6 +91,11 @@ impl Left {
     pub fn is_scarce(self) -> bool {
         self.bytes < SCARCE_BYTES || self.inodes.is_some_and(|inodes| inodes.left < SCARCE_INODES)
     }
+
+    /// Tells whether the disk is nearly full, whatever reserve is set.
+    pub fn is_low(self) -> bool {
+        Level::of(self, Reserve::Usual, 0).low
+    }
 }
 
 impl Level {
@@ -143,8 +148,17 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Holds back again what was given, if there is plenty of room. Never fails: the next one tries again.
     fn refill(&self);
 
-    /// Notes whether the disk is nearly full; `true` for exactly one of all who notice a change.
-    fn note(&self, low: bool) -> bool;
+    /// Notes whether there is a shortage; `true` for exactly one of all who notice a change.
+    fn note(&self, shortage: Shortage, is_there: bool) -> bool;
+}
+
+/// What a disk may be short of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shortage {
+    /// Less is left than the reserve that is set: nothing new is made.
+    Reserve,
+    /// The disk is nearly full: backends take care that what is synced is there.
+    Room,
 }
 
 /// Does something that makes room, and lets it have what is held back where it fails for want of room.
@@ -200,6 +214,7 @@ mod tests {
         assert!(Level::of(left(3 * GIB, 100 * GIB), Reserve::Usual, 0).admit("open a sandbox").is_ok());
         assert!(Level::of(few, Reserve::Usual, 0).admit("open a sandbox").is_err());
         assert!(Level::of(few, Reserve::Bytes(0), 0).admit("open a sandbox").is_ok());
+        assert!(few.is_low() && left(GIB, 100 * GIB).is_low() && !left(3 * GIB, 100 * GIB).is_low());
     }
 
     /// A disk on which nothing is left but what was given way.
@@ -223,7 +238,7 @@ mod tests {
 
         fn refill(&self) {}
 
-        fn note(&self, _: bool) -> bool {
+        fn note(&self, _: Shortage, _: bool) -> bool {
             false
         }
     }

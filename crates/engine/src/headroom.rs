@@ -1,6 +1,6 @@
 //! Room on the disk of the home: new things are refused when little is left, and freeing works when nothing is.
 
-use coracle_core::headroom::{self, Level};
+use coracle_core::headroom::{self, Level, Shortage};
 use coracle_core::{Result, event};
 
 use crate::Engine;
@@ -22,14 +22,20 @@ impl Engine {
         self.level().is_some_and(|level| level.low)
     }
 
-    /// Looks at the disk, and tells backends and listeners if it became nearly full, or is so no more.
+    /// Looks at the disk. Tells backends if it became nearly full, and listeners if less is left than the reserve, or if
+    /// that is so no more.
     pub(crate) fn watch_level(&self) -> Option<Level> {
-        let (level, disk) = (self.level()?, self.parts.disk.as_ref()?);
-        let changed = disk.note(level.low);
-        if level.low || changed {
-            self.backends().iter().for_each(|backend| backend.brace(level.low));
+        let disk = self.parts.disk.as_ref()?;
+        let left = disk.left()?;
+        let level = Level::of(left, self.policy().reserve, disk.held_back());
+        // A large reserve has it done earlier; without one, what is synced has to be there all the same.
+        let nearly_full = level.low || left.is_low();
+        if disk.note(Shortage::Room, nearly_full) || nearly_full {
+            self.backends().iter().for_each(|backend| backend.brace(nearly_full));
         }
-        if changed && let Ok(moment) = self.moment() {
+        if disk.note(Shortage::Reserve, level.low)
+            && let Ok(moment) = self.moment()
+        {
             self.tell_all(&[event::storage(&level, moment)]);
         }
         Some(level)

@@ -93,6 +93,8 @@ struct Machine {
     surveys: AtomicU64,
     silences: AtomicU64,
     connects: AtomicU64,
+    /// What it was told last of the disk of the home.
+    braced: Mutex<Option<bool>>,
     /// Walls that do not stand on it.
     lacking: Mutex<Vec<String>>,
 }
@@ -170,6 +172,11 @@ impl FakeBackend {
     /// Returns how often somebody connected to a guest of it, or tried to.
     pub fn connects(&self) -> u64 {
         self.machine.connects.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether it was told last that the disk of the home is nearly full; nothing if it was told nothing.
+    pub fn braced(&self) -> Option<bool> {
+        *lock(&self.machine.braced)
     }
 
     /// Takes walls down, for every sandbox that is made from now on.
@@ -390,6 +397,10 @@ impl Backend for FakeBackend {
 
     fn silence(&self) -> Option<&dyn Silence> {
         self.far.then_some(self as &dyn Silence)
+    }
+
+    fn brace(&self, low: bool) {
+        *lock(&self.machine.braced) = Some(low);
     }
 
     fn survey(&self) -> Result<Vec<Found>> {

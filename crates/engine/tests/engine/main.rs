@@ -13,6 +13,7 @@ mod follow;
 mod fork;
 mod guest;
 mod handover;
+mod headroom;
 mod holdings;
 mod images;
 mod input;
