@@ -36,11 +36,9 @@ impl Allowance {
     pub fn spend(&self, bytes: u64) -> Result<()> {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rest = left.checked_sub(bytes).ok_or_else(|| {
-            Error::new(
-                Kind::LimitExceeded,
-                "the layers of the image unpack to more than we take of one image",
+            Error::new(Kind::LimitExceeded, "the layers of the image unpack to more than an image may").hint(
+                format!("an image may unpack to {RATIO_MAX} times its size; keep sparse files out of it"),
             )
-            .hint(format!("an image may unpack to {RATIO_MAX} times its size; keep sparse files out of it"))
         })?;
         *left = rest;
         Ok(())

@@ -218,7 +218,7 @@ impl Transport {
     }
 
     pub fn too_slow(&self) -> Error {
-        self.not_available("the registry sends next to nothing")
+        self.not_available("the download took too long")
     }
 
     pub fn not_available(&self, what: &str) -> Error {

@@ -35,8 +35,8 @@ pub struct Download<'a> {
 pub enum Brought {
     /// The content the digest names is here.
     Whole,
-    /// It is not needed any more.
-    Elsewhere,
+    /// Somebody else has brought what it is for.
+    AlreadyPresent,
 }
 
 /// How slow a registry may be before it is given up.
@@ -91,7 +91,7 @@ impl Download<'_> {
             let before = partial.length();
             let lost = match self.transfer(partial, meter)? {
                 Transfer::All => break,
-                Transfer::Elsewhere => return Ok(Attempt::Ended(Brought::Elsewhere)),
+                Transfer::Needless => return Ok(Attempt::Ended(Brought::AlreadyPresent)),
                 Transfer::Lost(error) => error,
             };
             match partial.length() > before {
@@ -126,7 +126,7 @@ impl Download<'_> {
                 return Err(Error::new(Kind::Aborted, "another layer of the image could not be brought"));
             }
             if (self.present)() {
-                return Ok(Transfer::Elsewhere);
+                return Ok(Transfer::Needless);
             }
             meter.tell(Phase::Downloading, partial.length(), self.blob.size);
             let read = match arriving.reader.read(&mut buffer) {
@@ -165,7 +165,7 @@ enum Attempt {
 /// How one answer ended.
 enum Transfer {
     All,
-    Elsewhere,
+    Needless,
     Lost(Error),
 }
 

@@ -164,7 +164,7 @@ impl Bringing<'_> {
                 let source = Source { file: partial.file(), offset: 0, length: blob.size };
                 self.store.unpack_layer(&source, diff_id, &self.allowance, meter, &wanted)
             }
-            Brought::Elsewhere => Ok(()),
+            Brought::AlreadyPresent => Ok(()),
         };
         (self.store.setting.crash)("images.pull.unpacked");
         match unpacked {
