@@ -149,6 +149,13 @@ pub struct Restack {
     pub renewal: Option<Renewal>,
 }
 
+impl Restack {
+    /// The first byte of the answer where it was done: the last frozen generation and the device of the new root follow.
+    pub const DONE: u8 = 1;
+    /// The answer where the disk takes no further generation: nothing was done.
+    pub const FULL: u8 = 2;
+}
+
 /// What renews a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]

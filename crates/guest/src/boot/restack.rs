@@ -33,15 +33,11 @@ struct Materials {
     bases: Vec<OwnedFd>,
 }
 
-/// What the host is told: that the disk takes no further generation and nothing was done, or that it was done.
-const FULL: u8 = 2;
-const DONE: u8 = 1;
-
 /// Does it. The host is told the last frozen generation and the device of the new root.
 pub fn restack(mut socket: &UnixStream) -> Result<(), Failure> {
     let (plan, materials) = receive(socket)?;
     let word = match storage::is_full(materials.storage.as_fd())? {
-        true => vec![FULL],
+        true => vec![Restack::FULL],
         false => {
             // Entering the namespace led here, and not to the root on top of it.
             let bottom = directory(".")?;
@@ -63,7 +59,7 @@ fn restack_from(bottom: BorrowedFd<'_>, plan: &Restack, materials: &Materials) -
     hold.renew(STEP)?;
     replace(bottom, next.as_fd()).map_err(Failure::at("replace the root"))?;
     hold.go_back();
-    let mut word = vec![DONE];
+    let mut word = vec![Restack::DONE];
     word.extend(storage.frozen_generation().to_le_bytes());
     word.extend(device.to_le_bytes());
     Ok(word)

@@ -168,7 +168,7 @@ fn tell(socket: &UnixStream, lent: &Lent<'_>, materials: &Materials<'_>) -> io::
     descriptors::send(socket, &payload[coracle_wire::HEADER_LEN..], &sent)
 }
 
-/// Waits for its word: a 1 and what it did, a 2 if there is no room for it, or a 0 and what went wrong.
+/// Waits for its word: what it did, that there is no room for it, or a 0 and what went wrong.
 fn listen(mut socket: &UnixStream) -> io::Result<Word> {
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut word = [0; 13];
@@ -176,10 +176,10 @@ fn listen(mut socket: &UnixStream) -> io::Result<Word> {
         io::ErrorKind::UnexpectedEof => io::Error::other("the process inside ended at once"),
         _ => error,
     })?;
-    if word[0] == 2 {
+    if word[0] == Restack::FULL {
         return Ok(Word::Full);
     }
-    if word[0] != 1 {
+    if word[0] != Restack::DONE {
         let mut reason = String::new();
         let _ = socket.take(4096).read_to_string(&mut reason);
         return Err(io::Error::other(reason));
