@@ -141,6 +141,22 @@ pub struct ExecState {
     pub age_ms: Option<u64>,
 }
 
+impl ExecState {
+    /// Returns that of an exec of which nothing was seen yet.
+    pub fn unseen() -> Self {
+        Self {
+            ending: None,
+            limits: Vec::new(),
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            truncation: None,
+            duration_ms: 0,
+            last_seq: 0,
+            age_ms: None,
+        }
+    }
+}
+
 /// One line of the list of execs.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]

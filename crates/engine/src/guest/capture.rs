@@ -51,20 +51,7 @@ pub struct Capture {
 
 impl Default for Capture {
     fn default() -> Self {
-        Self { chunks: Vec::new(), gap: None, state: unseen() }
-    }
-}
-
-fn unseen() -> ExecState {
-    ExecState {
-        ending: None,
-        limits: Vec::new(),
-        stdout_bytes: 0,
-        stderr_bytes: 0,
-        truncation: None,
-        duration_ms: 0,
-        last_seq: 0,
-        age_ms: None,
+        Self { chunks: Vec::new(), gap: None, state: ExecState::unseen() }
     }
 }
 
@@ -78,7 +65,7 @@ struct Intake {
 
 impl Intake {
     fn new(excerpt: Excerpt) -> Self {
-        Self { excerpt, state: unseen(), bytes: 0, last_seq: 0 }
+        Self { excerpt, state: ExecState::unseen(), bytes: 0, last_seq: 0 }
     }
 
     /// Adds output and tells whether there was any.

@@ -54,16 +54,7 @@ impl Execs {
 
 impl Exec {
     fn new(command: Command, epoch: u64) -> Self {
-        let state = ExecState {
-            ending: None,
-            limits: Vec::new(),
-            stdout_bytes: 0,
-            stderr_bytes: 0,
-            truncation: None,
-            duration_ms: 0,
-            last_seq: 0,
-            age_ms: None,
-        };
+        let state = ExecState::unseen();
         let input_closed = !command.stdin;
         let (started, chunks, input) = (Instant::now(), Vec::new(), Vec::new());
         Self { command, epoch, started, chunks, state, input, input_closed, wanted: None }
