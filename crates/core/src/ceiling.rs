@@ -15,7 +15,7 @@ use crate::limits::LimitsInput;
 use crate::mount::{Access, Mount, Source};
 use crate::policy::Policy;
 use crate::record::Record;
-use crate::spec::{LimitsChoice, Purpose, Spec, SpecInput};
+use crate::spec::{LimitsChoice, ONE_COMMAND_IDLE, Purpose, Spec, SpecInput};
 use crate::tenant;
 
 pub use bounds::Bounds;
@@ -135,7 +135,7 @@ impl Ceiling {
             (own, chosen) => chosen.or(own),
         };
         // A sandbox for one command is gone a minute after its caller; a ceiling can only make that less.
-        let long = self.bounds.limits.timeout_seconds.is_none_or(|idle| idle >= 60);
+        let long = self.bounds.limits.timeout_seconds.is_none_or(|idle| idle >= ONE_COMMAND_IDLE.as_secs());
         if chose_idle || (purpose == Purpose::OneCommand && long) {
             spec.ttl = None;
         }

@@ -1,6 +1,7 @@
 //! What a sandbox shall be: what a caller writes, and the checked value everything else works with.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
@@ -20,6 +21,8 @@ pub use crate::runtime::Runtime;
 pub const WORKSPACE: &str = "/workspace";
 /// The longest path the kernel takes, its terminator included.
 pub const PATH_MAX: usize = 4096;
+/// How long a sandbox for one command is kept when its caller is gone.
+pub const ONE_COMMAND_IDLE: Duration = Duration::from_secs(60);
 /// Bounds of one `env` block: what `execve` takes for a single string, and a generous total.
 const ENV_VALUE_MAX: usize = 128 << 10;
 const ENV_TOTAL_MAX: usize = 512 << 10;
@@ -101,7 +104,7 @@ impl SpecInput {
             Some(LimitsChoice::Word(_)) | None => LimitsInput::default(),
         };
         if written.timeout_seconds.is_none() {
-            self.ttl.get_or_insert_with(|| "1m".to_owned());
+            self.ttl.get_or_insert_with(|| format!("{}s", ONE_COMMAND_IDLE.as_secs()));
         }
         let unlimited = matches!(self.limits, Some(LimitsChoice::Word(_)));
         if !unlimited && written.workspace_mb.is_none() {

@@ -8,10 +8,7 @@ use crate::image::Allowed;
 use crate::limits::LimitsInput;
 use crate::network::Network;
 use crate::policy::Policy;
-use crate::spec::{LimitsChoice, Privileges, Purpose, Spec, SpecInput, Storage};
-
-/// How long a sandbox for one command is kept when its caller is gone.
-const ONE_COMMAND_IDLE: u64 = 60;
+use crate::spec::{LimitsChoice, ONE_COMMAND_IDLE, Privileges, Purpose, Spec, SpecInput, Storage};
 
 /// The most of each, as a token carries it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +99,7 @@ impl Bounds {
         {
             let usual = match purpose {
                 Purpose::Session => policy.limits.timeout_seconds.default,
-                Purpose::OneCommand => ONE_COMMAND_IDLE,
+                Purpose::OneCommand => ONE_COMMAND_IDLE.as_secs(),
             };
             limits.timeout_seconds = Some(most.min(usual));
         }

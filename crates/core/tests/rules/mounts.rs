@@ -118,7 +118,7 @@ fn sandboxes_are_kept_on_disk_and_one_shots_in_memory() {
 
     assert_eq!(spec(json!({})).expect("valid").storage, None);
     assert_eq!(one_shot.storage, Some(Storage::Memory));
-    assert_eq!(one_shot.ttl.as_deref(), Some("1m"));
+    assert_eq!(one_shot.ttl.as_deref(), Some("60s"));
 }
 
 #[test]
