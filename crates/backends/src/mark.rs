@@ -31,8 +31,8 @@ fn read(room: &Path) -> io::Result<Option<InstanceId>> {
     }
 }
 
-/// Refuses a sandbox whose room another instance has made: nothing of it carries our mark, so that nothing would be
-/// found, and that would say nothing.
+/// Refuses a sandbox whose room another instance has made: its cgroups and containers carry the other id; a search
+/// under ours finds none and would wrongly call it gone.
 pub fn expect(room: &Path, sandbox: &SandboxId, ours: &InstanceId) -> Result<()> {
     let made_by = read(room).map_err(|error| {
         Error::internal(format!("could not read who has made the room of sandbox `{sandbox}`"), error)

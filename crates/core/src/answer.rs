@@ -84,8 +84,8 @@ pub struct Bounds {
 pub trait Answers: Send + Sync {
     /// Notes a question under its key, unless the key is known. Of many at once exactly one is told `New`.
     ///
-    /// `now` is observed time. What the same tenant asked longest ago and has no answer to is forgotten, as much as is beyond the bounds; never
-    /// the question that was just noted.
+    /// `now` is observed time. What the same tenant asked longest ago and has no answer to is forgotten, as much as is
+    /// beyond the bounds; never the question that was just noted.
     fn ask(&self, asked: &Asked, question: &Fingerprint, now: Timestamp, bounds: Bounds) -> Result<Recalled>;
 
     /// Keeps the answer to what was noted; nothing if that was forgotten since.

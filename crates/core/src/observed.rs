@@ -63,8 +63,8 @@ impl Anchor {
     }
 }
 
-/// Where counting begins: what an older coracle has stamped with nothing counts as this old. Long enough to be no news, and
-/// too short for anything to be given up.
+/// Where counting begins. Records of older versions have no stamp (0) and so count as ten minutes old at first: not new,
+/// and far from any expiry.
 const FIRST_MS: u64 = 600_000;
 
 /// How much may go uncounted, and how often it is written down.

@@ -82,8 +82,9 @@ pub trait Store: event::Log {
         decide: &mut dyn FnMut(Record) -> Result<Record>,
     ) -> Result<Record>;
 
-    /// Forgets ended records that changed last before `before`, in observed time, of each tenant and of the home's own people more until
-    /// `keep` are left, the oldest first, and what dead holders of the right to work left behind; returns how many records.
+    /// Forgets ended records that changed last before `before`, in observed time; of each tenant, and of the home's own
+    /// people, more until `keep` are left, the oldest first. Forgets also what dead holders of the right to work left
+    /// behind. Returns how many records.
     fn forget(&self, before: Timestamp, keep: usize) -> Result<usize>;
 
     /// Takes the right to make or destroy this sandbox, waiting for whoever has it.

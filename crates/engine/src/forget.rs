@@ -40,7 +40,7 @@ impl Engine {
         }
         let left = match self.backend_of(&record) {
             Ok(backend) => backend.forget(id)?,
-            // The name means nothing any more; nor can anybody say what was there.
+            // No backend of this name exists any more, so what is left cannot be listed.
             Err(_) => vec![format!("whatever `{}` has of sandbox `{id}`", record.backend)],
         };
         self.freeing(|| self.unkeep(id))?;

@@ -22,8 +22,8 @@ pub struct Glance {
 
 impl Engine {
     /// Sweeps for a caller that has something else to do. An engine has this long to answer and to do what there is to
-    /// do; then the caller goes on, and the sweep with it, for as long as the process lives. One that did not answer is
-    /// not asked again for a while.
+    /// do; after that the caller goes on, and the sweep continues on its thread until the process exits. An engine that
+    /// did not answer is not asked again for a while.
     pub fn glance(&self, patience: Duration) -> Result<Glance> {
         spans::within(spans::sweep(), || {
             let mut glance = Glance::default();

@@ -88,7 +88,8 @@ struct Survey<'a> {
 }
 
 impl Engine {
-    /// Carries out everything there is to do, and waits for engines as long as it takes them. One sandbox that resists does not stop the others.
+    /// Carries out everything there is to do, and waits for engines as long as it takes them. One sandbox that resists
+    /// does not stop the others.
     pub fn sweep(&self) -> Result<Report> {
         self.sweep_except(&[])
     }

@@ -14,7 +14,7 @@ use crate::guest::{Failure, WAIT_SLICE};
 use crate::progress::Progress;
 use crate::{Caller, Engine, rejoin};
 
-/// A wait nobody is spared for to look after the sandbox's network.
+/// Waits of up to this long get no watchman.
 const SHORT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
