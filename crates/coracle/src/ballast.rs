@@ -134,7 +134,13 @@ impl Disk for Ballast {
             return false;
         }
         if !is_there {
-            // Whoever removes it tells of it.
+            // Whoever moves it tells of it. It is held back again, where a name is free.
+            for name in self.names() {
+                match renameat_with(CWD, &mark, CWD, &name, RenameFlags::NOREPLACE) {
+                    Err(Errno::EXIST) => {}
+                    renamed => return renamed.is_ok(),
+                }
+            }
             return fs::remove_file(mark).is_ok();
         }
         // A name that is held back becomes the mark, because there may be no inode for a new one.
@@ -194,6 +200,7 @@ mod tests {
         let counts = [noticed(true), noticed(true), noticed(false), noticed(false), noticed(true)];
 
         assert_eq!(counts, [1, 0, 1, 0, 1]);
+        assert_eq!((noticed(false), ballast.names().filter(|name| name.exists()).count()), (1, NAMES));
         assert!(ballast.note(Shortage::Room, true), "each shortage is noted for itself");
     }
 
