@@ -174,6 +174,12 @@ impl FakeBackend {
         self.machine.connects.load(Ordering::SeqCst)
     }
 
+    /// Returns how many requests wait in a guest of it until that is held no more.
+    pub fn waiting(&self, sandbox: &SandboxId) -> usize {
+        let sandboxes = lock(&self.machine.sandboxes);
+        sandboxes.get(sandbox).and_then(|resident| resident.guest.as_ref()).map_or(0, Guest::waiting)
+    }
+
     /// Returns whether it was told last that the disk of the home is nearly full; nothing if it was told nothing.
     pub fn braced(&self) -> Option<bool> {
         *lock(&self.machine.braced)

@@ -1,6 +1,7 @@
 //! Changes of owner, with somebody acting or dying in the middle of them.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use coracle_core::testing::Client;
 use coracle_core::testing::backend::{Crash, crashes};
@@ -48,6 +49,15 @@ fn zombie(world: &World, id: &SandboxId, epoch: u64) -> Client {
     Client::connect(stream, &record.secret, epoch).expect("the guest knows the secret")
 }
 
+/// Waits for what another thread is about to do.
+fn until(is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it did not come to it");
+        std::thread::yield_now();
+    }
+}
+
 fn sleep() -> Command {
     coracle_core::testing::client::command(&["sleep", "60"])
 }
@@ -67,8 +77,11 @@ fn a_command_started_while_the_owner_changes_waits_and_is_refused() {
     let id = world.open("run_a");
     let late: Arc<Mutex<Option<Client>>> = Arc::default();
     let (kept, mut client) = (late.clone(), zombie(&world, &id, 1));
+    let (backend, held) = (world.backend.clone(), id.clone());
     trap.set("transfer.check.after", move || {
         client.send(Body::Start { exec: "late".into(), command: sleep() });
+        // One that comes after the change is refused without having waited.
+        until(|| backend.waiting(&held) > 0);
         *kept.lock().expect("nobody else has it") = Some(client);
     });
 
@@ -112,9 +125,7 @@ fn of_two_transfers_at_once_the_second_learns_who_was_first() {
         let before = backend.connects();
         *waiting.lock().expect("nobody else has it") = Some(std::thread::spawn(transfer));
         // It has read the row by then, which is still the old owner's.
-        while backend.connects() == before {
-            std::thread::yield_now();
-        }
+        until(|| backend.connects() > before);
     });
 
     world.ok("run_a", "sandbox_transfer", lend(&id, None));

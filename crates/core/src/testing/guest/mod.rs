@@ -51,6 +51,8 @@ struct State {
     paused: bool,
     /// The connection that holds it as it is, and until when.
     held: Option<(u64, Option<Instant>)>,
+    /// How many requests wait until it is held no more.
+    waiting: usize,
     /// Numbers connections.
     serial: u64,
     dead: bool,
@@ -76,6 +78,7 @@ impl Guest {
             epoch,
             paused: false,
             held: None,
+            waiting: 0,
             serial: 0,
             dead: false,
             execs: Execs::default(),
@@ -134,6 +137,11 @@ impl Guest {
 
     pub fn is_held(&self) -> bool {
         self.state().holder().is_some()
+    }
+
+    /// Returns how many requests wait until it is held no more.
+    pub fn waiting(&self) -> usize {
+        self.state().waiting
     }
 
     /// Returns all its files as they are now.

@@ -93,7 +93,9 @@ impl Drop for Begun<'_> {
 fn wait_until_let_go(guest: &Guest, epoch: u64) -> Answer<std::sync::MutexGuard<'_, State>> {
     let mut state = guest.state();
     while let Some((_, until)) = state.holder().filter(|_| !state.dead) {
+        state.waiting += 1;
         state = guest.wait(state, until);
+        state.waiting -= 1;
     }
     pass_fence(&mut state, epoch)?;
     Ok(state)
