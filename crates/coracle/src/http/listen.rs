@@ -10,13 +10,14 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
+use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -33,6 +34,7 @@ pub use self::patient::Hearing;
 use self::patient::{Patient, Socket};
 pub use self::places::Busy;
 use self::places::{Place, Places};
+use super::held::held_with;
 
 /// How long the head of a request may take, and how long a connection may be kept without one.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -217,25 +219,27 @@ async fn route(
     request.extensions_mut().insert(client.hearing);
     request.extensions_mut().insert(busy.clone());
     let response = router.call(request).await?;
-    Ok(response.map(|body| Body::new(Written { body, _busy: busy })))
+    Ok(response.map(|body| Body::new(Written { body, busy })))
 }
 
-/// The body of an answer, with the place it is written from.
+/// The body of an answer, whose bytes keep the place they are written from.
 #[derive(Debug)]
 struct Written {
     body: Body,
-    _busy: Arc<Busy>,
+    busy: Arc<Busy>,
 }
 
 impl hyper::body::Body for Written {
-    type Data = bytes::Bytes;
+    type Data = Bytes;
     type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<bytes::Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let kept = |frame: Frame<Bytes>| frame.map_data(|bytes| held_with(bytes, self.busy.clone()));
+        Poll::Ready(frame.map(|frame| frame.map(kept)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -244,5 +248,27 @@ impl hyper::body::Body for Written {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_place_is_kept_until_the_last_byte_of_its_answer_is_gone() {
+        let place = Places::new(1).take().await.expect("room");
+        let busy = Arc::new(place.keep());
+
+        let mut body = Body::new(Written { body: Body::from("answer"), busy }).into_data_stream();
+        let mut bytes = body.next().await.expect("all of it").expect("it is in memory");
+        drop(body);
+        let rest = bytes.split_off(3);
+        drop(bytes);
+        assert!(place.is_busy(), "half of it waits to be read");
+        drop(rest);
+        assert!(!place.is_busy());
     }
 }

@@ -13,6 +13,7 @@ mod events;
 mod files;
 mod guard;
 mod health;
+mod held;
 mod idempotency;
 mod limits;
 pub mod listen;

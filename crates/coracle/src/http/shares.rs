@@ -20,6 +20,7 @@ use coracle_engine::inline::Room;
 use futures_util::TryStreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::held::held_with;
 use super::reply::Refusal;
 
 /// Calls of one tenant that are carried out at the same time.
@@ -164,19 +165,7 @@ impl Booking {
     }
 
     fn held_with(&self, bytes: Bytes) -> Bytes {
-        Bytes::from_owner(Owned { bytes, _booking: self.clone() })
-    }
-}
-
-/// Bytes that give back what they have taken when the last who holds them lets go.
-struct Owned {
-    bytes: Bytes,
-    _booking: Booking,
-}
-
-impl AsRef<[u8]> for Owned {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        held_with(bytes, self.clone())
     }
 }
 
