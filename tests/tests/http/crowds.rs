@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use coracle_tests::http::{Place, Request};
+use coracle_tests::http::{Answer, Place, Request};
 use coracle_tests::{Daemon, Home, count, requires};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
@@ -27,7 +27,8 @@ impl Drop for Dispersal<'_> {
 
 /// How often the crowd looks which of its connections were ended.
 const APART: Duration = Duration::from_millis(100);
-/// How long whoever asks something may wait. A silent connection is given half a minute.
+/// How long one request may wait: half of the crowd may be before it, and a listener takes 41 of them in half a second. A
+/// silent connection is given half a minute.
 const PATIENCE: Duration = Duration::from_secs(25);
 
 /// Holds connections that say nothing, and makes anew what the daemon ends.
@@ -63,6 +64,15 @@ fn silent(place: &Place) -> io::Result<Box<dyn Read>> {
     })
 }
 
+/// Sends a request, which is answered in time.
+#[track_caller]
+fn served(request: &Request, place: &Place) -> Answer {
+    let at = Instant::now();
+    let answer = request.send(place).expect(200);
+    assert!(at.elapsed() < PATIENCE, "whoever asked at {place:?} waited for {:?}", at.elapsed());
+    answer
+}
+
 #[test]
 fn a_crowd_that_says_nothing_keeps_nobody_out_and_ends_no_sandbox() {
     requires!(native);
@@ -85,12 +95,11 @@ fn a_crowd_that_says_nothing_keeps_nobody_out_and_ends_no_sandbox() {
         scope.spawn(|| crowd(&[daemon.unix(), daemon.tcp()], &over));
         let mut asked = 0;
         while began.elapsed() < time || asked < 5 {
-            let (sandbox, at) = (&sandboxes[asked % sandboxes.len()], Instant::now());
-            let path = format!("/v1/sandboxes/{sandbox}/execs");
-            let ran = Request::post(&path, &json!({"cmd": ["echo", "hello"]})).send(&daemon.unix());
-            assert_eq!(ran.expect(200).json()["stdout"], "hello\n");
-            Request::get("/v1/sandboxes").token(&token).send(&daemon.tcp()).expect(200);
-            assert!(at.elapsed() < PATIENCE, "whoever asked waited for {:?}", at.elapsed());
+            let path = format!("/v1/sandboxes/{}/execs", sandboxes[asked % sandboxes.len()]);
+            let run = Request::post(&path, &json!({"cmd": ["echo", "hello"]}));
+            let list = Request::get("/v1/sandboxes").token(&token);
+            assert_eq!(served(&run, &daemon.unix()).json()["stdout"], "hello\n");
+            served(&list, &daemon.tcp());
             asked += 1;
         }
     });

@@ -16,8 +16,9 @@ const FEWEST: usize = 8;
 /// What the daemon opens whatever its clients do: its database and logs, spares and their locks, a sweep, and a sandbox
 /// that is being made.
 const RESERVE: usize = 192;
-/// What one connection takes at most: itself and, for a WebSocket, three ways to a guest and two handles to cut them.
-const EACH: usize = 6;
+/// What one connection takes at most: itself and, for a WebSocket, three ways to a guest, a handle to cut each, and two
+/// descriptors to watch the keeper of its network; one to spare for what is passed on while a way is made.
+const EACH: usize = 10;
 
 /// How long a connection may be silent before it makes room: whoever asks something does so within that, also on a busy
 /// machine.
