@@ -1,5 +1,6 @@
 //! `/mcp`: each request for itself, under every revision.
 
+use std::io::Write;
 use std::time::Duration;
 
 use coracle_tests::daemon::Daemon;
@@ -72,6 +73,25 @@ fn a_client_that_goes_away_has_its_command_stopped() {
 
     assert!(alive.is_some(), "{}", home.census().describe());
     let dead = eventually(DYING, || home.census().named("981").is_empty());
+    assert!(dead.is_some(), "{}", home.census().describe());
+}
+
+/// What it sent behind its request is for nobody to read until that is answered.
+#[test]
+fn a_client_that_sent_a_byte_more_and_left_has_its_command_stopped() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = call(&daemon, "sandbox_open", json!({}))["sandbox_id"].clone();
+    let command = json!({"sandbox_id": sandbox, "cmd": ["sleep", "8123.75"]});
+
+    let mut stream = send(&daemon, &current("sandbox_exec"), &calling("sandbox_exec", command));
+    stream.write_all(b"\r\n").expect("it is connected");
+    let alive = eventually(DYING, || home.census().named("8123.75").len() == 1);
+    drop(stream);
+
+    assert!(alive.is_some(), "{}", home.census().describe());
+    let dead = eventually(DYING, || home.census().named("8123.75").is_empty());
     assert!(dead.is_some(), "{}", home.census().describe());
 }
 

@@ -215,6 +215,7 @@ async fn route(
 ) -> Result<Response, Infallible> {
     let busy = Arc::new(client.place.keep());
     let mut request: Request = request.map(Body::new);
+    client.hearing.begin();
     request.extensions_mut().insert(client.peer);
     request.extensions_mut().insert(client.hearing);
     request.extensions_mut().insert(busy.clone());

@@ -41,9 +41,15 @@ impl Hearing {
         self.0.silent.cancelled().await;
     }
 
-    /// Takes a client that sends no more for one that has left, where the kernel does not tell.
+    /// Takes a client that sends no more for one that has left, where the kernel does not tell, until it is asked for
+    /// something else.
     pub fn be_strict(&self) {
         self.0.strict.store(true, Ordering::Relaxed);
+    }
+
+    /// Begins another request: what was right for the one before need not be for this.
+    pub(super) fn begin(&self) {
+        self.0.strict.store(false, Ordering::Relaxed);
     }
 }
 
@@ -53,6 +59,14 @@ enum Gone {
     /// It sends no more.
     Half,
     Whole,
+}
+
+/// What there is to be read of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Bytes,
+    /// Nothing, and never again.
+    End(Gone),
 }
 
 /// A socket whose other end can be looked at.
@@ -88,11 +102,16 @@ fn peek_at(socket: &impl AsFd) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Tells whether the other end is closed in both directions.
-fn is_hung_up(socket: &impl AsFd) -> bool {
-    let mut looked = [PollFd::new(socket, PollFlags::empty())];
+/// Tells how far the other end has gone, whatever of it is still to be read.
+fn how_far(socket: &impl AsFd) -> Option<Gone> {
+    let mut looked = [PollFd::new(socket, PollFlags::RDHUP)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut looked, Some(&now)).is_ok() && looked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    poll(&mut looked, Some(&now)).ok()?;
+    let told = looked[0].revents();
+    match told.intersects(PollFlags::HUP | PollFlags::ERR) {
+        true => Some(Gone::Whole),
+        false => told.contains(PollFlags::RDHUP).then_some(Gone::Half),
+    }
 }
 
 /// Fails when nothing could be written for a while, and when the client has left.
@@ -103,7 +122,7 @@ pub struct Patient<S> {
     hearing: Hearing,
     /// Runs while the other side does not take what is written.
     waiting: Option<Pin<Box<Sleep>>>,
-    /// Runs while the client sends no more and may still read.
+    /// Runs while the client sends no more and may still read, and while nobody reads what it has sent.
     looking: Option<Pin<Box<Sleep>>>,
 }
 
@@ -129,37 +148,46 @@ impl<S> Patient<S> {
 impl<S: Socket> Patient<S> {
     /// Fails once the client has left. Otherwise this is called again when it may have.
     fn expect_client(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        // What was sent and not read yet is somebody's to read; if nobody has for a while, the client may have left
+        // behind it.
+        let mut overdue = false;
         loop {
-            let gone = match self.look(context) {
-                Poll::Pending => return Ok(()),
-                Poll::Ready(gone) => gone,
+            let seen = match self.look(context) {
+                Poll::Pending => {
+                    self.looking = None;
+                    return Ok(());
+                }
+                Poll::Ready(Seen::Bytes) if overdue => how_far(&self.stream),
+                Poll::Ready(Seen::Bytes) => None,
+                Poll::Ready(Seen::End(gone)) => Some(gone),
             };
-            let strict = self.hearing.0.strict.load(Ordering::Relaxed);
-            self.hearing.0.silent.cancel();
-            if gone == Gone::Whole || strict {
-                return Err(io::Error::new(io::ErrorKind::ConnectionReset, "the client has left"));
+            if let Some(gone) = seen {
+                let strict = self.hearing.0.strict.load(Ordering::Relaxed);
+                self.hearing.0.silent.cancel();
+                if gone == Gone::Whole || strict {
+                    return Err(io::Error::new(io::ErrorKind::ConnectionReset, "the client has left"));
+                }
             }
             let looking = self.looking.get_or_insert_with(|| Box::pin(sleep(LOOK)));
             match looking.as_mut().poll(context) {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(()) => looking.as_mut().reset(Instant::now() + LOOK),
             }
+            overdue = true;
         }
     }
 
-    /// Tells how far the client has gone, once it has.
-    fn look(&self, context: &mut Context<'_>) -> Poll<Gone> {
+    /// Returns what there is of the client to be read, once there is something.
+    fn look(&self, context: &mut Context<'_>) -> Poll<Seen> {
         loop {
             if ready!(self.stream.poll_readable(context)).is_err() {
-                return Poll::Ready(Gone::Whole);
+                return Poll::Ready(Seen::End(Gone::Whole));
             }
             match self.stream.peek() {
-                Ok(0) if is_hung_up(&self.stream) => return Poll::Ready(Gone::Whole),
-                Ok(0) => return Poll::Ready(Gone::Half),
-                // Somebody is going to read it.
-                Ok(_) => return Poll::Pending,
+                Ok(0) => return Poll::Ready(Seen::End(how_far(&self.stream).unwrap_or(Gone::Half))),
+                Ok(_) => return Poll::Ready(Seen::Bytes),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return Poll::Ready(Gone::Whole),
+                Err(_) => return Poll::Ready(Seen::End(Gone::Whole)),
             }
         }
     }
@@ -271,6 +299,38 @@ mod tests {
 
             drop(theirs);
             assert!(is_given_up(&mut patient).await, "it has left");
+        });
+    }
+
+    #[test]
+    fn who_leaves_behind_something_unread_is_noticed_and_who_stays_is_not() {
+        block_on(async {
+            let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+            let mut patient = patient(ours, Duration::from_secs(5));
+            theirs.write_all(b"\r\n").await.expect("there is room");
+            assert!(!is_given_up(&mut patient).await, "it is there");
+
+            theirs.shutdown().await.expect("it can be shut");
+            assert!(!is_given_up(&mut patient).await, "it still reads");
+
+            drop(theirs);
+            assert!(is_given_up(&mut patient).await, "it has left");
+        });
+    }
+
+    #[test]
+    fn strictness_ends_with_the_request_it_was_for() {
+        block_on(async {
+            let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+            let mut patient = patient(ours, Duration::from_secs(5));
+            theirs.shutdown().await.expect("it can be shut");
+
+            patient.hearing.be_strict();
+            patient.hearing.begin();
+            assert!(!is_given_up(&mut patient).await, "the next request has nothing to do with that");
+
+            patient.hearing.be_strict();
+            assert!(is_given_up(&mut patient).await);
         });
     }
 }
