@@ -62,7 +62,7 @@ pub trait Store: event::Log {
     fn list(&self, which: Which) -> Result<Vec<Record>>;
 
     /// Returns at most `max` records of a tenant, of everybody if absent, the newest first and without spares. What others
-    /// have makes it no slower.
+    /// have makes it no slower. Environments are left out: they may be most of a record, and nobody lists them.
     fn newest(&self, tenant: Option<&TenantId>, which: Which, max: usize) -> Result<Vec<Record>>;
 
     /// Returns how many sandboxes of a tenant there are that take room: live, and not lost.

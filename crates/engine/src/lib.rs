@@ -139,9 +139,10 @@ impl Caller {
         Self { ceiling, ..self }
     }
 
-    /// Tells whether it may know that this sandbox exists.
+    /// Tells whether it may know that this sandbox exists. The home's own people see those of every tenant; a model at a
+    /// door they started does not.
     pub fn sees(&self, record: &Record) -> bool {
-        self.tenant.is_none() || self.tenant == record.tenant
+        (self.tenant.is_none() && self.ceiling.is_none()) || self.tenant == record.tenant
     }
 
     /// Refuses a sandbox that has more than the caller may have.
@@ -225,6 +226,14 @@ impl Engine {
         caller.check_reach(&record)?;
         spans::name(&record);
         Ok(record)
+    }
+
+    /// Tells whether a list shows a sandbox to a caller. Records of a list have no variables, and ceilings look at those.
+    fn shows(&self, caller: &Caller, listed: &Record) -> bool {
+        match &caller.ceiling {
+            None => caller.sees(listed),
+            Some(_) => self.find_for(caller, &listed.id).is_ok(),
+        }
     }
 
     /// Changes a record and stamps it with the time.

@@ -133,6 +133,7 @@ impl Store for FakeStore {
         let mut records = Store::list(self, which)?;
         records.retain(|record| record.state != State::Spare);
         records.retain(|record| tenant.is_none() || record.tenant.as_ref() == tenant);
+        records.iter_mut().for_each(|record| record.spec.env.clear());
         Ok(records.into_iter().rev().take(max).collect())
     }
 

@@ -57,7 +57,12 @@ pub fn newest(
          ORDER BY created_at DESC, id DESC"
     );
     let max = i64::try_from(max).unwrap_or(i64::MAX);
-    many(connection, &sql, params![tenant.map(TenantId::as_str), max])
+    let mut records = Vec::new();
+    each(connection, &sql, params![tenant.map(TenantId::as_str), max], |mut record| {
+        record.spec.env.clear();
+        records.push(record);
+    })?;
+    Ok(records)
 }
 
 pub fn count(connection: &Connection, tenant: &TenantId) -> Answer<usize> {
@@ -142,13 +147,18 @@ fn one(connection: &Connection, sql: &str, params: impl Params) -> Answer<Option
 }
 
 fn many(connection: &Connection, sql: &str, params: impl Params) -> Answer<Vec<Record>> {
+    let mut records = Vec::new();
+    each(connection, sql, params, |record| records.push(record))?;
+    Ok(records)
+}
+
+fn each(connection: &Connection, sql: &str, params: impl Params, mut take: impl FnMut(Record)) -> Answer<()> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params)?;
-    let mut records = Vec::new();
     while let Some(row) = rows.next()? {
-        records.push(decode(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?);
+        take(decode(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?);
     }
-    Ok(records)
+    Ok(())
 }
 
 fn decode(document: &str) -> Answer<Record> {

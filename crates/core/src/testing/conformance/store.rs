@@ -292,7 +292,8 @@ pub fn a_tenants_newest_are_its_own_without_spares(home: &impl Home) {
     let store = home.open();
     let open = |tenant: Option<&str>, millis, states: &[State]| {
         let created_at = Timestamp::from_millis(millis);
-        let record = Record { tenant: tenant.map(sample::tenant), created_at, ..sample::record() };
+        let mut record = Record { tenant: tenant.map(sample::tenant), created_at, ..sample::record() };
+        record.spec.env.insert("NAME".into(), "value".into());
         store.open(record.clone()).expect("opens");
         states.iter().for_each(|state| become_state(&*store, &record.id, *state));
     };
@@ -304,6 +305,7 @@ pub fn a_tenants_newest_are_its_own_without_spares(home: &impl Home) {
 
     let newest = |tenant: Option<&str>, which, max| -> Vec<_> {
         let records = store.newest(tenant.map(sample::tenant).as_ref(), which, max).expect("lists");
+        assert!(records.iter().all(|record| record.spec.env.is_empty()), "{records:?}");
         records.iter().map(|record| record.created_at.as_millis()).collect()
     };
 

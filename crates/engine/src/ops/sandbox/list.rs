@@ -84,6 +84,6 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let mut records = engine.store().newest(caller.tenant.as_ref(), which, max + 1)?;
     let more = records.len() > max;
     records.truncate(max);
-    records.retain(|record| caller.check_reach(record).is_ok());
+    records.retain(|record| engine.shows(caller, record));
     Ok(Output { sandboxes: records.iter().rev().map(Into::into).collect(), more })
 }

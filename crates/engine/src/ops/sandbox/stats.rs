@@ -67,9 +67,9 @@ fn existing(record: Record) -> Result<Record> {
 }
 
 fn seen(engine: &Engine, caller: &Caller) -> Result<Vec<Record>> {
-    let mut records = engine.store().list(Which::Live)?;
-    let shown = |record: &Record| caller.sees(record) && caller.check_reach(record).is_ok();
-    records.retain(|record| !record.is_untaken() && shown(record));
+    let mut records = engine.store().newest(caller.tenant.as_ref(), Which::Live, usize::MAX)?;
+    records.retain(|record| !record.is_untaken() && engine.shows(caller, record));
+    records.reverse();
     Ok(records)
 }
 
