@@ -33,7 +33,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, on};
@@ -42,7 +42,6 @@ use coracle::RunId;
 use coracle::config::Doors;
 use coracle_core::{Answers, Ceiling, Clock, Tokens};
 use coracle_engine::{Engine, ops};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry;
@@ -94,7 +93,8 @@ struct Shared {
     streams: stream::Room,
     /// Cancelled when the daemon is about to end: streams end, and whoever follows comes again.
     closing: CancellationToken,
-    described: Value,
+    /// Written down once, however many read it.
+    described: Bytes,
 }
 
 impl Door {
@@ -112,7 +112,7 @@ impl Door {
             shares: shares::Shares::default(),
             streams: stream::Room::default(),
             closing: CancellationToken::new(),
-            described: openapi::document(),
+            described: openapi::document().to_string().into(),
         }))
     }
 
@@ -255,5 +255,5 @@ pub fn router(door: Door) -> Router {
 }
 
 async fn describe(State(door): State<Door>) -> Response {
-    reply::json(&door.0.described)
+    reply::written(StatusCode::OK, door.0.described.clone())
 }

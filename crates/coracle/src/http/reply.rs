@@ -70,10 +70,12 @@ pub fn json(value: &impl Serialize) -> Response {
 }
 
 fn document(status: StatusCode, value: &impl Serialize) -> Response {
-    let mut text = serde_json::to_vec(value).unwrap_or_default();
-    // It may wait for its reader for a while, and has grown by doubling.
-    text.shrink_to_fit();
-    let mut response = Response::new(Body::from(text));
+    written(status, serde_json::to_vec(value).unwrap_or_default())
+}
+
+/// Answers with a document that is text already.
+pub fn written(status: StatusCode, text: impl Into<Body>) -> Response {
+    let mut response = Response::new(text.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

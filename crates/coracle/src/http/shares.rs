@@ -143,11 +143,12 @@ impl Booking {
     pub async fn carried(self, response: Response) -> Response {
         let (parts, body) = response.into_parts();
         let body = match body.size_hint().exact() {
-            // It is in memory already, so this copies nothing.
             Some(_) => match axum::body::to_bytes(body, usize::MAX).await {
                 Ok(bytes) => {
                     self.settle(bytes.len() as u64);
-                    Body::from(self.held_with(bytes))
+                    // What was written grew by doubling. It may wait for its reader for a while, at the price of its
+                    // length.
+                    Body::from(self.held_with(Bytes::copy_from_slice(&bytes)))
                 }
                 Err(error) => Body::from_stream(futures_util::stream::once(async { Err::<Bytes, _>(error) })),
             },
