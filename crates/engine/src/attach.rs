@@ -50,7 +50,9 @@ impl Attached {
 
     /// Copies a file's bytes into a sink; returns how many.
     pub fn read_file(&mut self, path: &[u8], sink: &mut dyn std::io::Write) -> Result<u64> {
-        self.told::<fs_read::Input, _>(|this| files::copy_out(&mut this.inside, path, sink))
+        self.told::<fs_read::Input, _>(|this| {
+            files::copy_out(&mut this.inside, path, sink, &this.engine.inline)
+        })
     }
 
     /// Lists a directory.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Error, Result};
 use coracle_wire::{Entry, EntryKind};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::gate::Inside;
 use crate::guest::Writing;
 use crate::inline::Inline;
-use crate::{spans, text};
+use crate::{inline, spans, text};
 
 /// Carried by one message.
 const PIECE_LEN: usize = 1 << 20;
@@ -142,19 +142,26 @@ fn head(inside: &mut Inside, path: &[u8], max_bytes: usize) -> Result<Head> {
     Ok(Head { data, truncated, size })
 }
 
-/// Copies a whole file into a sink; returns how many bytes it had. One that grows meanwhile is not run after.
-pub(crate) fn copy_out(inside: &mut Inside, path: &[u8], sink: &mut dyn Write) -> Result<u64> {
+/// Copies a whole file into a sink, in pieces of what an answer may carry; returns how many bytes it had. One that grows
+/// meanwhile is not run after.
+pub(crate) fn copy_out(
+    inside: &mut Inside,
+    path: &[u8],
+    sink: &mut dyn Write,
+    inline: &Inline,
+) -> Result<u64> {
     let span = spans::read(&inside.record);
-    let copied = spans::within(span.clone(), || copy(inside, path, sink));
+    let most = usize::try_from(inline.most()).unwrap_or(usize::MAX).min(PIECE_LEN);
+    let copied = spans::within(span.clone(), || copy(inside, path, sink, most));
     spans::carried(&span, *copied.as_ref().unwrap_or(&0));
     copied
 }
 
-fn copy(inside: &mut Inside, path: &[u8], sink: &mut dyn Write) -> Result<u64> {
+fn copy(inside: &mut Inside, path: &[u8], sink: &mut dyn Write, most: usize) -> Result<u64> {
     let mut offset = 0;
     let mut end = None;
     loop {
-        let mut piece = inside.guest.read_piece(path, offset, PIECE_LEN)?;
+        let mut piece = inside.guest.read_piece(path, offset, most)?;
         let end = *end.get_or_insert(piece.size);
         piece.data.truncate(usize::try_from(end - offset.min(end)).unwrap_or(usize::MAX));
         sink.write_all(&piece.data)
@@ -181,19 +188,12 @@ pub(crate) fn list(inside: &mut Inside, path: &[u8], depth: Depth, inline: &Inli
     let listing = inside.guest.list(path, depth == Depth::Tree, ENTRIES_MAX, &mut admits)?;
     if refused {
         // An empty answer would say that the directory is.
-        return Err(no_room_for_answer("list a part of it"));
+        return Err(inline::no_room("list a part of it"));
     }
     Ok(Entries {
         entries: listing.entries.into_iter().map(Into::into).collect(),
         truncated: listing.truncated,
     })
-}
-
-/// Says that answers nobody has read yet take all the room there is. `less` says how to ask for less.
-pub(crate) fn no_room_for_answer(less: &str) -> Error {
-    Error::new(Kind::LimitExceeded, "too many answers wait to be read")
-        .hint(format!("read them, or {less}"))
-        .detail("limit", "share")
 }
 
 /// Returns the next piece, full unless it is the last one; sources may hand out less at a time.

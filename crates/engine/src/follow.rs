@@ -6,7 +6,7 @@ use tracing::Span;
 
 use crate::egress::Watchman;
 use crate::gate::Inside;
-use crate::guest::{ALL_CHUNKS, Failure, WAIT_SLICE};
+use crate::guest::{Failure, WAIT_SLICE};
 use crate::progress::Progress;
 use crate::tether::{Cutter, Tether};
 use crate::{Caller, Engine, rejoin, spans};
@@ -30,11 +30,18 @@ pub struct Follow(Source);
 #[derive(Debug)]
 enum Source {
     Guest(Box<Live>),
-    /// Its sandbox was closed: there is one batch, and it is the last.
-    Kept {
-        batch: Option<Batch>,
-        since: u64,
-    },
+    Kept(Box<Past>),
+}
+
+/// An exec whose sandbox was closed.
+#[derive(Debug)]
+struct Past {
+    engine: Engine,
+    caller: Caller,
+    sandbox: SandboxId,
+    exec: ExecId,
+    since: u64,
+    done: bool,
 }
 
 /// An exec in a sandbox that is there.
@@ -52,6 +59,8 @@ struct Live {
     _watchman: Option<Watchman>,
     exec: ExecId,
     since: u64,
+    /// How many chunks are asked for: as many as fit a batch if they are like the last. More would be sent for nothing.
+    fitting: u32,
     /// The newest chunk at the end of the exec, once that was seen.
     until: Option<u64>,
     last: Option<wire::ExecState>,
@@ -71,9 +80,11 @@ impl Engine {
         exec: &ExecId,
         since_seq: u64,
     ) -> Result<Follow> {
-        if let Some(kept) = self.kept_log(caller, sandbox, exec)? {
-            let batch = Batch { chunks: kept.chunks_behind(since_seq), progress: kept.progress };
-            return Ok(Follow(Source::Kept { batch: Some(batch), since: since_seq }));
+        if self.kept_log(caller, sandbox, exec)?.is_some() {
+            let (engine, caller) = (self.clone(), caller.clone());
+            let (sandbox, exec) = (sandbox.clone(), exec.clone());
+            let past = Past { engine, caller, sandbox, exec, since: since_seq, done: false };
+            return Ok(Follow(Source::Kept(Box::new(past))));
         }
         self.follow_live(caller, sandbox, exec, since_seq).map(|live| Follow(Source::Guest(Box::new(live))))
     }
@@ -98,6 +109,7 @@ impl Engine {
             breaks: 0,
             exec: exec.clone(),
             since: since_seq,
+            fitting: self.inline.first_chunks(),
             until: None,
             last: None,
             done: false,
@@ -128,11 +140,7 @@ impl Follow {
     pub fn next_batch(&mut self) -> Result<Option<Batch>> {
         match &mut self.0 {
             Source::Guest(live) => live.next_batch(),
-            Source::Kept { batch, since } => {
-                let last = batch.as_ref().and_then(|batch| batch.chunks.last());
-                *since = last.map_or(*since, |chunk| chunk.seq);
-                Ok(batch.take())
-            }
+            Source::Kept(past) => past.next_batch(),
         }
     }
 
@@ -141,7 +149,7 @@ impl Follow {
         match &mut self.0 {
             Source::Guest(live) => live.cutter().map(Some),
             // It never waits.
-            Source::Kept { .. } => Ok(None),
+            Source::Kept(_) => Ok(None),
         }
     }
 
@@ -149,8 +157,26 @@ impl Follow {
     pub fn seq(&self) -> u64 {
         match &self.0 {
             Source::Guest(live) => live.since,
-            Source::Kept { since, .. } => *since,
+            Source::Kept(past) => past.since,
         }
+    }
+}
+
+impl Past {
+    /// Reads what is kept anew for each batch: a reader that takes its time must not hold all of it.
+    fn next_batch(&mut self) -> Result<Option<Batch>> {
+        if self.done {
+            return Ok(None);
+        }
+        let kept = self.engine.kept_log(&self.caller, &self.sandbox, &self.exec)?;
+        let kept = kept.ok_or_else(|| forgotten(&self.exec))?;
+        let mut chunks = kept.chunks_behind(self.since);
+        let all = chunks.len();
+        self.engine.inline.shorten(&mut chunks);
+        self.since = chunks.last().map_or(self.since, |chunk| chunk.seq);
+        self.done = chunks.len() == all;
+        let progress = if self.done { kept.progress } else { kept.progress.before_the_end() };
+        Ok(Some(Batch { chunks, progress }))
     }
 }
 
@@ -169,8 +195,8 @@ impl Live {
     }
 
     fn read_on(&mut self) -> Result<Batch> {
-        let (chunks, state) = loop {
-            match self.inside.guest.read(self.exec.as_str(), self.since, ALL_CHUNKS, WAIT_SLICE) {
+        let (mut chunks, state) = loop {
+            match self.inside.guest.read(self.exec.as_str(), self.since, self.fitting, WAIT_SLICE) {
                 Ok(output) => break output,
                 Err(_) if self.is_cut() => return Err(cut()),
                 Err(Failure::Gone) if self.rejoin()? => {}
@@ -178,6 +204,9 @@ impl Live {
                 Err(failure) => return Err(failure.into()),
             }
         };
+        let inline = &self.engine.inline;
+        inline.shorten(&mut chunks);
+        self.fitting = inline.chunks_like(&chunks);
         self.since = chunks.last().map_or(self.since, |chunk| chunk.seq);
         if state.ending.is_some() {
             // No further than this: processes that were let live may go on writing for ever.
@@ -242,6 +271,10 @@ impl Drop for Live {
 
 fn unshared(error: std::io::Error) -> Error {
     Error::internal("could not share the way to a command", error)
+}
+
+fn forgotten(exec: &ExecId) -> Error {
+    Error::new(Kind::NotFound, format!("the output of `{exec}` is not kept any more"))
 }
 
 fn cut() -> Error {

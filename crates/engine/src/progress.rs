@@ -56,6 +56,11 @@ impl Progress {
         Self::with(state, Some(state.ending.map_or(Outcome::Lost, outcome)))
     }
 
+    /// Returns what is told of an exec that has ended before all of its output is.
+    pub(crate) fn before_the_end(self) -> Self {
+        Self { status: Status::Running, exit_code: None, outcome: None, ..self }
+    }
+
     /// Returns what is known of an exec whose guest is gone.
     pub fn lost() -> Self {
         Self {

@@ -112,9 +112,9 @@ impl Watch {
         (Reading { _alive: alive }, wanted)
     }
 
-    /// Like [`Watch::next_batch`], for as long as somebody wants them: with an empty batch otherwise.
-    pub fn next_batch_while(&mut self, wanted: &Wanted, timeout: Duration) -> Result<Page> {
-        self.next(BATCH_MAX, timeout, wanted)
+    /// Like [`Watch::next_few`], for as long as somebody wants them: with an empty batch otherwise.
+    pub fn next_few_while(&mut self, max: usize, wanted: &Wanted, timeout: Duration) -> Result<Page> {
+        self.next(max, timeout, wanted)
     }
 
     /// Returns the next events, waiting up to `timeout` for the first. An empty batch says that there were none.

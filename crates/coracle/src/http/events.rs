@@ -24,6 +24,8 @@ use super::{Door, call, query};
 
 /// How long a silent stream waits before it shows that it is still there: proxies close what is silent for a minute.
 const SILENCE: Duration = Duration::from_secs(15);
+/// What is read for a client at once, and held for as long as it does not read: some tens of kilobytes.
+const BATCH_MAX: usize = 100;
 
 pub async fn serve(
     (route, fields): call::Way,
@@ -84,7 +86,7 @@ async fn step(place: Option<Reader>) -> Option<(Result<Bytes, Infallible>, Optio
     // Dropped with this future if the client leaves: the thread ends then, and the place is free.
     let (_left, wanted) = watch.bound();
     let reading = tokio::task::spawn_blocking(move || {
-        let page = watch.next_batch_while(&wanted, SILENCE);
+        let page = watch.next_few_while(BATCH_MAX, &wanted, SILENCE);
         // With the thread, not with the connection: that may be gone before.
         (watch, seat, page)
     });

@@ -11,6 +11,7 @@ use axum::response::Response;
 use bytes::{Buf, Bytes};
 use coracle::{NewFile, Result, SandboxId};
 use coracle_core::spec::check_path;
+use coracle_engine::Inline;
 use coracle_engine::ops::sandbox::fs_write;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
@@ -22,8 +23,10 @@ use super::Door;
 use super::auth::Identity;
 use super::reply::{self, Refusal};
 
-/// Pieces on their way between a thread and a connection, of at most 1 MiB each.
-const PIECES_MAX: usize = 2;
+/// Pieces on their way between a thread and a connection, beside the one the thread has and those the connection writes.
+const PIECES_MAX: usize = 1;
+/// What is read of a file at once: a client that does not read what it asked for costs four of these.
+const PIECE: u64 = 64 << 10;
 /// How long nothing may come of a file before it is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -64,7 +67,7 @@ pub async fn download(
         let (last, caller) = (sender.clone(), identity.caller.clone());
         let read = reading
             .ask(&identity, move |engine| {
-                let mut attached = engine.attach(&caller, &sandbox)?;
+                let mut attached = engine.answering(Inline::at_most(PIECE)).attach(&caller, &sandbox)?;
                 let _seat = room.take(sandbox.as_str(), caller.tenant.as_ref())?;
                 attached.read_file(path.as_bytes(), &mut Sink(sender))
             })

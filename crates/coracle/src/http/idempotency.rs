@@ -8,9 +8,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use coracle::{Engine, Error, Kind, Result};
 use coracle_core::Timestamp;
 use coracle_core::answer::{Answer, Answers, Asked, Bounds, Fingerprint, Recalled, RequestKey};
@@ -116,7 +115,10 @@ impl Keys {
             Recalled::Unanswered if request.is_repeatable() => self.carry_out(engine, identity, request),
             Recalled::Unanswered => Err(cut_off()),
             Recalled::Other => Err(other_question()),
-            Recalled::Answered(answer) => Ok(told_again(answer)),
+            Recalled::Answered(answer) => {
+                engine.expect_room(answer.body.len() as u64)?;
+                Ok(told_again(answer))
+            }
         }
     }
 
@@ -214,11 +216,8 @@ impl Drop for Turn {
 fn told_again(answer: Answer) -> Response {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let sandbox = serde_json::from_slice(&answer.body).ok().as_ref().and_then(call::sandbox_in);
-    let mut response = (status, Body::from(answer.body)).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    let mut response = reply::written(status, answer.body);
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     call::about(sandbox, response)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use coracle_wire::{Body, Chunk, Command, ExecState, Reply};
 
 use super::excerpt::{CHUNKS_MAX, Excerpt, Gap};
-use super::execs::{ALL_CHUNKS, PIECE_LEN, WAIT_SLICE, existing, millis, state, tolerate_closed};
+use super::execs::{PIECE_LEN, WAIT_SLICE, existing, millis, state, tolerate_closed};
 use super::{Failure, Guest};
 use crate::inline::Inline;
 
@@ -61,19 +61,23 @@ struct Intake {
     state: ExecState,
     bytes: u64,
     last_seq: u64,
+    /// How many chunks are to be asked for next.
+    fitting: u32,
 }
 
 impl Intake {
-    fn new(excerpt: Excerpt) -> Self {
-        Self { excerpt, state: ExecState::unseen(), bytes: 0, last_seq: 0 }
+    fn new(excerpt: Excerpt, inline: &Inline) -> Self {
+        let fitting = inline.first_chunks();
+        Self { excerpt, state: ExecState::unseen(), bytes: 0, last_seq: 0, fitting }
     }
 
     /// Adds output and tells whether there was any.
     ///
     /// Refuses what no honest guest sends: old chunks, empty ones, more than was to be kept.
-    fn take(&mut self, output: Reply, bound: u64) -> Result<bool, Failure> {
+    fn take(&mut self, output: Reply, bound: u64, inline: &Inline) -> Result<bool, Failure> {
         let Reply::Output { chunks, state } = output else { return Err(Failure::Unexpected) };
         let some = !chunks.is_empty();
+        self.fitting = inline.chunks_like(&chunks);
         for chunk in chunks {
             self.bytes += chunk.data.len() as u64;
             let honest = chunk.seq > self.last_seq && !chunk.data.is_empty();
@@ -118,7 +122,7 @@ impl Guest {
         // Input must reach the command once, so a start that may find an earlier one is looked at first.
         let later = input.filter(|data| repeatable || data.len() > PIPE_LEN);
         if later.is_none() {
-            self.queue_rest(exec, input)?;
+            self.queue_rest(exec, input, launch.inline)?;
         }
         self.flush()?;
 
@@ -134,7 +138,7 @@ impl Guest {
 
     /// Waits for the end of an exec that another connection has started, and returns all its output.
     pub fn capture_again(&mut self, exec: &str, bound: u64, inline: &Inline) -> Result<Capture, Failure> {
-        self.queue_rest(exec, None)?;
+        self.queue_rest(exec, None, inline)?;
         self.flush()?;
         self.collect(exec, bound, inline)
     }
@@ -149,19 +153,20 @@ impl Guest {
         bound: u64,
     ) -> Result<Capture, Failure> {
         self.queue(renewed)?;
-        self.queue_rest(launch.exec, Some(input))?;
+        self.queue_rest(launch.exec, Some(input), launch.inline)?;
         self.flush()?;
         self.answer(launch.patience.max(WAIT_SLICE))?;
         tolerate_closed(self.answer(launch.patience.max(WAIT_SLICE)))?;
         self.collect(launch.exec, bound, launch.inline)
     }
 
-    fn queue_rest(&mut self, exec: &str, input: Option<&[u8]>) -> Result<(), Failure> {
+    fn queue_rest(&mut self, exec: &str, input: Option<&[u8]>, inline: &Inline) -> Result<(), Failure> {
         if let Some(data) = input {
             self.queue(Body::Input { exec: exec.to_owned(), data: data.to_vec(), eof: true })?;
         }
         self.queue(Body::Wait { exec: exec.to_owned(), wait_ms: millis(WAIT_SLICE) })?;
-        self.queue(Body::Read { exec: exec.to_owned(), since: 0, max_chunks: ALL_CHUNKS, wait_ms: 0 })
+        let max_chunks = inline.first_chunks();
+        self.queue(Body::Read { exec: exec.to_owned(), since: 0, max_chunks, wait_ms: 0 })
     }
 
     /// Reads the answers to a start that everything else was sent along with.
@@ -185,14 +190,14 @@ impl Guest {
         if !existing {
             self.feed(launch.exec, data, launch.patience)?;
         }
-        self.queue_rest(launch.exec, None)?;
+        self.queue_rest(launch.exec, None, launch.inline)?;
         self.flush()?;
         self.collect(launch.exec, bound, launch.inline)
     }
 
     /// Reads the answers to `queue_rest` and asks on until the exec has ended and the output that is wanted is here.
     fn collect(&mut self, exec: &str, bound: u64, inline: &Inline) -> Result<Capture, Failure> {
-        let mut intake = Intake::new(Excerpt::whole(0));
+        let mut intake = Intake::new(Excerpt::whole(0), inline);
         match self.collect_into(exec, bound, inline, &mut intake) {
             Ok(()) => Ok(intake.into()),
             Err(Failure::Gone) => {
@@ -215,23 +220,23 @@ impl Guest {
         if seen.ending.is_none() {
             // Kept only for the case that the guest goes away: what was read before the end may be dropped from the
             // middle of the spool later, and would no longer fit what is read after it.
-            *intake = Intake::new(Excerpt::whole(inline.meanwhile()));
-            intake.take(output, bound)?;
+            *intake = Intake::new(Excerpt::whole(inline.meanwhile()), inline);
+            intake.take(output, bound, inline)?;
             while seen.ending.is_none() {
                 seen = self.wait(exec, WAIT_SLICE)?;
             }
-            output = self.read_on(exec, 0)?;
+            output = self.read_on(exec, 0, inline.first_chunks())?;
         }
-        *intake = Intake::new(excerpt_of(&seen, inline));
+        *intake = Intake::new(excerpt_of(&seen, inline), inline);
         // No further than the end itself: processes that were let live may go on writing for ever.
-        while intake.take(output, bound)? && intake.last_seq < seen.last_seq {
-            output = self.read_on(exec, intake.last_seq)?;
+        while intake.take(output, bound, inline)? && intake.last_seq < seen.last_seq {
+            output = self.read_on(exec, intake.last_seq, intake.fitting)?;
         }
         Ok(())
     }
 
-    fn read_on(&mut self, exec: &str, since: u64) -> Result<Reply, Failure> {
-        let read = Body::Read { exec: exec.to_owned(), since, max_chunks: ALL_CHUNKS, wait_ms: 0 };
+    fn read_on(&mut self, exec: &str, since: u64, max_chunks: u32) -> Result<Reply, Failure> {
+        let read = Body::Read { exec: exec.to_owned(), since, max_chunks, wait_ms: 0 };
         self.ask(read, WAIT_SLICE)
     }
 

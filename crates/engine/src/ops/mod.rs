@@ -47,6 +47,47 @@ impl Engine {
     }
 }
 
+/// Those that tell what there is, however much that is. The others say little, or take room for what they carry before
+/// they read it.
+const TELLING: &[&str] =
+    &["sandbox_get", "sandbox_list", "sandbox_stats", "event_list", "image_list", "volume_list"];
+
+impl Engine {
+    /// Turns an operation's output into JSON, if there is room for that.
+    fn told<Output: Serialize>(&self, name: &str, output: &Output) -> Result<Value> {
+        if TELLING.contains(&name) && self.inline.is_counted() {
+            self.inline.expect(length(output))?;
+        }
+        written(name, output)
+    }
+
+    /// Takes room for an answer of this many bytes that was made before, or refuses to give it.
+    pub fn expect_room(&self, bytes: u64) -> Result<()> {
+        self.inline.expect(bytes)
+    }
+}
+
+/// Returns how long an output is as text, without making it.
+fn length(output: &impl Serialize) -> u64 {
+    let mut counted = Counted(0);
+    // What cannot be written is refused by whoever writes it.
+    let _ = serde_json::to_writer(&mut counted, output);
+    counted.0
+}
+
+struct Counted(u64);
+
+impl std::io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The roll-call: a name, the module with its `Input`, `Output` and `call`, and what it does.
 macro_rules! operations {
     ($($name:literal => $module:path, $about:literal;)+) => {
@@ -81,7 +122,7 @@ macro_rules! operations {
                     $($name => {
                         use $module as operation;
                         spans::within(spans::operation($name, caller), || {
-                            written($name, &operation::call(self, caller, read($name, input)?)?)
+                            self.told($name, &operation::call(self, caller, read($name, input)?)?)
                         })
                     })+
                     _ => Err(unknown(name)),

@@ -1,7 +1,7 @@
 //! Output as it comes, and the controls of a running command.
 
 use coracle_core::exec::Outcome;
-use coracle_engine::{ExecRequest, Follow, Stdin};
+use coracle_engine::{ExecRequest, Follow, Inline, Stdin};
 
 use crate::world::{World, argv, caller};
 
@@ -30,6 +30,28 @@ fn output_is_followed_to_the_end() {
     assert_eq!(outcome, Some(Outcome::Exited { code: 0 }));
     assert_eq!(follow.seq(), 2);
     assert_eq!(tail, b"b\n");
+}
+
+/// Whoever does not read holds one batch, so that must not be all there is.
+#[test]
+fn a_batch_is_no_longer_than_an_answer_may_be() {
+    let world = World::new();
+    let id = world.open("run_a");
+    let request =
+        ExecRequest { argv: argv(&["sh", "-c", "echo a; echo b >&2; echo c"]), ..ExecRequest::default() };
+    let exec = world.engine.exec_start(&caller("run_a"), &id, &request).expect("it starts").exec_id;
+    let all = drain(&mut world.engine.follow(&caller("run_a"), &id, &exec, 0).expect("it is ours"));
+
+    let bounded = world.engine.answering(Inline::at_most(1));
+    let mut follow = bounded.follow(&caller("run_a"), &id, &exec, 0).expect("it is ours");
+    let (mut output, mut outcome) = (Vec::new(), None);
+    while let Some(batch) = follow.next_batch().expect("the guest answers") {
+        assert!(batch.chunks.len() <= 1 && outcome.is_none(), "{batch:?}");
+        output.extend(batch.chunks.into_iter().flat_map(|chunk| chunk.data));
+        outcome = batch.progress.outcome;
+    }
+
+    assert_eq!((output, outcome), all);
 }
 
 #[test]

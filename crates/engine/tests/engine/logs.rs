@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use coracle_core::Kind;
 use coracle_core::testing::backend::crashes;
 use coracle_core::testing::sample;
-use coracle_engine::{Caller, CrashPoints, Engine, Logs, Parts};
+use coracle_engine::{Caller, CrashPoints, Engine, Inline, Logs, Parts};
 use serde_json::{Value, json};
 
 use crate::world::{World, caller, parts};
@@ -58,6 +58,25 @@ fn a_follower_gets_it_all_at_once() {
     assert!(batch.progress.is_done());
     assert_eq!(follow.seq(), 2);
     assert!(follow.next_batch().expect("reads").is_none());
+}
+
+#[test]
+fn a_follower_that_may_hold_little_gets_it_piece_by_piece() {
+    let world = World::new();
+    let gone = closed(&world);
+    let (sandbox, exec) = (gone["sandbox_id"].as_str(), gone["exec_id"].as_str());
+    let (sandbox, exec) = (sandbox.expect("an id").parse(), exec.expect("an id").parse());
+    let bounded = world.engine.answering(Inline::at_most(1));
+
+    let mut follow = bounded
+        .follow(&caller("run_a"), &sandbox.expect("an id"), &exec.expect("an id"), 0)
+        .expect("it is kept");
+    let mut next = || follow.next_batch().expect("reads");
+    let (first, last, none) = (next().expect("the first"), next().expect("the last"), next());
+
+    assert_eq!((first.chunks.len(), first.progress.outcome), (1, None));
+    assert_eq!((last.chunks.len(), last.progress.exit_code), (1, Some(3)));
+    assert!(last.progress.is_done() && none.is_none());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The engine against strict fakes of store and backend: what the operations promise.
 
+mod answers;
 mod attach;
 mod builds;
 mod ceilings;

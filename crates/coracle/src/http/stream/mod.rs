@@ -12,7 +12,7 @@ pub mod sse;
 use coracle::{Error, ExecId, Result, SandboxId};
 use coracle_engine::ops::sandbox::exec_read::{self, OutputChunk};
 use coracle_engine::progress::Progress;
-use coracle_engine::{Batch, Cutter, Follow};
+use coracle_engine::{Batch, Cutter, Follow, Inline};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -21,6 +21,9 @@ pub use self::room::{Room, Seat};
 use super::Door;
 use super::auth::Identity;
 use super::reply::Refusal;
+
+/// What is read for a client at once, and held for as long as it does not read: no less than the guest's longest chunk.
+const BATCH: u64 = 64 << 10;
 
 /// The exec a path names.
 #[derive(Debug, Deserialize)]
@@ -67,7 +70,7 @@ impl Reader {
         let Named { sandbox_id, exec_id } = named;
         let (room, caller) = (door.0.streams.clone(), identity.caller.clone());
         door.ask(identity, move |engine| {
-            let caller = &caller;
+            let (engine, caller) = (engine.answering(Inline::at_most(BATCH)), &caller);
             // Whether there is such an exec, and whether it is the caller's, is to be said with a status, not in the
             // middle of a stream, and before it is said how many read it.
             engine.perform(caller, glance(&sandbox_id, &exec_id))?;

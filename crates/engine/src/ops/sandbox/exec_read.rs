@@ -8,6 +8,7 @@ use coracle_wire::{Chunk, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::inline::Inline;
 use crate::logs::Kept;
 use crate::progress::Progress;
 use crate::text::TextOrBase64;
@@ -70,14 +71,14 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     // Where there is no room for a page there is some for a chunk, so that whoever reads on gets on.
     let max_chunks = if engine.inline.takes(PAGE_LEN.min(engine.inline.most())) { max_chunks } else { 1 };
     if let Some(kept) = engine.kept_log(caller, &input.sandbox_id, &input.exec_id)? {
-        let most = PAGE_LEN.min(engine.inline.most());
-        return Ok(of_kept(&kept, input.since_seq, max_chunks as usize, most));
+        let page = Inline::at_most(PAGE_LEN.min(engine.inline.most()));
+        return Ok(of_kept(&kept, input.since_seq, max_chunks as usize, &page));
     }
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
     let (mut chunks, state) =
         inside.guest.read(input.exec_id.as_str(), input.since_seq, max_chunks, Duration::ZERO)?;
     engine.tell_ended(&inside.record, &input.exec_id, &state);
-    shorten(&mut chunks, engine.inline.most());
+    engine.inline.shorten(&mut chunks);
     let all = chunks.last().is_none_or(|chunk| chunk.seq >= state.last_seq);
     Ok(Output {
         chunks: chunks.into_iter().map(Into::into).collect(),
@@ -87,23 +88,12 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     })
 }
 
-/// Leaves as many chunks as fit, and the first in any case: the others are read next.
-fn shorten(chunks: &mut Vec<Chunk>, most: u64) {
-    let mut bytes = 0_u64;
-    let mut fits = |chunk: &Chunk| {
-        bytes = bytes.saturating_add(chunk.data.len() as u64);
-        bytes <= most
-    };
-    let count = chunks.iter().take_while(|chunk| fits(chunk)).count();
-    chunks.truncate(count.max(1));
-}
-
 /// Returns output of an exec whose sandbox was closed.
-fn of_kept(kept: &Kept, since: u64, max: usize, most: u64) -> Output {
+fn of_kept(kept: &Kept, since: u64, max: usize, page: &Inline) -> Output {
     let mut chunks = kept.chunks_behind(since);
     let all = chunks.len();
     chunks.truncate(max);
-    shorten(&mut chunks, most);
+    page.shorten(&mut chunks);
     let done = chunks.len() == all;
     let chunks = chunks.into_iter().map(Into::into).collect();
     Output { chunks, done, progress: kept.progress.clone(), egress_denied: Vec::new() }

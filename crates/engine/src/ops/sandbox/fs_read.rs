@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text::TextOrBase64;
-use crate::{Caller, Engine, files};
+use crate::{Caller, Engine, files, inline};
 
 const MAX_BYTES: usize = 256 << 10;
 /// What a reply may reasonably hold; larger files are for doors that stream.
@@ -43,7 +43,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
     if !engine.inline.takes(max_bytes as u64) {
         let less = "ask for less with `max_bytes`; over HTTP files of any size come from `…/files`";
-        return Err(files::no_room_for_answer(less));
+        return Err(inline::no_room(less));
     }
     let head = files::read_head(&mut inside, input.path.as_bytes(), max_bytes)?;
     let TextOrBase64 { text, base64 } = whole_characters(head.data, head.truncated).into();

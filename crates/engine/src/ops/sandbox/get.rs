@@ -1,5 +1,7 @@
 //! `sandbox_get`: shows a sandbox: its record to anyone, what goes on in it to its owner.
 
+use std::collections::BTreeMap;
+
 use coracle_core::backend::Profile;
 use coracle_core::mount::MountInput;
 use coracle_core::selection::Refusal;
@@ -90,6 +92,9 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     if !may_look {
         return Ok(view(record, None));
     }
+    // Paid for before the guest is waited for: an environment may be most of what is held meanwhile.
+    engine.inline.expect(length(&record.spec.env))?;
+    drop(record);
     match engine.enter_to_look(caller, &input.sandbox_id) {
         Ok(mut inside) => {
             let egress = egress(engine, &inside.record);
@@ -98,6 +103,10 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
         // Reaching for a guest that is gone changes the record; what it says now is the answer.
         Err(_) => Ok(view(engine.find(&input.sandbox_id)?, None)),
     }
+}
+
+fn length(env: &BTreeMap<String, String>) -> u64 {
+    env.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum()
 }
 
 fn egress(engine: &Engine, record: &Record) -> Option<EgressView> {
