@@ -2,10 +2,11 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coracle_tests::http::Request;
-use coracle_tests::{Arena, Attack, Breaches, Daemon, Route, count};
+use coracle_tests::{Arena, Attack, Breaches, Daemon, Home, Route, count};
 use serde_json::{Value, json};
 
 use crate::GROUND;
@@ -24,77 +25,147 @@ fn size(pid: u32, name: &str) -> u64 {
 }
 
 /// Sends a request, and reads nothing of the answer yet.
-fn send(socket: &std::path::Path, token: &str, path: &str, headers: &str, body: &Value) -> UnixStream {
+fn send(socket: &Path, token: &str, target: &str, headers: &str, body: &str) -> UnixStream {
     let mut stream = UnixStream::connect(socket).expect("the daemon listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("it is a socket");
-    let body = body.to_string();
     let length = body.len();
     let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{headers}\
+        "{target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{headers}\
          Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).expect("it is read");
     stream
 }
 
-fn hoard(arena: &Arena<'_>) -> Breaches {
-    let home = arena.home;
-    let daemon = Daemon::start(home);
-    let (hoarder, other) = (home.token("acme", &[]), home.token("globex", &[]));
-    let opened: Vec<String> = (0..count(2, 16))
-        .map(|_| {
-            let opened = Request::post("/v1/sandboxes", &json!({})).token(&hoarder).send(&daemon.unix());
+/// Calls a tool over MCP, and reads nothing of the answer yet.
+fn call(socket: &Path, token: &str, tool: &str, arguments: &Value) -> UnixStream {
+    let params = json!({"name": tool, "arguments": arguments});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let headers = "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n";
+    send(socket, token, "POST /mcp?with=inventory", headers, &call.to_string())
+}
+
+/// A daemon with a tenant who asks and does not read.
+struct Scene {
+    daemon: Daemon,
+    socket: PathBuf,
+    token: String,
+    sandboxes: Vec<String>,
+}
+
+impl Scene {
+    /// Opens sandboxes for the tenant.
+    fn of(home: &Home, spec: &Value, sandboxes: usize) -> Self {
+        let daemon = Daemon::start(home);
+        let token = home.token("acme", &[]);
+        let open = |_| {
+            let opened = Request::post("/v1/sandboxes", spec).token(&token).send(&daemon.unix());
             opened.expect(200).json()["sandbox_id"].as_str().expect("an id").to_owned()
-        })
-        .collect();
-    let run = Request::post("/v1/run", &json!({"cmd": ["echo", "hello"]})).token(&other);
-    run.send(&daemon.unix()).expect(200);
-    let before = size(daemon.pid(), "VmRSS");
-    let socket = home.path().join("coracle.sock");
+        };
+        let sandboxes = (0..sandboxes).map(open).collect();
+        Self { socket: home.path().join("coracle.sock"), daemon, token, sandboxes }
+    }
 
-    let http = (0..count(12, 256)).map(|number| {
-        let path = format!("/v1/sandboxes/{}/execs", opened[number % opened.len()]);
-        send(&socket, &hoarder, &path, "", &json!({"cmd": ["sh", "-c", OUTPUT]}))
-    });
-    let mcp = (0..count(4, 64)).map(|number| {
-        let arguments = json!({"sandbox_id": opened[number % opened.len()], "cmd": ["sh", "-c", OUTPUT]});
-        let params = json!({"name": "sandbox_exec", "arguments": arguments});
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let headers = "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n";
-        send(&socket, &hoarder, "/mcp", headers, &call)
-    });
-    // Each has the beginning of its answer, and the rest waits for somebody to read it.
-    let unread: Vec<_> = http
-        .chain(mcp)
-        .collect::<Vec<_>>()
-        .into_iter()
-        .map(|mut stream| {
-            let mut begin = [0; 12];
-            stream.read_exact(&mut begin).expect("an answer begins");
-            (stream, String::from_utf8_lossy(&begin).into_owned())
-        })
-        .collect();
-    let served = run.try_send(&daemon.unix()).is_some_and(|answer| answer.status == 200);
-    let grown = size(daemon.pid(), "VmHWM").saturating_sub(before);
+    fn sandbox(&self, number: usize) -> &str {
+        &self.sandboxes[number % self.sandboxes.len()]
+    }
 
-    let answered = unread.iter().filter(|(_, begin)| begin.ends_with("200")).count();
-    eprintln!("{} answers, {answered} of them whole: the daemon grew by {} MiB", unread.len(), grown >> 20);
-    drop(unread);
-    let again = coracle_tests::eventually(Duration::from_secs(30), || {
-        let list = Request::get("/v1/sandboxes").token(&hoarder).try_send(&daemon.unix());
-        list.is_some_and(|answer| answer.status == 200)
-    });
-    let mut breaches = Breaches::new();
-    if grown > GROWTH_MAX {
-        breaches.push(format!("the daemon grew by {} MiB", grown >> 20));
+    /// Has the tenant ask, in one wave for each way it has, and returns what came of it: whoever asks has the beginning
+    /// of an answer, and the rest waits for somebody to read it.
+    fn judged(&self, home: &Home, waves: impl FnOnce(&Self) -> Vec<Vec<UnixStream>>) -> Breaches {
+        let daemon = &self.daemon;
+        let other = home.token("globex", &[]);
+        let run = Request::post("/v1/run", &json!({"cmd": ["echo", "hello"]})).token(&other);
+        run.send(&daemon.unix()).expect(200);
+        let before = size(daemon.pid(), "VmRSS");
+
+        let unread: Vec<Vec<_>> = waves(self).into_iter().map(|wave| begun(wave)).collect();
+        let served = run.try_send(&daemon.unix()).is_some_and(|answer| answer.status == 200);
+        let grown = size(daemon.pid(), "VmHWM").saturating_sub(before);
+
+        for wave in &unread {
+            let answered = wave.iter().filter(|(_, begin)| begin.ends_with("200")).count();
+            eprintln!("{} asked, {answered} answered: the daemon grew by {} MiB", wave.len(), grown >> 20);
+            // Who is refused everything costs nothing, and nothing is shown by that.
+            assert!(answered > 0, "none of {} was answered: {}", wave.len(), wave[0].1);
+        }
+        drop(unread);
+        let again = coracle_tests::eventually(Duration::from_secs(30), || {
+            let list = Request::get("/v1/sandboxes").token(&self.token).try_send(&daemon.unix());
+            list.is_some_and(|answer| answer.status == 200)
+        });
+        let mut breaches = Breaches::new();
+        if grown > GROWTH_MAX {
+            breaches.push(format!("the daemon grew by {} MiB", grown >> 20));
+        }
+        if !served {
+            breaches.push("another tenant was not served".to_owned());
+        }
+        if again.is_none() {
+            breaches.push("who has gone away is still charged".to_owned());
+        }
+        breaches
     }
-    if !served {
-        breaches.push("another tenant was not served".to_owned());
+}
+
+/// Waits until each answer begins.
+fn begun(wave: Vec<UnixStream>) -> Vec<(UnixStream, String)> {
+    let first = |mut stream: UnixStream| {
+        let mut begin = [0; 12];
+        stream.read_exact(&mut begin).expect("an answer begins");
+        (stream, String::from_utf8_lossy(&begin).into_owned())
+    };
+    wave.into_iter().map(first).collect()
+}
+
+fn outputs(arena: &Arena<'_>) -> Breaches {
+    let scene = Scene::of(arena.home, &json!({}), count(2, 16));
+    scene.judged(arena.home, |scene| {
+        let Scene { socket, token, .. } = scene;
+        // First, so that they have places: both doors take from one share.
+        let mcp = (0..count(4, 64)).map(|number| {
+            let input = json!({"sandbox_id": scene.sandbox(number), "cmd": ["sh", "-c", OUTPUT]});
+            call(socket, token, "sandbox_exec", &input)
+        });
+        let mcp = mcp.collect();
+        let http = (0..count(12, 256)).map(|number| {
+            let target = format!("POST /v1/sandboxes/{}/execs", scene.sandbox(number));
+            send(socket, token, &target, "", &json!({"cmd": ["sh", "-c", OUTPUT]}).to_string())
+        });
+        vec![mcp, http.collect()]
+    })
+}
+
+fn downloads(arena: &Arena<'_>) -> Breaches {
+    let scene = Scene::of(arena.home, &json!({}), count(1, 3));
+    for sandbox in &scene.sandboxes {
+        let path = format!("/v1/sandboxes/{sandbox}/execs");
+        let cmd = json!({"cmd": ["sh", "-c", format!("{OUTPUT} > /workspace/large")]});
+        Request::post(&path, &cmd).token(&scene.token).send(&scene.daemon.unix()).expect(200);
     }
-    if again.is_none() {
-        breaches.push("who has gone away is still charged".to_owned());
-    }
-    breaches
+    scene.judged(arena.home, |scene| {
+        let wave = (0..count(48, 192)).map(|number| {
+            let target = format!("GET /v1/sandboxes/{}/files?path=large", scene.sandbox(number));
+            send(&scene.socket, &scene.token, &target, "", "")
+        });
+        vec![wave.collect()]
+    })
+}
+
+fn records(arena: &Arena<'_>) -> Breaches {
+    // Each of these characters is six in JSON: half a mebibyte of environment is three of an answer.
+    let value = "\u{1}".repeat(120 << 10);
+    let env: Value = (0..4).map(|number| (format!("LONG_{number}"), json!(value))).collect();
+    let scene = Scene::of(arena.home, &json!({"env": env}), 1);
+    scene.judged(arena.home, |scene| {
+        let (Scene { socket, token, .. }, sandbox) = (scene, scene.sandbox(0));
+        let mcp = (0..count(8, 64))
+            .map(|_| call(socket, token, "sandbox_get", &json!({"sandbox_id": sandbox})))
+            .collect();
+        let target = format!("GET /v1/sandboxes/{sandbox}");
+        let http = (0..count(72, 256)).map(|_| send(socket, token, &target, "", ""));
+        vec![mcp, http.collect()]
+    })
 }
 
 #[test]
@@ -103,5 +174,23 @@ fn an_01_answers_nobody_reads_do_not_fill_the_daemon() {
         .by(&[Route::Create])
         .without(&["Answers"])
         .every(&["the daemon grew"])
-        .run(hoard);
+        .run(outputs);
+}
+
+#[test]
+fn an_03_downloads_nobody_reads_do_not_fill_the_daemon() {
+    Attack::row(GROUND, "AN-03", "downloads of large files that are begun and never read")
+        .by(&[Route::Create])
+        .without(&["Answers"])
+        .every(&["the daemon grew"])
+        .run(downloads);
+}
+
+#[test]
+fn an_04_records_nobody_reads_do_not_fill_the_daemon() {
+    Attack::row(GROUND, "AN-04", "records with a large environment that are asked for and never read")
+        .by(&[Route::Create])
+        .without(&["Answers"])
+        .every(&["the daemon grew"])
+        .run(records);
 }
