@@ -42,8 +42,14 @@ pub fn expect_ours(native: &Native, sandbox: &SandboxId) -> Result<()> {
 fn other_of(tree: &Path, sandbox: &SandboxId, ours: &InstanceId) -> io::Result<Option<InstanceId>> {
     for entry in listing(tree)? {
         let Some(instance) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        if instance != *ours && entry.path().join(sandbox.as_str()).try_exists()? {
-            return Ok(Some(instance));
+        if instance == *ours {
+            continue;
+        }
+        match fs::symlink_metadata(entry.path().join(sandbox.as_str())) {
+            Ok(_) => return Ok(Some(instance)),
+            // Or the group of that instance goes while we look.
+            Err(error) if is_absent(&error) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(None)
@@ -52,7 +58,7 @@ fn other_of(tree: &Path, sandbox: &SandboxId, ours: &InstanceId) -> io::Result<O
 /// Lists a directory; nothing if it is not there.
 fn listing(directory: &Path) -> io::Result<Vec<DirEntry>> {
     match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) if is_absent(&error) => Ok(Vec::new()),
         entries => entries?.collect(),
     }
 }
@@ -97,7 +103,8 @@ fn devices_of(devices: &Path, directory: &Path) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The kernel says ENXIO or ENODEV for a device that goes while its file is read.
+/// The kernel says ENXIO or ENODEV for a device or a group that goes while it is read, and ENOTDIR for what has nothing below
+/// it.
 fn is_absent(error: &io::Error) -> bool {
     let gone = [Errno::NXIO, Errno::NODEV, Errno::NOTDIR].map(Errno::raw_os_error);
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error().is_some_and(|code| gone.contains(&code))
