@@ -78,3 +78,21 @@ fn a_snapshot_fails_if_its_caller_was_stopped() {
     assert_eq!(images["images"].as_array().map(Vec::len), Some(0), "{images}");
     assert_eq!(std::fs::read_dir(home.path().join("snapshots")).map_or(0, Iterator::count), 0);
 }
+
+/// Whoever closes it is told what stands in the way, and by whom.
+#[test]
+fn a_close_does_not_wait_for_a_caller_that_was_stopped() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = open(&home, false);
+    let caller = stopped_at(&home, "fork.hold.after", &["fork", &sandbox, "--json"]);
+
+    let refused = home.call(["close", &sandbox, "--json"]).within(SOON).run().error();
+    let process = u64::from(caller.pid());
+    caller.signal(Signal::CONT);
+    caller.finish();
+
+    assert_eq!((&refused["kind"], &refused["details"]["process"]), (&"conflict".into(), &process.into()));
+    home.call(["close", &sandbox]).succeed();
+    home.expect_no_orphans();
+}

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use coracle_tests::mcp::Client;
 use coracle_tests::{Home, count, requires};
+use serde_json::json;
 
 /// Makes one of everything that can be on a machine.
 fn fill(home: &Home) {
@@ -125,4 +127,24 @@ fn nothing_is_removed_without_a_word_or_from_a_strange_directory() {
     assert_eq!(refused.error_kind(), "invalid");
     home.exec(&sandbox, ["true"]).succeed();
     assert!(strange.path().join("coracle.db").exists());
+}
+
+/// A program that has the home open while it is purged makes nothing any more: nobody would find it.
+#[test]
+fn who_used_the_home_before_makes_nothing_afterwards() {
+    requires!(native);
+    let home = Home::new();
+    let client = Client::start(&home, &[]);
+    let sandbox = client.open();
+    assert!(home.instance().is_some());
+
+    home.call(["purge", "--yes"]).succeed();
+    let opened = client.call("sandbox_open", json!({"session_key": "user:late"}));
+    let entered = client.call("sandbox_exec", json!({"sandbox_id": sandbox, "cmd": ["true"]}));
+
+    for refused in [opened, entered] {
+        assert_eq!(refused["structuredContent"]["error"]["kind"], "not_available", "{refused}");
+    }
+    client.finish().expect_code(0);
+    expect_no_trace(&home);
 }

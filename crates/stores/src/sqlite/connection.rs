@@ -1,9 +1,10 @@
 //! One connection: how it is opened, and how transactions begin and end.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use coracle_core::error::{Error, Result};
+use coracle_core::error::{Error, Kind, Result};
 use coracle_core::ids::InstanceId;
 use coracle_core::store::Durability;
 use rusqlite::config::DbConfig;
@@ -33,6 +34,8 @@ pub struct Connection {
     sync: Option<Durability>,
     /// Absent where nothing is kept.
     mark: Option<Mark>,
+    /// The file that was opened, by device and inode; absent where there is none.
+    file: Option<(u64, u64)>,
 }
 
 impl Connection {
@@ -52,7 +55,8 @@ impl Connection {
         }
         let mark = Mark::read(home);
         let sqlite = open_existing(&path).map_err(|error| error::from_sqlite(error, "open", &path))?;
-        let mut connection = Self { path, sqlite, sync: None, mark: None };
+        let file = file_at(&path);
+        let mut connection = Self { path, sqlite, sync: None, mark: None, file };
         migrations::bring_up_to_date(home, &mut connection, recall)?;
         let Facts { instance: stored, progress, place } = connection.read("read the instance id", facts)?;
         // Nothing is noted before all of it agrees: what is wrong would be believed from then on.
@@ -88,7 +92,7 @@ impl Connection {
         let made = rusqlite::Connection::open_in_memory()
             .and_then(|sqlite| migrations::fill(&sqlite, id).map(|()| sqlite));
         let sqlite = made.map_err(|error| error::from_sqlite(error, "make the tables", &path))?;
-        Ok(Self { path, sqlite, sync: None, mark: None })
+        Ok(Self { path, sqlite, sync: None, mark: None, file: None })
     }
 
     pub fn path(&self) -> &Path {
@@ -101,6 +105,7 @@ impl Connection {
         attempt: &str,
         mut query: impl FnMut(&rusqlite::Connection) -> Answer<T>,
     ) -> Result<T> {
+        self.expect_in_place()?;
         self.patiently(|| query(&self.sqlite)).map_err(|failure| self.report(failure, attempt))
     }
 
@@ -111,10 +116,23 @@ impl Connection {
         attempt: &str,
         change: impl FnOnce(&Transaction<'_>) -> Answer<T>,
     ) -> Result<T> {
+        self.expect_in_place()?;
         let path = self.path.clone();
         self.sync_as(durability)
             .and_then(|()| self.commit(durability, change))
             .map_err(|failure| failure.into_error(attempt, &path))
+    }
+
+    /// Refuses to go on with a database that was moved or removed since it was opened: nobody else would see what is
+    /// written, and what is made under it would be nobody's.
+    fn expect_in_place(&self) -> Result<()> {
+        if self.file.is_none() || self.file == file_at(&self.path) {
+            return Ok(());
+        }
+        let message =
+            format!("the database `{}` was moved or removed while it was used", self.path.display());
+        Err(Error::new(Kind::NotAvailable, message)
+            .hint("put it back, or start this program again: it then uses the database that is there"))
     }
 
     fn commit<T>(
@@ -167,6 +185,10 @@ impl Connection {
     fn report(&self, failure: Failure, attempt: &str) -> Error {
         failure.into_error(attempt, &self.path)
     }
+}
+
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    path.metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// The result of a step inside a transaction.

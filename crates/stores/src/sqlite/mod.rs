@@ -7,6 +7,7 @@ mod answers;
 mod connection;
 mod error;
 mod events;
+mod holder;
 mod home;
 mod instance;
 mod making;

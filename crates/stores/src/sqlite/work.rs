@@ -7,12 +7,19 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use coracle_core::error::Result;
+use coracle_core::error::{Error, Kind, Result};
 use coracle_core::ids::SandboxId;
 use coracle_core::store::Work;
 
-use super::home;
+use super::{holder, home};
+
+/// Between two tries to take a lock: short for the many who are done in milliseconds.
+const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(25);
+/// How long one waits between two looks whether the holder was stopped.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Removes the files that holders who died left behind.
 pub fn sweep(home: &Path) {
@@ -34,30 +41,43 @@ pub struct Lock {
 impl Work for Lock {}
 
 impl Lock {
-    /// Takes the lock, waiting for whoever has it.
+    /// Takes the lock, waiting for as long as its holder works. One that was stopped is not waited for.
     pub fn wait(home: &Path, id: &SandboxId) -> Result<Self> {
-        let path = path(home, id);
+        let (mut pause, mut patience) = (PAUSE, PATIENCE);
         loop {
-            let file = open(home, &path)?;
-            file.lock().map_err(|error| home::unusable(&path, "lock", error))?;
-            if let Some(lock) = Self::confirm(file, &path)? {
-                return Ok(lock);
+            let file = match Self::try_take(home, id)? {
+                Ok(lock) => return Ok(lock),
+                Err(file) => file,
+            };
+            if patience.is_zero() {
+                if let Some(process) = holder::stopped(&file) {
+                    return Err(stopped(id, process));
+                }
+                patience = PATIENCE;
             }
+            std::thread::sleep(pause);
+            patience = patience.saturating_sub(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
     /// Takes the lock if nobody has it.
     pub fn attempt(home: &Path, id: &SandboxId) -> Result<Option<Self>> {
+        Self::try_take(home, id).map(Result::ok)
+    }
+
+    /// Takes the lock, or returns the file somebody else has locked.
+    fn try_take(home: &Path, id: &SandboxId) -> Result<Result<Self, File>> {
         let path = path(home, id);
         loop {
             let file = open(home, &path)?;
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::WouldBlock) => return Ok(Err(file)),
                 Err(TryLockError::Error(error)) => return Err(home::unusable(&path, "lock", error)),
             }
             if let Some(lock) = Self::confirm(file, &path)? {
-                return Ok(Some(lock));
+                return Ok(Ok(lock));
             }
         }
     }
@@ -82,6 +102,13 @@ impl Drop for Lock {
         // While still locked, so it can only be our own. If it fails, the next holder tries again.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+fn stopped(id: &SandboxId, process: u32) -> Error {
+    Error::new(Kind::Conflict, format!("process {process} works on sandbox `{id}` and was stopped"))
+        .hint(format!("let it go on with `kill -CONT {process}`, or end it with `kill -KILL {process}`"))
+        .detail("sandbox_id", id.as_str())
+        .detail("process", process)
 }
 
 fn path(home: &Path, id: &SandboxId) -> PathBuf {
