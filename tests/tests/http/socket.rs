@@ -36,6 +36,11 @@ impl Socket {
     }
 
     fn say(&mut self, opcode: u8, payload: &[u8]) {
+        self.try_say(opcode, payload).expect("writes");
+    }
+
+    /// Does the same with somebody who may have hung up.
+    fn try_say(&mut self, opcode: u8, payload: &[u8]) -> std::io::Result<()> {
         let length = u16::try_from(payload.len()).expect("a short message");
         let mut frame = vec![0x80 | opcode];
         match u8::try_from(length).ok().filter(|length| *length < 126) {
@@ -44,7 +49,7 @@ impl Socket {
         }
         frame.extend([0; 4]);
         frame.extend_from_slice(payload);
-        self.0.write_all(&frame).expect("writes");
+        self.0.write_all(&frame)
     }
 
     fn tell(&mut self, message: &Value) {
@@ -305,4 +310,29 @@ fn every_end_carries_a_close_frame() {
 
 fn threads(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/task")).expect("the daemon runs").count()
+}
+
+/// Input that waits for commands that do not read is paid for like every other body, so one client cannot fill the daemon.
+#[test]
+fn input_nobody_reads_is_bounded_for_all_sockets_together() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let sandbox = home.open();
+    start(
+        &daemon,
+        &sandbox,
+        json!({"cmd": ["sleep", "600"], "stream": true, "stdin_open": true, "exec_id": "deaf"}),
+    );
+
+    // Each leaves nearly as much behind as one may; seventeen of them are more than all may.
+    let mut sockets: Vec<Socket> = (0..20).map(|_| Socket::open(&daemon, &sandbox, "deaf", "")).collect();
+    for socket in &mut sockets {
+        // One that was refused is closed after a while.
+        let _ = (0..90).try_for_each(|_| socket.try_say(BINARY, &[b'x'; 65_000]));
+    }
+    let (opcode, told) = sockets[19].hear();
+
+    assert_eq!(opcode, TEXT);
+    assert!(String::from_utf8_lossy(&told).contains("limit_exceeded"), "{}", String::from_utf8_lossy(&told));
 }

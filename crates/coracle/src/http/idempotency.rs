@@ -57,7 +57,12 @@ impl Request {
     pub fn new(identity: &Identity, key: RequestKey, operation: &'static str, mut input: Value) -> Self {
         let caller = &identity.caller;
         let asked = Asked { tenant: caller.tenant.clone(), run: caller.claim.run.clone(), key };
-        let question = fingerprint(&[operation.as_bytes(), input.to_string().as_bytes()]);
+        let text = input.to_string();
+        let mut parts = vec![operation.as_bytes(), text.as_bytes()];
+        // What one token was answered is not for another of the tenant's that may have less.
+        let ceiling = caller.ceiling.as_ref().map(|ceiling| format!("{ceiling:?}"));
+        parts.extend(ceiling.as_ref().map(|ceiling| ceiling.as_bytes()));
+        let question = fingerprint(&parts);
         if operation == "sandbox_exec" && input["exec_id"].is_null() {
             input["exec_id"] = exec_id(&asked).into();
         }

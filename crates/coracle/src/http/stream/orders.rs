@@ -18,9 +18,12 @@ use super::Named;
 use crate::http::Door;
 use crate::http::auth::Identity;
 use crate::http::reply::Refusal;
+use crate::http::shares::{Held, Share};
 
 /// How much standard input is read ahead of a command that does not take it; after that the client waits, too.
 const AHEAD_MAX: usize = 8 << 20;
+/// This much of it costs nothing. The rest takes from what the bodies of the tenant may take together.
+const FREE: usize = 64 << 10;
 /// What a message costs beside its text.
 const MESSAGE: usize = 128;
 /// How long an urgent order lets input go first that came before it: as long as a command takes that does read.
@@ -61,12 +64,16 @@ impl Said {
 /// Where orders are given. Dropping it lets those who carry them out come to their end.
 #[derive(Debug)]
 pub struct Orders {
-    input: mpsc::UnboundedSender<Said>,
+    input: mpsc::UnboundedSender<Input>,
     urgent: mpsc::UnboundedSender<(u64, Said)>,
     ahead: Arc<Ahead>,
     /// How many messages of input there were.
     given: AtomicUsize,
+    share: Share,
 }
+
+/// A message of input and what it takes of the tenant's share.
+type Input = (Said, Option<Held>);
 
 /// What was ordered and not carried out yet.
 #[derive(Debug, Default)]
@@ -92,7 +99,7 @@ impl Orders {
         let (input, written) = mpsc::unbounded_channel();
         let (urgent, pressing) = mpsc::unbounded_channel();
         let (delivered, seen) = watch::channel(0);
-        let ahead = Arc::<Ahead>::default();
+        let (ahead, share) = (Arc::<Ahead>::default(), wheel.share());
         // Without a handle of its own a control cannot be cut off: its command's end, or ours, ends it.
         let cutter = control.cutter().ok();
         let feeding = {
@@ -100,17 +107,23 @@ impl Orders {
             tokio::task::spawn_blocking(move || feed(control, written, &delivered, &ahead, &complaints))
         };
         let ringing = tokio::spawn(press(wheel, pressing, seen, ahead.clone(), complaints));
-        let orders = Self { input, urgent, ahead, given: AtomicUsize::new(0) };
+        let orders = Self { input, urgent, ahead, given: AtomicUsize::new(0), share };
         (orders, Steering { feeding, ringing, _cutter: cutter })
     }
 
-    /// Passes an order on. Those who carry them out are there for as long as this is.
-    pub fn give(&self, said: Said) {
-        self.ahead.cost.fetch_add(said.cost(), Ordering::SeqCst);
+    /// Passes an order on, or refuses it where too much input of the tenant waits already. Those who carry orders out are
+    /// there for as long as this is.
+    pub fn give(&self, said: Said) -> Result<()> {
+        let cost = said.cost();
+        let held = match self.ahead.cost.load(Ordering::SeqCst) + cost > FREE {
+            true => Some(self.share.body(cost).map_err(|refusal| *refusal.error)?),
+            false => None,
+        };
+        self.ahead.cost.fetch_add(cost, Ordering::SeqCst);
         let given = match said {
             Said::Stdin { .. } => {
                 self.given.fetch_add(1, Ordering::SeqCst);
-                self.input.send(said).map_err(drop)
+                self.input.send((said, held)).map_err(drop)
             }
             Said::Signal { .. } | Said::Resize { .. } | Said::Stop => {
                 let before = self.given.load(Ordering::SeqCst) as u64;
@@ -119,6 +132,7 @@ impl Orders {
         };
         // Whoever carries them out is gone only if it panicked.
         let _ = given;
+        Ok(())
     }
 
     /// Tells whether more may be ordered before something is done.
@@ -182,6 +196,10 @@ impl Wheel {
         }
     }
 
+    fn share(&self) -> Share {
+        self.door.0.shares.of(self.caller.tenant.as_ref())
+    }
+
     /// Takes a control, for whoever asks and is to be told with a status.
     pub async fn take(&self) -> Result<Control, Refusal> {
         let Self { caller, sandbox, exec, .. } = self.clone();
@@ -198,12 +216,12 @@ impl Wheel {
 /// Writes input, one message after the other, until nobody sends any more.
 fn feed(
     mut control: Control,
-    mut written: mpsc::UnboundedReceiver<Said>,
+    mut written: mpsc::UnboundedReceiver<Input>,
     delivered: &watch::Sender<u64>,
     ahead: &Ahead,
     complaints: &mpsc::Sender<Error>,
 ) {
-    while let Some(said) = written.blocking_recv() {
+    while let Some((said, _held)) = written.blocking_recv() {
         let cost = said.cost();
         if let Err(error) = obey(&mut control, said) {
             let _ = complaints.try_send(error);

@@ -11,7 +11,7 @@ use axum::response::Response;
 use coracle::{Error, Kind, Result};
 use coracle_engine::text;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::orders::{Orders, Said, Wheel};
 use super::{Named, Reader, Told, told};
@@ -21,8 +21,11 @@ use crate::http::listen::Busy;
 use crate::http::reply::Refusal;
 use crate::http::vigil::Vigil;
 
-/// What the guest takes of standard input at once, in base64 and with some words around it.
-const MESSAGE_MAX: usize = 3 << 19;
+/// A quarter of a mebibyte of standard input in base64, with some words around it. Hundreds of clients may each have sent
+/// most of one.
+const MESSAGE_MAX: usize = 3 << 17;
+/// How often a client that has to wait with its input is asked whether it is there: nothing of it is read meanwhile.
+const LOOK: Duration = Duration::from_secs(1);
 /// Complaints a client has not read yet; one that reads none of them has more than enough with these.
 const COMPLAINTS_MAX: usize = 8;
 /// How long the orders of a client that is gone may take.
@@ -110,7 +113,12 @@ async fn talk(
                 reading = Box::pin(reader.next());
             }
             message = socket.recv(), if orders.have_room() => match hear(message) {
-                Heard::Order(said) => orders.give(said),
+                Heard::Order(said) => {
+                    if let Err(error) = orders.give(said) {
+                        tell(socket, &Told::failure(&identity, error)).await.ok()?;
+                        return Some(close_code::AGAIN);
+                    }
+                }
                 Heard::Nothing => {}
                 Heard::Nonsense(error) => {
                     tell(socket, &Told::failure(&identity, error)).await.ok()?;
@@ -125,6 +133,9 @@ async fn talk(
                 Heard::Gone => return None,
             },
             () = orders.room(), if !orders.have_room() => {}
+            () = sleep(LOOK), if !orders.have_room() => {
+                socket.send(Message::Ping(bytes::Bytes::new())).await.ok()?;
+            }
             Some(error) = heard.recv() => tell(socket, &Told::failure(&identity, error)).await.ok()?,
             // Without an end: whoever was connected comes again and goes on.
             () = closing.cancelled() => return Some(close_code::AWAY),
