@@ -79,7 +79,7 @@ impl Scene {
         run.send(&daemon.unix()).expect(200);
         let before = size(daemon.pid(), "VmRSS");
 
-        let unread: Vec<Vec<_>> = waves(self).into_iter().map(|wave| begun(wave)).collect();
+        let unread: Vec<Vec<_>> = waves(self).into_iter().map(begun).collect();
         let served = run.try_send(&daemon.unix()).is_some_and(|answer| answer.status == 200);
         let grown = size(daemon.pid(), "VmHWM").saturating_sub(before);
 

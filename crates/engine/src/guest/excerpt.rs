@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn of_many_small_chunks_few_are_held() {
         let mut excerpt = Excerpt::halves(1 << 20);
-        let stream = |seq: u64| if seq % 2 == 0 { Stream::Stdout } else { Stream::Stderr };
+        let stream = |seq: u64| if seq.is_multiple_of(2) { Stream::Stdout } else { Stream::Stderr };
 
         (1..=100_000).for_each(|seq| excerpt.push(chunk(seq, stream(seq), b"x")));
 

@@ -181,7 +181,7 @@ fn a_sandbox_of_the_persons_with_other_contents_is_neither_entered_nor_listed() 
     let stats = world.engine.call(&who, "sandbox_stats", json!({})).expect("a list");
     for shown in [listed, stats] {
         let ids: Vec<_> = shown["sandboxes"].as_array().expect("a list").iter().map(id).collect();
-        assert_eq!(ids, [own.id.clone()]);
+        assert_eq!(ids, std::slice::from_ref(&own.id));
     }
     assert_eq!(refused(&world, &who, "event_list", json!({})).kind, Kind::Invalid);
     world.engine.call(&who, "event_list", json!({"sandbox_id": own.id})).expect("its own");

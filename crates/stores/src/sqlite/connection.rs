@@ -64,10 +64,11 @@ impl Connection {
         match &noted {
             Some(noted) => instance::expect(noted, &stored, &connection.path)?,
             // The rooms know better than a database that somebody may have put there. Those of an older coracle know nothing.
-            None => match recall() {
-                Ok(Some(made_by)) => instance::expect(&made_by, &stored, &connection.path)?,
-                Ok(None) | Err(_) => {}
-            },
+            None => {
+                if let Ok(Some(made_by)) = recall() {
+                    instance::expect(&made_by, &stored, &connection.path)?;
+                }
+            }
         }
         let moved = place::expect(home, place.as_deref())?;
         mark.expect(&progress)?;
