@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::layout::{Controller, Layout};
 
@@ -220,7 +221,7 @@ impl<'a> Group<'a> {
     pub fn population(&self) -> io::Result<Population> {
         match fs::read_to_string(self.unified().join("cgroup.events")) {
             Ok(events) => Ok(Population::read(&events)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Population::Unseen),
+            Err(error) if is_gone(&error) => Ok(Population::Unseen),
             Err(error) => Err(error),
         }
     }
@@ -228,10 +229,14 @@ impl<'a> Group<'a> {
     /// Kills every process in it, whatever it forks meanwhile, and waits until they are gone.
     pub fn kill(&self, patience: Duration) -> io::Result<()> {
         match fs::write(self.unified().join("cgroup.kill"), "1") {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if is_gone(&error) => return Ok(()),
             result => result?,
         }
-        self.wait_until_empty(Instant::now() + patience)
+        match self.wait_until_empty(Instant::now() + patience) {
+            // Only an empty one can be removed by somebody else.
+            Err(error) if is_gone(&error) => Ok(()),
+            waited => waited,
+        }
     }
 
     /// Waits for the kernel's word that the last process has gone.
@@ -312,6 +317,11 @@ fn make_directories(path: &Path) -> io::Result<()> {
         }
     }
     fs::create_dir_all(path)
+}
+
+/// A group that is removed between the opening of one of its files and the reading answers ENODEV.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
 }
 
 fn contains(text: &[u8], word: &[u8]) -> bool {
