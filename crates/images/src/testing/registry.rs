@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -19,6 +20,8 @@ pub struct Registry {
     host: String,
     scheme: &'static str,
     agent: Agent,
+    /// It may forget a blob that two put there at the same time.
+    pushing: Mutex<()>,
     _storage: TempDir,
 }
 
@@ -88,7 +91,9 @@ impl Registry {
             ureq::config::Config::builder().http_status_as_error(false).proxy(None).tls_config(trusting);
         let agent = config.build().new_agent();
         let scheme = if tls.is_empty() { "http" } else { "https" };
-        let registry = Self { process, host: format!("{address}:{port}"), scheme, agent, _storage: storage };
+        let host = format!("{address}:{port}");
+        let pushing = Mutex::new(());
+        let registry = Self { process, host, scheme, agent, pushing, _storage: storage };
         registry.wait();
         registry
     }
@@ -100,6 +105,7 @@ impl Registry {
 
     /// Puts an image there under a name and tag. Returns the reference.
     pub fn push(&self, name: &str, image: &Image) -> String {
+        let _pushing = self.pushing.lock().unwrap_or_else(PoisonError::into_inner);
         let (repository, tag) = name.split_once(':').unwrap_or((name, "latest"));
         for blob in image.layers.iter().chain([&image.configuration_blob()]) {
             self.push_blob(repository, blob);
