@@ -53,7 +53,10 @@ pub fn for_everybody() -> TempDir {
     let everybody = std::fs::Permissions::from_mode(0o755);
     let directory = tempfile::Builder::new().prefix("coracle-bin-").permissions(everybody).tempdir();
     let directory = directory.expect("a directory can be made");
-    std::fs::copy(path(), directory.path().join("coracle")).expect("the binary can be copied");
+    // By another process: what another thread starts meanwhile would inherit our descriptor, and a file that is open for
+    // writing cannot be executed.
+    let copied = Command::new("cp").arg(path()).arg(directory.path().join("coracle")).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the binary can be copied");
     directory
 }
 

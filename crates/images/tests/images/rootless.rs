@@ -52,7 +52,10 @@ fn an_ordinary_user_gets_an_image_too() {
     let place = place.expect("a temporary directory can be made");
     // Where tests are built need not be a place that others can get to.
     let program = place.path().join("tests");
-    fs::copy(std::env::current_exe().expect("tests know where they are"), &program).expect("there is space");
+    let own = std::env::current_exe().expect("tests know where they are");
+    // By another process: a file this one has open for writing may be inherited, and could not be executed.
+    let copied = Command::new("cp").arg(own).arg(&program).status();
+    assert!(copied.is_ok_and(|status| status.success()), "there is space");
     let home = place.path().join("home");
     fs::create_dir(&home).expect("the directory is ours");
     std::os::unix::fs::chown(&home, Some(NOBODY), Some(NOBODY)).expect("tests are root");
