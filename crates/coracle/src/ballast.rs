@@ -134,7 +134,7 @@ impl Disk for Ballast {
             return false;
         }
         if !is_there {
-            // Whoever moves it tells of it. It is held back again, where a name is free.
+            // The process that moves it reports the change. The name is held back again if it is free.
             for name in self.names() {
                 match renameat_with(CWD, &mark, CWD, &name, RenameFlags::NOREPLACE) {
                     Err(Errno::EXIST) => {}

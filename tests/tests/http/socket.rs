@@ -97,6 +97,12 @@ fn start(daemon: &Daemon, sandbox: &str, input: Value) {
     Request::post(&format!("/v1/sandboxes/{sandbox}/execs"), &input).send(&daemon.unix()).expect(200);
 }
 
+/// Starts a command that reads nothing, called `deaf`.
+fn start_deaf(daemon: &Daemon, sandbox: &str) {
+    let input = json!({"cmd": ["sleep", "600"], "stream": true, "stdin_open": true, "exec_id": "deaf"});
+    start(daemon, sandbox, input);
+}
+
 #[test]
 fn input_goes_in_and_output_comes_out_until_the_end() {
     requires!(native);
@@ -217,11 +223,7 @@ fn whoever_goes_while_its_input_waits_holds_nothing() {
     let home = Home::new();
     let daemon = Daemon::start(&home);
     let sandbox = home.open();
-    start(
-        &daemon,
-        &sandbox,
-        json!({"cmd": ["sleep", "600"], "stream": true, "stdin_open": true, "exec_id": "deaf"}),
-    );
+    start_deaf(&daemon, &sandbox);
     let before = threads(daemon.pid());
 
     for _ in 0..20 {
@@ -319,11 +321,7 @@ fn input_nobody_reads_is_bounded_for_all_sockets_together() {
     let home = Home::new();
     let daemon = Daemon::start(&home);
     let sandbox = home.open();
-    start(
-        &daemon,
-        &sandbox,
-        json!({"cmd": ["sleep", "600"], "stream": true, "stdin_open": true, "exec_id": "deaf"}),
-    );
+    start_deaf(&daemon, &sandbox);
 
     // Each leaves nearly as much behind as one may; seventeen of them are more than all may.
     let mut sockets: Vec<Socket> = (0..20).map(|_| Socket::open(&daemon, &sandbox, "deaf", "")).collect();

@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(other_of(&place.path().join("missing"), &sandbox, &ours).expect("it is not there"), None);
         assert_eq!(devices().expect("a device without a file is none of ours"), [""; 0]);
 
-        // Links to themselves fail to be read, whoever reads.
+        // A link to itself cannot be read, not even by root.
         for link in [place.path().join("loop"), device.join("backing_file")] {
             std::os::unix::fs::symlink(link.file_name().expect("it has a name"), &link).expect("it is ours");
         }

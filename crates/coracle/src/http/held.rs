@@ -1,5 +1,5 @@
-//! Bytes that hold something until they are written. The body of an answer is no place for that: it is dropped when its
-//! last bytes are handed over, which is long before a slow client has read them.
+//! Bytes that hold something until they are written. hyper drops the body of an answer when it has taken the last bytes,
+//! long before a slow client has read them, so the body cannot hold it.
 
 use bytes::Bytes;
 

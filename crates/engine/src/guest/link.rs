@@ -9,8 +9,8 @@ use coracle_wire::{Decoder, FrameError, decode, encode};
 
 use super::failure::Failure;
 
-/// How long an answer may take beyond what was asked to be waited for. A healthy guest needs a millisecond. On cgroup v1
-/// all sandboxes together weigh as much as one process of the machine, so on a busy one it may take ten seconds.
+/// How long an answer may take beyond what was asked to be waited for. A healthy guest needs a millisecond; on cgroup v1
+/// all sandboxes together weigh as much as one process of the machine, so on an overloaded one it needs far longer.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Read at once: what a unix socket holds of small answers, a good part of a large one.
 const READ_LEN: usize = 64 << 10;

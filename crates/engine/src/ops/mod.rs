@@ -70,7 +70,7 @@ impl Engine {
 /// Returns how long an output is as text, without making it.
 fn length(output: &impl Serialize) -> u64 {
     let mut counted = Counted(0);
-    // What cannot be written is refused by whoever writes it.
+    // An output that cannot be written is refused when the answer is.
     let _ = serde_json::to_writer(&mut counted, output);
     counted.0
 }

@@ -168,7 +168,7 @@ fn tell(socket: &UnixStream, lent: &Lent<'_>, materials: &Materials<'_>) -> io::
     descriptors::send(socket, &payload[coracle_wire::HEADER_LEN..], &sent)
 }
 
-/// Waits for its word: what it did, that there is no room for it, or a 0 and what went wrong.
+/// Reads its answer: `DONE`, `FULL`, or a 0 and what went wrong.
 fn listen(mut socket: &UnixStream) -> io::Result<Word> {
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut word = [0; 13];
