@@ -60,6 +60,8 @@ impl Excerpt {
         if open && room > 0 {
             let rest = chunk.data.split_off(room.min(chunk.data.len()));
             let rest = Chunk { data: rest, ..chunk };
+            // What was cut off leaves its memory behind, and the answer may wait for its reader for a while.
+            chunk.data.shrink_to_fit();
             self.head_bytes += chunk.data.len() as u64;
             self.head.push(chunk);
             chunk = rest;
@@ -79,6 +81,9 @@ impl Excerpt {
 
     /// Returns what was held, and what is missing of it.
     pub(super) fn into_parts(mut self) -> (Vec<Chunk>, Option<Gap>) {
+        if let Some(oldest) = self.tail.front_mut() {
+            oldest.data.shrink_to_fit();
+        }
         if self.gap.is_some() {
             self.mend_edges();
         }
@@ -171,6 +176,17 @@ mod tests {
         assert_eq!(bytes(&chunks), b"abcERjklmn");
         let missing = Gap { from: 2, to: 3, bytes: 7, stdout_before: 3, stderr_before: 2 };
         assert_eq!(gap, Some(missing));
+    }
+
+    #[test]
+    fn what_was_cut_off_takes_no_memory() {
+        let mut excerpt = Excerpt::halves(16 << 10);
+        (1..=4).for_each(|seq| excerpt.push(chunk(seq, Stream::Stdout, &[b'x'; 64 << 10])));
+
+        let (chunks, _) = excerpt.into_parts();
+
+        let held: usize = chunks.iter().map(|chunk| chunk.data.capacity()).sum();
+        assert!(held <= 17 << 10, "{held}");
     }
 
     #[test]

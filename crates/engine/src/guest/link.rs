@@ -12,8 +12,10 @@ use super::failure::Failure;
 /// How long an answer may take beyond what was asked to be waited for. A healthy guest needs a millisecond; on cgroup v1
 /// all sandboxes together weigh as much as one process of the machine, so on an overloaded one it needs far longer.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// Read at once: what a unix socket holds of small answers, a good part of a large one.
-const READ_LEN: usize = 64 << 10;
+/// Read at once: an ordinary answer. A daemon has hundreds of connections that wait for one.
+const READ_LEN: usize = 4 << 10;
+/// Read at once after a read that was not enough: a good part of a large answer.
+const READ_MAX: usize = 64 << 10;
 
 /// One connection, below the level of requests.
 #[derive(Debug)]
@@ -99,6 +101,9 @@ impl Link {
             Ok(0) => Err(Failure::Gone),
             Ok(count) => {
                 self.inbox.push(&self.buffer[..count]);
+                if count == self.buffer.len() && count < READ_MAX {
+                    self.buffer.resize(READ_MAX, 0);
+                }
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
