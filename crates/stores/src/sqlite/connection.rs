@@ -23,7 +23,7 @@ const BUSY: Duration = Duration::from_secs(5);
 const ATTEMPTS: usize = 3;
 /// Pages in the write-ahead log before it is copied back. Whoever opens the database alone reads the log from its
 /// start, so its length is a cost of every CLI call; the default of 1000 pages is milliseconds.
-const CHECKPOINT_PAGES: u32 = 128;
+const CHECKPOINT_PAGES: u32 = 160;
 
 /// A connection and how its commits are synced at present.
 #[derive(Debug)]
