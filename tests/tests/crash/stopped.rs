@@ -6,7 +6,7 @@ use coracle_tests::{Home, SOON, Started, eventually, requires};
 use rustix::process::Signal;
 
 /// How long a command waits at most for a sandbox that is held by somebody who has stopped.
-const WAITING: Duration = Duration::from_secs(20);
+const WAITING: Duration = Duration::from_secs(30);
 
 /// Makes a call that stops at a point, and waits until it has.
 fn stopped_at(home: &Home, point: &str, words: &[&str]) -> Started {

@@ -10,7 +10,7 @@ use coracle_wire::{Fault, FaultCode};
 
 /// How long a change waits for a holder of the sandbox. Shorter than callers wait for an answer, longer than a hold
 /// lasts that nobody renews.
-const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_secs(15);
 /// How soon a hold that is over is looked at again where something is under way that it has to wait for.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
