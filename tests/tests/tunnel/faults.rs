@@ -37,7 +37,7 @@ fn a_connection_that_hangs_is_replaced_in_bounded_time() {
     let start = Instant::now();
     let socket = far.open(&engine.socket()).expect("it is made again");
 
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     assert!(ends(hanging), "the one that hangs is still there");
     assert!(ask(&socket).ends_with("OK"));
 }

@@ -122,7 +122,7 @@ pub fn ended(mut child: Child, deadline: Instant) -> Option<ExitStatus> {
 /// Ends the connection of a room, if there is one: by asking it, or by force if it does not come to an end.
 pub fn end(room: &Room) {
     let process = noted(room);
-    let _ = Mux::greet(&room.control(), mux::PATIENCE).and_then(Mux::terminate);
+    let _ = Mux::greet(&room.control(), mux::LAST_PATIENCE).and_then(Mux::terminate);
     if let Some(process) = process.filter(|process| !wait(process, Instant::now() + GONE)) {
         let _ = pidfd_send_signal(&process, Signal::KILL);
         wait(&process, Instant::now() + GONE);

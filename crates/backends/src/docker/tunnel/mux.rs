@@ -20,8 +20,11 @@ const LOCAL: u32 = 1;
 /// What stands for a port where an address is a path.
 const PATH: u32 = -2_i32 as u32;
 
-/// A master answers from its event loop, at once; one that takes longer is replaced.
-pub const PATIENCE: Duration = Duration::from_secs(2);
+/// A master answers from its event loop, at once. One that takes longer is replaced, which breaks what others carry over it: so
+/// it has the time of one that waits for its turn on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// What one that is ended anyway has to say so itself.
+pub const LAST_PATIENCE: Duration = Duration::from_secs(2);
 /// One that was just made is not hung: on a busy machine it may have to wait for its turn.
 pub const FIRST_PATIENCE: Duration = Duration::from_secs(20);
 /// What is said to us has a few words at most; ssh itself stops at 256 KiB.
