@@ -15,22 +15,17 @@ const LINK: &str = "instance";
 
 /// Marks a room, before anything of its sandbox is made outside it.
 ///
-/// All rooms share one link: where files come and go quickly, ext4 looks a long time for a number it may give to a new one.
+/// All rooms share one link: where files come and go quickly, ext4 takes long to find a free inode for a new one.
 pub fn put(room: &Path, instance: &InstanceId) -> io::Result<()> {
     let shared = room.with_file_name(format!(".{instance}"));
     let mark = room.join(LINK);
     let link = |at: &Path| tolerate(std::os::unix::fs::symlink(instance.as_str(), at));
-    match tolerate(fs::hard_link(&shared, &mark)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            link(&shared).and_then(|()| tolerate(fs::hard_link(&shared, &mark)))
-        }
-        marked => marked,
-    }
-    // It has as many names as a file may have, or this filesystem gives none but one.
-    .or_else(|_| link(&mark))
+    let share = || tolerate(fs::hard_link(&shared, &mark));
+    // The last resort: the filesystem has no hard links, or not one more for this file.
+    share().or_else(|_| link(&shared).and_then(|()| share())).or_else(|_| link(&mark))
 }
 
-/// Takes what is there already for made.
+/// Succeeds also if it was there already.
 fn tolerate(made: io::Result<()>) -> io::Result<()> {
     match made {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -157,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_mark_stays_when_those_beside_it_go() {
-        let (home, rooms) = home();
+        let (_home, rooms) = home();
         let beside = rooms[0].with_file_name(SANDBOXES[1]);
         fs::create_dir(&beside).expect("makes");
         put(&rooms[0], &instance('a')).and_then(|()| put(&beside, &instance('a'))).expect("marks");
@@ -167,7 +162,6 @@ mod tests {
         fs::remove_file(beside.with_file_name(format!(".{}", instance('a')))).expect("it is shared");
 
         assert_eq!(read(&beside).expect("reads"), Some(instance('a')));
-        drop(home);
     }
 
     #[test]

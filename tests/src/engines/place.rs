@@ -17,8 +17,8 @@ pub fn far() -> &'static Sshd {
 }
 
 /// Returns the words that lead to [`far`], by connections that do not outlive their last use for long: a home has to
-/// leave nothing. Longer than a busy machine may let a test wait between two calls, or a connection ends between the look at
-/// it and its use.
+/// leave nothing. They last longer than a test on a busy machine pauses between two calls; otherwise one ends between the look
+/// at it and its use.
 pub fn brief_ssh() -> Vec<String> {
     let mut words = far().ssh();
     words.extend(["-o", "ControlPersist=10"].map(str::to_owned));

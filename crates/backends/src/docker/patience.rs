@@ -12,8 +12,7 @@ pub const ANSWER: Duration = Duration::from_secs(15);
 /// To say something that is of no consequence if it does not.
 pub const GLANCE: Duration = Duration::from_millis(2500);
 
-/// To join a stream to a guest: it starts a process for that, and on a machine with eight times more to do than it can
-/// that takes more than twenty seconds.
+/// To join a stream to a guest: it starts a process for that, on a machine that may be busy.
 pub const JOIN: Duration = Duration::from_secs(45);
 
 /// To make a container, or to start one, on a busy machine.

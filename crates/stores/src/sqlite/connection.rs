@@ -22,7 +22,8 @@ const BUSY: Duration = Duration::from_secs(5);
 /// How often that wait is repeated: SQLite's back-off is not fair, so one wait may pass a busy caller over.
 const ATTEMPTS: usize = 3;
 /// Pages in the write-ahead log before it is copied back. Whoever opens the database alone reads the log from its
-/// start, so its length is a cost of every CLI call; the default of 1000 pages is milliseconds.
+/// start, so its length is a cost of every CLI call; the default of 1000 pages is milliseconds. Copying back syncs twice,
+/// and the next writer waits for that.
 const CHECKPOINT_PAGES: u32 = 160;
 
 /// A connection and how its commits are synced at present.

@@ -20,10 +20,10 @@ const LOCAL: u32 = 1;
 /// What stands for a port where an address is a path.
 const PATH: u32 = -2_i32 as u32;
 
-/// A master answers from its event loop, at once. One that takes longer is replaced, which breaks what others carry over it: so
-/// it has the time of one that waits for its turn on a busy machine.
+/// How long a master may take to answer before it is replaced. It answers from its event loop, at once, unless the machine is
+/// busy; and replacing it cuts the connections that others have over it.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// What one that is ended anyway has to say so itself.
+/// How long a master that we end may take to answer before it is killed.
 pub const LAST_PATIENCE: Duration = Duration::from_secs(2);
 /// One that was just made is not hung: on a busy machine it may have to wait for its turn.
 pub const FIRST_PATIENCE: Duration = Duration::from_secs(20);
