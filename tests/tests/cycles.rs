@@ -27,12 +27,19 @@ impl Held {
         };
         Self {
             descriptors: entries("/proc/self/fd"),
-            mounts: fs::read_to_string("/proc/self/mountinfo").map_or(0, |text| text.lines().count()),
+            mounts: mounts(home),
             cgroups: cgroups(Path::new("/sys/fs/cgroup"), home),
             devices: loops.filter(|entry| of_home(&entry.path().join("loop/backing_file"))).count(),
             files: files(home),
         }
     }
+}
+
+/// Counts the mounts that lie in a home or show a part of it. Others come and go with other tests.
+fn mounts(home: &Path) -> usize {
+    let home = home.to_string_lossy();
+    let table = fs::read_to_string("/proc/self/mountinfo").expect("a process sees its mounts");
+    table.lines().filter(|mount| mount.contains(&*home)).count()
 }
 
 /// Counts the cgroups below the instance of a home.
