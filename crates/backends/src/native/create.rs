@@ -31,8 +31,9 @@ use crate::{program, weak};
 use bring::Brought;
 use trees::{Site, Trees};
 
-/// A guest that has not come up by then never will; building a sandbox takes a millisecond.
-const BOOT_TIME: Duration = Duration::from_secs(20);
+/// A guest that has not come up by then never will. Building a sandbox takes a millisecond, but on a machine whose disk or
+/// processors everybody waits for, it was once more than twenty seconds.
+const BOOT_TIME: Duration = Duration::from_secs(60);
 
 /// Makes the sandbox. On error nothing of it is left.
 pub fn create(native: &Native, order: &Order<'_>, taken: Option<&Taken>) -> Result<Created> {
