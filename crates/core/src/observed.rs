@@ -41,7 +41,8 @@ impl Anchor {
         }
     }
 
-    /// Returns the time observed until a reading; never less than before.
+    /// Returns the time observed until a reading; never less than what was written down. A clock that is set back takes
+    /// away what passed since then, which is not much ([`EVERY`]).
     pub fn at(&self, reading: &Reading) -> Timestamp {
         let by_wall = reading.wall.as_millis().saturating_sub(self.wall_ms);
         let up = millis(reading.up);
@@ -68,7 +69,7 @@ impl Anchor {
 const FIRST_MS: u64 = 600_000;
 
 /// How much may go uncounted, and how often it is written down.
-const EVERY: Duration = Duration::from_secs(30);
+pub const EVERY: Duration = Duration::from_secs(30);
 
 /// A moment, by the machine's clock for people and by observed time for decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
