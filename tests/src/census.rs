@@ -207,7 +207,8 @@ pub fn instance_groups(instance: Option<&str>) -> Vec<PathBuf> {
     find(Path::new("/sys/fs/cgroup"), &|path| file_name(path) == instance)
 }
 
-fn mounts(home: &Path, instance: Option<&str>) -> Vec<String> {
+/// Returns the mounts that lie in a home, show a part of it, or carry the name of its instance.
+pub fn mounts(home: &Path, instance: Option<&str>) -> Vec<String> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let home = home.to_string_lossy();
     let of_ours = |line: &&str| line.contains(&*home) || instance.is_some_and(|id| line.contains(id));

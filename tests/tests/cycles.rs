@@ -6,7 +6,7 @@ use std::path::Path;
 
 use coracle::{Config, Coracle, SpecInput};
 use coracle_core::spec::Storage;
-use coracle_tests::{count, requires};
+use coracle_tests::{census, count, requires};
 
 /// What there is of each thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Held {
         };
         Self {
             descriptors: entries("/proc/self/fd"),
-            mounts: mounts(home),
+            mounts: census::mounts(home, census::instance(home).as_deref()).len(),
             cgroups: cgroups(Path::new("/sys/fs/cgroup"), home),
             devices: loops.filter(|entry| of_home(&entry.path().join("loop/backing_file"))).count(),
             files: files(home),
@@ -35,16 +35,9 @@ impl Held {
     }
 }
 
-/// Counts the mounts that lie in a home or show a part of it. Others come and go with other tests.
-fn mounts(home: &Path) -> usize {
-    let home = home.to_string_lossy();
-    let table = fs::read_to_string("/proc/self/mountinfo").expect("a process sees its mounts");
-    table.lines().filter(|mount| mount.contains(&*home)).count()
-}
-
 /// Counts the cgroups below the instance of a home.
 fn cgroups(tree: &Path, home: &Path) -> usize {
-    let Some(instance) = coracle_tests::census::instance(home) else { return 0 };
+    let Some(instance) = census::instance(home) else { return 0 };
     let trees = fs::read_dir(tree).into_iter().flatten().flatten().map(|entry| entry.path());
     trees.chain([tree.to_owned()]).map(|tree| files(&tree.join("coracle").join(&instance))).sum()
 }

@@ -41,8 +41,8 @@ impl Anchor {
         }
     }
 
-    /// Returns the time observed until a reading; never less than what was written down. A clock that is set back takes
-    /// away what passed since then, which is not much ([`EVERY`]).
+    /// Returns the time observed until a reading; never less than at the anchor. What passed since the anchor is lost when a
+    /// clock is set back: at most [`UNCOUNTED_MAX`].
     pub fn at(&self, reading: &Reading) -> Timestamp {
         let by_wall = reading.wall.as_millis().saturating_sub(self.wall_ms);
         let up = millis(reading.up);
@@ -60,7 +60,9 @@ impl Anchor {
     /// up, and what passes in a boot is lost with it.
     pub fn is_due(&self, reading: &Reading) -> bool {
         let passed = millis(reading.up).abs_diff(self.up_ms);
-        reading.boot != self.boot || reading.wall.as_millis() < self.wall_ms || passed >= millis(EVERY)
+        reading.boot != self.boot
+            || reading.wall.as_millis() < self.wall_ms
+            || passed >= millis(UNCOUNTED_MAX)
     }
 }
 
@@ -68,8 +70,8 @@ impl Anchor {
 /// and far from any expiry.
 const FIRST_MS: u64 = 600_000;
 
-/// How much may go uncounted, and how often it is written down.
-pub const EVERY: Duration = Duration::from_secs(30);
+/// How much may go uncounted: the anchor moves at least this often.
+pub const UNCOUNTED_MAX: Duration = Duration::from_secs(30);
 
 /// A moment, by the machine's clock for people and by observed time for decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

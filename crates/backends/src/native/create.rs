@@ -31,8 +31,8 @@ use crate::{program, weak};
 use bring::Brought;
 use trees::{Site, Trees};
 
-/// A guest that has not come up by then never will. Building a sandbox takes a millisecond, but on a machine whose disk or
-/// processors everybody waits for, it was once more than twenty seconds.
+/// A guest that has not come up by then never will. Building a sandbox takes a millisecond; on a loaded machine it once took
+/// more than twenty seconds.
 const BOOT_TIME: Duration = Duration::from_secs(60);
 
 /// Makes the sandbox. On error nothing of it is left.
