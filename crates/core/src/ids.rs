@@ -28,6 +28,13 @@ macro_rules! id_type {
                 Self(format!(concat!($prefix, "{}"), sortable(now, random)))
             }
 
+            /// Returns the id, if the text is a whole one of those the system makes up.
+            pub fn whole(text: &str) -> Option<Self> {
+                let rest = text.strip_prefix($prefix)?;
+                let made_up = rest.len() == 26 && rest.bytes().all(|byte| ALPHABET.contains(&byte));
+                made_up.then(|| Self(text.to_owned()))
+            }
+
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -67,9 +74,7 @@ macro_rules! id_type {
 impl ImageId {
     /// Returns the id, if an image is named by one and not as registries name theirs.
     pub fn among_names(name: &str) -> Option<Self> {
-        let rest = name.strip_prefix("img_")?;
-        let made_up = rest.len() == 26 && rest.bytes().all(|byte| ALPHABET.contains(&byte));
-        made_up.then(|| Self(name.to_owned()))
+        Self::whole(name)
     }
 }
 

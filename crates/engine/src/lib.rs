@@ -26,6 +26,7 @@ pub mod inline;
 pub mod inventory;
 pub mod janitor;
 pub mod logs;
+pub mod naming;
 mod observed;
 pub mod ops;
 pub mod probes;

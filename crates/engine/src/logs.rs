@@ -66,6 +66,27 @@ impl Logs {
 
     /// Returns what is kept of an exec; nothing where that is none, or was kept for long enough.
     pub(crate) fn read(&self, record: &Record, exec: &ExecId, now: Timestamp) -> io::Result<Option<Kept>> {
+        for kept in self.each(record, now)?.into_iter().flatten() {
+            let kept = kept?;
+            if kept.exec_id == *exec {
+                return Ok(Some(kept));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the execs of which something is kept; nothing where there is no log, or it was kept for long enough.
+    pub(crate) fn execs(&self, record: &Record, now: Timestamp) -> io::Result<Option<Vec<ExecId>>> {
+        let Some(each) = self.each(record, now)? else { return Ok(None) };
+        each.map(|kept| Ok(kept?.exec_id)).collect::<io::Result<_>>().map(Some)
+    }
+
+    /// Returns what is kept of a sandbox, one exec after the other.
+    fn each(
+        &self,
+        record: &Record,
+        now: Timestamp,
+    ) -> io::Result<Option<impl Iterator<Item = io::Result<Kept>> + use<>>> {
         let file = match File::open(self.path(record)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
@@ -73,13 +94,7 @@ impl Logs {
         if age(&file.metadata()?, now).is_some_and(|age| age >= self.retention) {
             return Ok(None);
         }
-        for line in BufReader::new(file).lines() {
-            let kept: Kept = serde_json::from_str(&line?)?;
-            if kept.exec_id == *exec {
-                return Ok(Some(kept));
-            }
-        }
-        Ok(None)
+        Ok(Some(BufReader::new(file).lines().map(|line| Ok(serde_json::from_str(&line?)?))))
     }
 
     /// Returns how many bytes are kept of a tenant's.

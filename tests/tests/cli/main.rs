@@ -13,6 +13,7 @@ mod images;
 mod input;
 mod internet;
 mod mounts;
+mod names;
 mod network;
 mod open;
 mod ordinary;

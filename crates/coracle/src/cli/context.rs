@@ -4,10 +4,11 @@ use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use coracle::config::{Config, Flags};
-use coracle::{Result, assemble};
+use coracle::{ExecId, Result, SandboxId, assemble};
 use coracle_core::{Clock, Spec, Timestamp, image};
-use coracle_engine::{Caller, Engine};
+use coracle_engine::{Attached, Caller, Engine};
 
+use super::args::{ExecName, SandboxName};
 use super::bars::Bars;
 use super::{keepers, said, stderr, sweep};
 
@@ -86,6 +87,23 @@ impl Context {
 
     pub fn caller(&self) -> Result<Caller> {
         Ok(assemble::caller(self.config()?))
+    }
+
+    /// Returns the sandbox a person means: by its id, its key, or the beginning of its id.
+    pub fn sandbox(&self, engine: &Engine, name: &SandboxName) -> Result<SandboxId> {
+        engine.sandbox_named(&self.caller()?, name.as_str())
+    }
+
+    /// Returns the exec of a sandbox a person means: by its id, or the beginning of it.
+    pub fn exec(&self, engine: &Engine, sandbox: &SandboxId, name: &ExecName) -> Result<ExecId> {
+        engine.exec_named(&self.caller()?, sandbox, name.as_str())
+    }
+
+    /// Connects to the sandbox a person means, for its files.
+    pub fn attach(&self, name: &SandboxName) -> Result<Attached> {
+        let engine = self.engine()?;
+        let sandbox = self.sandbox(&engine, name)?;
+        engine.attach(&self.caller()?, &sandbox)
     }
 
     pub fn now(&self) -> Timestamp {

@@ -43,11 +43,6 @@ impl Ran {
 }
 
 impl<'a> Session<'a> {
-    pub fn prepare(context: &'a Context, tie: Tie) -> Result<Self, Stop> {
-        Self::on(context, context.engine()?, tie)
-    }
-
-    /// Does the same with an engine that is there.
     pub fn on(context: &'a Context, engine: Engine, tie: Tie) -> Result<Self, Stop> {
         Ok(Self { context, engine, caller: context.caller()?, caught: Caught::from_now(tie)? })
     }

@@ -7,6 +7,7 @@ use coracle_core::{ExecId, Record, Result, SandboxId, State};
 use coracle_wire::{Chunk, ExecState, Stream};
 use serde::{Deserialize, Serialize};
 
+use super::Logs;
 use crate::progress::Progress;
 use crate::{Caller, Engine};
 
@@ -74,15 +75,24 @@ impl Engine {
         sandbox: &SandboxId,
         exec: &ExecId,
     ) -> Result<Option<Kept>> {
+        let Some((logs, record)) = self.log_of(caller, sandbox)? else { return Ok(None) };
+        // A file that cannot be read is no log: the caller is told what it is told without one.
+        Ok(logs.read(&record, exec, self.observed()?).unwrap_or(None))
+    }
+
+    /// Returns the execs whose output is kept of a sandbox that was closed; nothing where none is.
+    pub(crate) fn kept_execs(&self, caller: &Caller, sandbox: &SandboxId) -> Result<Option<Vec<ExecId>>> {
+        let Some((logs, record)) = self.log_of(caller, sandbox)? else { return Ok(None) };
+        Ok(logs.execs(&record, self.observed()?).unwrap_or(None))
+    }
+
+    /// Returns where the output of a sandbox is kept, if that was closed and the caller may read it.
+    fn log_of(&self, caller: &Caller, sandbox: &SandboxId) -> Result<Option<(&Logs, Record)>> {
         let (Some(logs), Some(record)) = (&self.parts.logs, self.store().find(sandbox)?) else {
             return Ok(None);
         };
         let over = matches!(record.state, State::Destroying | State::Destroyed | State::DestroyFailed);
-        if !over || !owned_last(caller, &record) {
-            return Ok(None);
-        }
-        // A file that cannot be read is no log: the caller is told what it is told without one.
-        Ok(logs.read(&record, exec, self.observed()?).unwrap_or(None))
+        Ok((over && owned_last(caller, &record)).then_some((logs, record)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod max;
 mod mount;
+mod name;
 mod pair;
 mod place;
 mod process;
@@ -10,6 +11,7 @@ mod secret;
 mod spec;
 
 pub use self::max::MaxArgs;
+pub use self::name::{ExecName, SandboxName};
 pub use self::pair::{LocalFile, Pair};
 pub use self::place::Place;
 pub use self::process::ProcessArgs;

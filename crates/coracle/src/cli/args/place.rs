@@ -1,36 +1,39 @@
 //! Where `cp` copies from or to: a path here, or `SBX:PATH` in a sandbox.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use coracle::{Error, SandboxId};
+use coracle::{Error, Kind};
+
+use super::name::SandboxName;
 
 /// One side of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     Local(PathBuf),
-    Inside { sandbox: SandboxId, path: Vec<u8> },
+    Inside { sandbox: SandboxName, path: Vec<u8> },
 }
 
 impl TryFrom<OsString> for Place {
     type Error = Error;
 
-    /// Takes everything of the form `sbx_…:PATH` for a sandbox; a local file of such a name is `./sbx_…`.
+    /// Takes `NAME:PATH` for a place in a sandbox. A local path with a colon in it is written `./a:b`, or whole.
     fn try_from(text: OsString) -> Result<Self, Error> {
         let bytes = text.as_bytes();
         let colon = bytes.iter().position(|byte| *byte == b':');
-        let Some(colon) = colon.filter(|_| bytes.starts_with(b"sbx_")) else {
+        // A slash in front of the colon is no character of a name people give, but of most paths.
+        let is_name = |name: &[u8]| !name.is_empty() && name[0] != b'.' && !name.contains(&b'/');
+        let Some(colon) = colon.filter(|colon| is_name(&bytes[..*colon])) else {
             return Ok(Self::Local(text.into()));
         };
         let path = bytes[colon + 1..].to_vec();
-        let mut id = text.into_vec();
-        id.truncate(colon);
-        let id = String::from_utf8(id).map_err(|_| Error::invalid("sandbox_id", "is not UTF-8"))?;
+        let name = String::from_utf8(bytes[..colon].to_vec())
+            .map_err(|_| Error::invalid("SBX", "in front of the colon is not UTF-8"))?;
         match path.is_empty() {
-            true => Err(Error::invalid("path", format!("is empty behind `{id}:`"))
-                .hint(format!("`{id}:.` is the workspace"))),
-            false => Ok(Self::Inside { sandbox: id.parse()?, path }),
+            true => Err(Error::new(Kind::Invalid, format!("there is no path behind `{name}:`"))
+                .hint(format!("`{name}:.` is the workspace"))),
+            false => Ok(Self::Inside { sandbox: name.parse()?, path }),
         }
     }
 }
@@ -44,13 +47,17 @@ mod tests {
     }
 
     #[test]
-    fn only_a_sandbox_in_front_of_a_colon_is_inside() {
-        let inside = place("sbx_1:a:b").expect("a place");
+    fn a_name_in_front_of_a_colon_is_a_sandbox() {
+        let inside = |name: &str, path: &[u8]| Place::Inside {
+            sandbox: name.parse().expect("a name"),
+            path: path.to_vec(),
+        };
 
-        let sandbox = "sbx_1".parse().expect("an id");
-        assert_eq!(inside, Place::Inside { sandbox, path: b"a:b".to_vec() });
-        assert_eq!(place("./sbx_1:a").expect("a place"), Place::Local("./sbx_1:a".into()));
-        assert_eq!(place("c:d").expect("a place"), Place::Local("c:d".into()));
-        assert!(place("sbx_1:").is_err() && place("sbx_/x:a").is_err());
+        assert_eq!(place("sbx_1:a:b").expect("a place"), inside("sbx_1", b"a:b"));
+        assert_eq!(place("fix-the-bug:/etc/hosts").expect("a place"), inside("fix-the-bug", b"/etc/hosts"));
+        for local in ["./sbx_1:a", "/tmp/c:d", "../c:d", "dir/c:d", "plain", ":a"] {
+            assert_eq!(place(local).expect("a place"), Place::Local(local.into()), "{local}");
+        }
+        assert!(place("sbx_1:").is_err());
     }
 }

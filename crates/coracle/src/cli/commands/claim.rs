@@ -1,8 +1,8 @@
 //! `coracle claim`: takes a sandbox that is nobody's, or tells its owner the epoch.
 
-use coracle::SandboxId;
 use coracle_engine::ops::sandbox::claim;
 
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -11,12 +11,14 @@ use crate::cli::{stderr, stdout};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let input = claim::Input { sandbox_id: args.sandbox };
-    tell(context, &context.engine()?.perform(&context.caller()?, input)?)
+    let engine = context.engine()?;
+    let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
+    let input = claim::Input { sandbox_id };
+    tell(context, &engine.perform(&context.caller()?, input)?)
 }
 
 /// Prints the epoch a change of owner led to; the verbs that change it all end here.

@@ -1,8 +1,8 @@
 //! `coracle close`: destroys a sandbox. Closing one that has ended is fine.
 
-use coracle::SandboxId;
 use coracle_engine::ops::sandbox::close;
 
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -11,7 +11,7 @@ use crate::cli::{stderr, stdout};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     /// Delete the volume the workspace is on, too; a directory of the machine is never deleted
     #[arg(long)]
     delete_workspace: bool,
@@ -21,9 +21,11 @@ pub struct Args {
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let Args { sandbox: sandbox_id, delete_workspace, forget } = args;
+    let engine = context.engine()?;
+    let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
+    let Args { delete_workspace, forget, .. } = args;
     let input = close::Input { sandbox_id, delete_workspace, forget };
-    let closed = context.engine()?.perform(&context.caller()?, input)?;
+    let closed = engine.perform(&context.caller()?, input)?;
     match context.json {
         true => stdout::json(&closed)?,
         false => {

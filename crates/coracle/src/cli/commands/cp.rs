@@ -44,15 +44,18 @@ impl Copied {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let places = (Place::try_from(args.from)?, Place::try_from(args.to)?);
-    let attach = |sandbox| context.engine()?.attach(&context.caller()?, sandbox);
     let copied = match &places {
         (Place::Local(from), Place::Inside { sandbox, path }) => {
-            into::copy(&mut attach(sandbox)?, from, path)?
+            into::copy(&mut context.attach(sandbox)?, from, path)?
         }
-        (Place::Inside { sandbox, path }, Place::Local(to)) => out::copy(&mut attach(sandbox)?, path, to)?,
+        (Place::Inside { sandbox, path }, Place::Local(to)) => {
+            out::copy(&mut context.attach(sandbox)?, path, to)?
+        }
         (Place::Local(_), Place::Local(_)) | (Place::Inside { .. }, Place::Inside { .. }) => {
             let error = Error::invalid("cp", "takes one place in a sandbox and one here");
-            return Err(error.hint("write a place in a sandbox as `sbx_…:PATH`").into());
+            return Err(error
+                .hint("write a place in a sandbox as `SBX:PATH`, and a local path with a colon as `./a:b`")
+                .into());
         }
     };
     match context.json {

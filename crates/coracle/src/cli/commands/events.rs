@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use coracle::SandboxId;
 use coracle_core::Timestamp;
 use coracle_core::event::{Filter, Kind, Numbered, Page};
 use coracle_engine::Engine;
 use serde_json::Value;
 
-use crate::cli::args::{Span, span};
+use crate::cli::args::{SandboxName, Span, span};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -31,7 +30,7 @@ pub struct Args {
     since: Option<Span>,
     /// Only what happened to this sandbox
     #[arg(long, value_name = "SBX")]
-    sandbox: Option<SandboxId>,
+    sandbox: Option<SandboxName>,
     /// Only events of this kind; can be repeated
     #[arg(long, value_name = "KIND", value_parser = kind)]
     kind: Vec<Kind>,
@@ -41,7 +40,8 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let (engine, caller) = (context.engine()?, context.caller()?);
     let since = beginning(&engine, &args)?;
     let from = args.since.map(|span| ago(context.now(), span.duration));
-    let filter = Filter { tenant: None, sandbox: args.sandbox, kinds: args.kind, from };
+    let sandbox = args.sandbox.map(|name| context.sandbox(&engine, &name)).transpose()?;
+    let filter = Filter { tenant: None, sandbox, kinds: args.kind, from };
     let mut watch = engine.watch(&caller, since, filter);
     let wait = if args.follow { LOOK } else { Duration::ZERO };
     loop {

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use coracle::{ExecId, SandboxId};
-use coracle_engine::ExecRequest;
+use coracle::ExecId;
+use coracle_engine::Started;
 use serde_json::json;
 
-use crate::cli::args::{Pair, ProcessArgs};
+use crate::cli::args::{Pair, ProcessArgs, SandboxName};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::session::Session;
@@ -18,7 +18,7 @@ use crate::cli::stop::Stop;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     /// Return at once and print the id of the exec
     #[arg(long, conflicts_with_all = ["interactive", "tty"])]
     detach: bool,
@@ -44,15 +44,16 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     request.argv = args.command.into_iter().map(OsString::into_vec).collect();
     request.exec_id = args.id;
     request.keep_background = args.keep_background;
+    let engine = context.engine()?;
+    let sandbox = context.sandbox(&engine, &args.sandbox)?;
     if args.detach {
-        return detach(context, &args.sandbox, &request);
+        return detach(context, &engine.exec_start(&context.caller()?, &sandbox, &request)?);
     }
     let tie = if args.process.tty { Tie::Terminal } else { Tie::Loose };
-    Session::prepare(context, tie)?.exec(&args.sandbox, request)
+    Session::on(context, engine, tie)?.exec(&sandbox, request)
 }
 
-fn detach(context: &Context, sandbox: &SandboxId, request: &ExecRequest) -> Result<Exit, Stop> {
-    let started = context.engine()?.exec_start(&context.caller()?, sandbox, request)?;
+fn detach(context: &Context, started: &Started) -> Result<Exit, Stop> {
     match context.json {
         true => stdout::json(&json!({"exec_id": started.exec_id, "status": "running"}))?,
         false => stdout::line(started.exec_id.as_str())?,

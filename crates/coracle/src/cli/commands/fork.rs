@@ -1,9 +1,9 @@
 //! `coracle fork`: makes sandboxes that start with the files of another, and prints their ids.
 
-use coracle::SandboxId;
 use coracle_core::SessionKey;
 use coracle_engine::ops::sandbox::fork;
 
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stdout;
@@ -12,7 +12,7 @@ use crate::cli::stop::Stop;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     /// How many, at most 100 at once
     #[arg(long, value_name = "N")]
     count: Option<usize>,
@@ -25,13 +25,15 @@ pub struct Args {
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let engine = context.engine()?;
+    let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
     let input = fork::Input {
-        sandbox_id: args.sandbox,
+        sandbox_id,
         count: args.count,
         session_keys: Some(args.keys).filter(|keys| !keys.is_empty()),
         share_mounts: args.share_mounts,
     };
-    let forked = context.engine()?.perform(&context.caller()?, input)?;
+    let forked = engine.perform(&context.caller()?, input)?;
     match context.json {
         true => stdout::json(&forked)?,
         false => forked.sandbox_ids.iter().try_for_each(|id| stdout::line(id.as_str()))?,

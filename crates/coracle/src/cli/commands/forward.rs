@@ -10,6 +10,7 @@ use coracle::{Error, Kind, SandboxId};
 use coracle_engine::{Caller, Engine};
 use serde_json::json;
 
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -21,7 +22,7 @@ const CONNECTIONS_MAX: usize = 128;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     /// The port in the sandbox, and the one here: the same if it is free and none is named
     #[arg(value_name = "PORT[:LOCAL]")]
     ports: Ports,
@@ -61,8 +62,9 @@ struct Route {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let (engine, caller) = (context.engine()?, context.caller()?);
+    let sandbox = context.sandbox(&engine, &args.sandbox)?;
     // Whoever may not use the sandbox learns it now and not with the first connection.
-    engine.check_entry(&caller, &args.sandbox)?;
+    engine.check_entry(&caller, &sandbox)?;
     let listener = bind(args.ports)?;
     let local = listener.local_addr().map_err(unusable)?;
     match context.json {
@@ -72,7 +74,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         false => stdout::line(&local.to_string())?,
     }
     let port = args.ports.inside;
-    let route = Route { engine, caller, sandbox: args.sandbox, port, open: AtomicUsize::new(0) };
+    let route = Route { engine, caller, sandbox, port, open: AtomicUsize::new(0) };
     let (ended, end) = mpsc::channel();
     std::thread::spawn(move || accept(&listener, &Arc::new(route), &ended));
     // Interrupts end the process as they do any other: there is nothing to tidy.

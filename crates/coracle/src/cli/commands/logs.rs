@@ -1,10 +1,10 @@
 //! `coracle logs`: prints the output of a command, whoever started it, from any place on.
 
-use coracle::{ExecId, SandboxId};
 use coracle_engine::follow::{Chunk, Stream};
 use coracle_engine::ops::sandbox::{exec_read, exec_wait};
 use coracle_engine::text;
 
+use crate::cli::args::{ExecName, SandboxName};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::live::{self, Gaps};
@@ -16,9 +16,9 @@ use crate::cli::stop::Stop;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     #[arg(value_name = "EXEC")]
-    exec: ExecId,
+    exec: ExecName,
     /// Begin behind this chunk; they count from 1
     #[arg(long, value_name = "N", default_value_t = 0)]
     since_seq: u64,
@@ -29,7 +29,9 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let (engine, caller) = (context.engine()?, context.caller()?);
-    let target = Target { engine, caller, sandbox: args.sandbox, exec: args.exec };
+    let sandbox = context.sandbox(&engine, &args.sandbox)?;
+    let exec = context.exec(&engine, &sandbox, &args.exec)?;
+    let target = Target { engine, caller, sandbox, exec };
     let mut gaps = Gaps::after(args.since_seq);
     let print = |chunk: Chunk| match context.json {
         true => stdout::json_line(&exec_read::OutputChunk::from(chunk)),

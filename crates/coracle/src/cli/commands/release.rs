@@ -1,10 +1,10 @@
 //! `coracle release`: gives a sandbox back to the run that lent it; with none it is nobody's.
 
-use coracle::SandboxId;
 use coracle_engine::ops::sandbox::release;
 
 use super::claim;
 use super::transfer::Running;
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -12,13 +12,15 @@ use crate::cli::stop::Stop;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     /// Say what becomes of running commands; they stay if you do not
     #[arg(long, value_name = "WHAT")]
     running: Option<Running>,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let input = release::Input { sandbox_id: args.sandbox, running: args.running.map(Into::into) };
-    claim::tell(context, &context.engine()?.perform(&context.caller()?, input)?)
+    let engine = context.engine()?;
+    let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
+    let input = release::Input { sandbox_id, running: args.running.map(Into::into) };
+    claim::tell(context, &engine.perform(&context.caller()?, input)?)
 }

@@ -1,8 +1,8 @@
 //! `coracle resume`: has everything in a paused sandbox go on.
 
-use coracle::SandboxId;
 use coracle_engine::ops::sandbox::resume;
 
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stdout;
@@ -11,12 +11,14 @@ use crate::cli::stop::Stop;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let input = resume::Input { sandbox_id: args.sandbox };
-    let done = context.engine()?.perform(&context.caller()?, input)?;
+    let engine = context.engine()?;
+    let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
+    let input = resume::Input { sandbox_id };
+    let done = engine.perform(&context.caller()?, input)?;
     if context.json {
         stdout::json(&done)?;
     }

@@ -1,8 +1,8 @@
 //! `coracle shell`: a shell in a sandbox, on the terminal where there is one.
 
-use coracle::SandboxId;
 use coracle_engine::{ExecRequest, Stdin};
 
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::session::Session;
@@ -16,7 +16,7 @@ const SHELL: &str = "command -v bash >/dev/null 2>&1 && exec bash; exec sh";
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     /// Start in this directory
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
@@ -40,5 +40,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         ..ExecRequest::default()
     };
     let tie = if typed { Tie::Terminal } else { Tie::Loose };
-    Session::prepare(context, tie)?.exec(&args.sandbox, request)
+    let engine = context.engine()?;
+    let sandbox = context.sandbox(&engine, &args.sandbox)?;
+    Session::on(context, engine, tie)?.exec(&sandbox, request)
 }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use coracle::SandboxId;
 use coracle_core::mount::{Access, MountInput};
 use coracle_core::spec::Storage;
 use coracle_engine::ops::sandbox::get::{self, ExecView};
 
 use super::ps::age;
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -17,12 +17,14 @@ use crate::cli::{printable, stdout};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let input = get::Input { sandbox_id: args.sandbox };
-    let shown = context.engine()?.perform(&context.caller()?, input)?;
+    let engine = context.engine()?;
+    let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
+    let input = get::Input { sandbox_id };
+    let shown = engine.perform(&context.caller()?, input)?;
     match context.json {
         true => stdout::json(&shown)?,
         false => print(context, &shown)?,

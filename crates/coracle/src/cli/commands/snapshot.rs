@@ -1,8 +1,8 @@
 //! `coracle snapshot`: keeps the files of a sandbox as an image and prints its name.
 
-use coracle::SandboxId;
 use coracle_engine::ops::sandbox::snapshot;
 
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stdout;
@@ -11,12 +11,14 @@ use crate::cli::stop::Stop;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let input = snapshot::Input { sandbox_id: args.sandbox };
-    let kept = context.engine()?.perform(&context.caller()?, input)?;
+    let engine = context.engine()?;
+    let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
+    let input = snapshot::Input { sandbox_id };
+    let kept = engine.perform(&context.caller()?, input)?;
     match context.json {
         true => stdout::json(&kept)?,
         false => stdout::line(&kept.image)?,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use coracle::SandboxId;
 use coracle_core::bytes::Bytes;
 use coracle_engine::ops::sandbox::stats::{self, Stats};
 
 use super::ps::age;
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stdout;
@@ -23,7 +23,7 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 pub struct Args {
     /// Only this one
     #[arg(value_name = "SBX")]
-    sandbox: Option<SandboxId>,
+    sandbox: Option<SandboxName>,
     /// Look again every two seconds, until interrupted
     #[arg(long, short)]
     watch: bool,
@@ -31,7 +31,8 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let (engine, caller) = (context.engine()?, context.caller()?);
-    let look = || engine.perform(&caller, stats::Input { sandbox_id: args.sandbox.clone() });
+    let sandbox = args.sandbox.map(|name| context.sandbox(&engine, &name)).transpose()?;
+    let look = || engine.perform(&caller, stats::Input { sandbox_id: sandbox.clone() });
     if !args.watch {
         let seen = look()?.sandboxes;
         match context.json {

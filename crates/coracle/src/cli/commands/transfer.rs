@@ -1,10 +1,11 @@
 //! `coracle transfer`: lends a sandbox to another run.
 
 use clap::ValueEnum;
-use coracle::{RunId, SandboxId};
+use coracle::RunId;
 use coracle_engine::ops::sandbox::transfer;
 
 use super::claim;
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -12,7 +13,7 @@ use crate::cli::stop::Stop;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     /// Lend it to this run, until it releases it
     #[arg(long, value_name = "RUN")]
     to: RunId,
@@ -38,7 +39,8 @@ impl From<Running> for transfer::Running {
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let input =
-        transfer::Input { sandbox_id: args.sandbox, to: args.to, running: args.running.map(Into::into) };
-    claim::tell(context, &context.engine()?.perform(&context.caller()?, input)?)
+    let engine = context.engine()?;
+    let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
+    let input = transfer::Input { sandbox_id, to: args.to, running: args.running.map(Into::into) };
+    claim::tell(context, &engine.perform(&context.caller()?, input)?)
 }

@@ -1,9 +1,9 @@
 //! `coracle wait`: waits for the end of a command and exits as it did.
 
-use coracle::{Error, ExecId, Kind, SandboxId};
+use coracle::{Error, ExecId, Kind};
 use coracle_engine::ops::sandbox::exec_wait;
 
-use crate::cli::args::{Span, span};
+use crate::cli::args::{ExecName, SandboxName, Span, span};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stdout;
@@ -12,27 +12,30 @@ use crate::cli::stop::Stop;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     #[arg(value_name = "EXEC")]
-    exec: ExecId,
+    exec: ExecName,
     /// Give up after this much time; the command runs on
     #[arg(long, value_name = "TIME", value_parser = span)]
     timeout: Option<Span>,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let engine = context.engine()?;
+    let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
+    let exec_id = context.exec(&engine, &sandbox_id, &args.exec)?;
     let millis = |span: &Span| u64::try_from(span.duration.as_millis()).unwrap_or(u64::MAX);
     let input = exec_wait::Input {
-        sandbox_id: args.sandbox,
-        exec_id: args.exec.clone(),
+        sandbox_id,
+        exec_id: exec_id.clone(),
         timeout_seconds: None,
         timeout_ms: args.timeout.as_ref().map(millis),
     };
-    let waited = context.engine()?.perform(&context.caller()?, input)?;
+    let waited = engine.perform(&context.caller()?, input)?;
     match (context.json, waited.done) {
         (true, _) => stdout::json(&waited)?,
         (false, true) => {}
-        (false, false) => return Err(still_running(&args.exec).into()),
+        (false, false) => return Err(still_running(&exec_id).into()),
     }
     Ok(Exit::of_progress(&waited.progress))
 }

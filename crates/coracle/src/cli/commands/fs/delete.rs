@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use coracle::SandboxId;
 use serde_json::json;
 
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stdout;
@@ -14,7 +14,7 @@ use crate::cli::stop::Stop;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     path: OsString,
     /// Delete a directory and what is in it
     #[arg(long, short)]
@@ -22,7 +22,7 @@ pub struct Args {
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let mut attached = context.engine()?.attach(&context.caller()?, &args.sandbox)?;
+    let mut attached = context.attach(&args.sandbox)?;
     attached.delete(args.path.as_bytes(), args.recursive.into())?;
     if context.json {
         stdout::json(&json!({"ok": true, "deleted": args.path.to_string_lossy()}))?;

@@ -3,8 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use coracle::SandboxId;
-
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -13,7 +12,7 @@ use crate::cli::{printable, stderr, stdout};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     #[arg(default_value = ".")]
     path: OsString,
     /// List what is below, too
@@ -22,7 +21,7 @@ pub struct Args {
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let mut attached = context.engine()?.attach(&context.caller()?, &args.sandbox)?;
+    let mut attached = context.attach(&args.sandbox)?;
     let listed = attached.list(args.path.as_bytes(), args.recursive.into())?;
     if context.json {
         stdout::json(&listed)?;

@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use coracle::{Error, SandboxId};
+use coracle::Error;
 use coracle_engine::ops::sandbox::fs_read;
 
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stdout::{self, Sink};
@@ -18,7 +19,7 @@ const JSON_MAX: usize = 16 << 20;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     path: OsString,
 }
 
@@ -30,7 +31,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 }
 
 fn stream(context: &Context, args: &Args) -> Result<Exit, Stop> {
-    let mut attached = context.engine()?.attach(&context.caller()?, &args.sandbox)?;
+    let mut attached = context.attach(&args.sandbox)?;
     let mut sink = Sink::default();
     attached.read_file(args.path.as_bytes(), &mut sink).map_err(|error| sink.stop(error))?;
     sink.flush()?;
@@ -40,7 +41,9 @@ fn stream(context: &Context, args: &Args) -> Result<Exit, Stop> {
 fn document(context: &Context, args: Args) -> Result<Exit, Stop> {
     let path =
         args.path.into_string().map_err(|_| Error::invalid("path", "is not UTF-8, which JSON needs"))?;
-    let input = fs_read::Input { sandbox_id: args.sandbox, path, max_bytes: Some(JSON_MAX) };
-    stdout::json(&context.engine()?.perform(&context.caller()?, input)?)?;
+    let engine = context.engine()?;
+    let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
+    let input = fs_read::Input { sandbox_id, path, max_bytes: Some(JSON_MAX) };
+    stdout::json(&engine.perform(&context.caller()?, input)?)?;
     Ok(Exit::SUCCESS)
 }

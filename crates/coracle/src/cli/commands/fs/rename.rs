@@ -1,8 +1,8 @@
 //! `coracle fs move`: gives a file or directory another name.
 
-use coracle::SandboxId;
 use coracle_engine::ops::sandbox::fs_move;
 
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stdout;
@@ -11,7 +11,7 @@ use crate::cli::stop::Stop;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     from: String,
     to: String,
     /// Replace what is at the new name; it is gone then
@@ -20,9 +20,10 @@ pub struct Args {
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let input =
-        fs_move::Input { sandbox_id: args.sandbox, from: args.from, to: args.to, overwrite: args.overwrite };
-    let moved = context.engine()?.perform(&context.caller()?, input)?;
+    let engine = context.engine()?;
+    let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
+    let input = fs_move::Input { sandbox_id, from: args.from, to: args.to, overwrite: args.overwrite };
+    let moved = engine.perform(&context.caller()?, input)?;
     if context.json {
         stdout::json(&moved)?;
     }

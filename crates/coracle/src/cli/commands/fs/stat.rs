@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use coracle::SandboxId;
 use coracle_engine::files::FileKind;
 
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -14,12 +14,12 @@ use crate::cli::{printable, stdout};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     path: OsString,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let mut attached = context.engine()?.attach(&context.caller()?, &args.sandbox)?;
+    let mut attached = context.attach(&args.sandbox)?;
     let entry = attached.stat(args.path.as_bytes())?;
     if context.json {
         stdout::json(&entry)?;

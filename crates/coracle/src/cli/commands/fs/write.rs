@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use coracle::{NewFile, SandboxId};
+use coracle::NewFile;
 use coracle_engine::ops::sandbox::fs_write;
 use serde_json::json;
 
+use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stdout;
@@ -15,7 +16,7 @@ use crate::cli::stop::Stop;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "SBX")]
-    sandbox: SandboxId,
+    sandbox: SandboxName,
     path: OsString,
     /// Refuse to replace what is there
     #[arg(long)]
@@ -26,7 +27,7 @@ pub struct Args {
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let mut attached = context.engine()?.attach(&context.caller()?, &args.sandbox)?;
+    let mut attached = context.attach(&args.sandbox)?;
     let file = NewFile {
         path: args.path.into_vec(),
         mode: args.mode.unwrap_or(fs_write::MODE),

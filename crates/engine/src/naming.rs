@@ -1,0 +1,145 @@
+//! What people call things: from a word to the sandbox or the exec it means. For doors with a person behind them; programs
+//! have whole ids.
+
+use coracle_core::store::Which;
+use coracle_core::{Error, ExecId, Kind, Record, Result, SandboxId, SessionKey};
+
+use crate::exec::is_waiting_interpreter;
+use crate::{Caller, Engine, unknown};
+
+/// Candidates a person still reads.
+const SHOWN_MAX: usize = 10;
+
+/// An exec a sandbox knows of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownExec {
+    pub id: ExecId,
+    pub running: bool,
+}
+
+impl Engine {
+    /// Returns the sandbox a word means: its id, then its session key, then the beginning of its id, with or without
+    /// `sbx_`. Sandboxes that have ended count only where no live one fits.
+    pub fn sandbox_named(&self, caller: &Caller, word: &str) -> Result<SandboxId> {
+        // Most callers write a whole id, and who looks for it next says whether it is there.
+        if let Some(id) = SandboxId::whole(word) {
+            return Ok(id);
+        }
+        if let Some(exact) = self.exactly_named(caller, word)? {
+            return Ok(exact.id);
+        }
+        for which in [Which::Live, Which::All] {
+            let mut found = self.store().newest(caller.tenant.as_ref(), which, usize::MAX)?;
+            found.retain(|record| begins(record.id.as_str(), "sbx_", word) && self.shows(caller, record));
+            match found.as_slice() {
+                [] => {}
+                [one] => return Ok(one.id.clone()),
+                several => return Err(ambiguous(word, "sandbox", several.iter().map(described).collect())),
+            }
+        }
+        match word.parse() {
+            Ok(id) => Err(unknown(&id)),
+            Err(_) => Err(nothing_called(word)),
+        }
+    }
+
+    fn exactly_named(&self, caller: &Caller, word: &str) -> Result<Option<Record>> {
+        let by_id = match word.parse::<SandboxId>() {
+            Ok(id) => self.store().find(&id)?.filter(|record| self.shows(caller, record)),
+            Err(_) => None,
+        };
+        match (by_id, word.parse::<SessionKey>()) {
+            (None, Ok(key)) => self.store().find_key(caller.tenant.as_ref(), &key),
+            (by_id, _) => Ok(by_id),
+        }
+    }
+
+    /// Returns the exec of a sandbox a word means: its id, or the beginning of it, with or without `exec_`. A word that
+    /// fits none is returned as it is: who looks for it next says that it is not there.
+    pub fn exec_named(&self, caller: &Caller, sandbox: &SandboxId, word: &str) -> Result<ExecId> {
+        if let Some(id) = ExecId::whole(word) {
+            return Ok(id);
+        }
+        let known = self.known_execs(caller, sandbox)?;
+        let fits = |exec: &&KnownExec| begins(exec.id.as_str(), "exec_", word);
+        let fitting: Vec<_> = known.iter().filter(fits).map(|exec| &exec.id).collect();
+        match fitting.as_slice() {
+            _ if known.iter().any(|exec| exec.id.as_str() == word) => word.parse(),
+            [one] => Ok((*one).clone()),
+            [] => word.parse(),
+            several => Err(ambiguous(word, "exec", several.iter().map(ToString::to_string).collect())),
+        }
+    }
+
+    /// Returns the execs of a sandbox, by their ids: those its guest knows, or those whose output was kept.
+    pub fn known_execs(&self, caller: &Caller, sandbox: &SandboxId) -> Result<Vec<KnownExec>> {
+        if let Some(ids) = self.kept_execs(caller, sandbox)? {
+            return Ok(ids.into_iter().map(|id| KnownExec { id, running: false }).collect());
+        }
+        let execs = self.enter_to_look(caller, sandbox)?.guest.execs()?;
+        let known = execs.into_iter().filter(|exec| !is_waiting_interpreter(&exec.argv)).filter_map(|exec| {
+            let running = exec.state.ending.is_none();
+            Some(KnownExec { id: exec.exec.parse().ok()?, running })
+        });
+        Ok(known.collect())
+    }
+}
+
+/// Tells whether a word is the beginning of an id. A word without any character of its own fits none.
+fn begins(id: &str, prefix: &str, word: &str) -> bool {
+    let rest = word.strip_prefix(prefix).unwrap_or(word);
+    !rest.is_empty()
+        && (id.starts_with(word) || id.strip_prefix(prefix).is_some_and(|id| id.starts_with(rest)))
+}
+
+fn described(record: &Record) -> String {
+    match &record.key {
+        Some(key) => format!("{} ({})", record.id, key.as_str().escape_debug()),
+        None => record.id.to_string(),
+    }
+}
+
+fn ambiguous(word: &str, what: &str, mut candidates: Vec<String>) -> Error {
+    let count = candidates.len();
+    candidates.truncate(SHOWN_MAX);
+    let more = if count > SHOWN_MAX { ", …" } else { "" };
+    let message = format!("`{}` is the beginning of {count} {what} ids", word.escape_debug());
+    Error::new(Kind::Invalid, message)
+        .hint(format!("write more of the one you mean: {}{more}", candidates.join(", ")))
+        .detail("candidates", candidates)
+}
+
+fn nothing_called(word: &str) -> Error {
+    let shown: String = word.escape_debug().take(64).collect();
+    Error::new(Kind::NotFound, format!("there is no sandbox `{shown}`"))
+        .hint("name one by its id, the beginning of its id, or its key; `coracle ps` lists them")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_known_by_its_beginning_with_or_without_its_prefix() {
+        for word in ["sbx_01kca", "01kca", "sbx_0", "0", "sbx_01kcab"] {
+            assert!(begins("sbx_01kcab", "sbx_", word), "{word}");
+        }
+        for word in ["", "sbx_", "sbx", "1kca", "sbx_01kcac", "sbx_01kcabc", "exec_01"] {
+            assert!(!begins("sbx_01kcab", "sbx_", word), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_name_somebody_chose_has_a_beginning_too() {
+        assert!(begins("build-all", "exec_", "build"));
+        assert!(!begins("build-all", "exec_", "exec_build"));
+    }
+
+    #[test]
+    fn several_that_fit_are_all_named() {
+        let error = ambiguous("0", "sandbox", vec!["sbx_1".to_owned(), "sbx_2 (web)".to_owned()]);
+
+        assert_eq!(error.kind, Kind::Invalid);
+        assert!(error.hint.is_some_and(|hint| hint.contains("sbx_1, sbx_2 (web)")));
+    }
+}
