@@ -1,6 +1,7 @@
 //! The command line as a person or a script uses it, on the embedded backend.
 
 mod bounds;
+mod commands;
 mod deadline;
 mod egress;
 mod exec;

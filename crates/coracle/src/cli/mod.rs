@@ -163,10 +163,24 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_dashes_is_the_commands() {
-        let cli = parse("coracle exec sbx_1 -- gh --json --help").expect("valid");
-
-        assert!(!cli.global.json);
+    fn from_the_command_on_everything_is_the_commands() {
+        for line in [
+            "coracle exec sbx_1 -- gh --json --help",
+            "coracle exec sbx_1 gh --json --help",
+            "coracle exec -it --timeout 1s sbx_1 gh --json -- --help",
+            "coracle run gh --json --help",
+            "coracle run --memory 1g -- gh --json",
+        ] {
+            assert!(!parse(line).expect("valid").global.json, "{line}");
+        }
+        for line in
+            ["coracle exec sbx_1 --json gh", "coracle exec --json sbx_1 -- gh", "coracle run --json gh --x"]
+        {
+            assert!(parse(line).expect("valid").global.json, "{line}");
+        }
+        for line in ["coracle exec sbx_1", "coracle exec sbx_1 --", "coracle exec sbx_1 --bogus gh"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
     }
 
     #[test]

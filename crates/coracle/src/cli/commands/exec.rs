@@ -33,8 +33,8 @@ pub struct Args {
     env: Vec<Pair>,
     #[command(flatten)]
     process: ProcessArgs,
-    /// The program and its arguments; no shell reads them
-    #[arg(last = true, required = true, value_name = "CMD")]
+    /// The program and its arguments; no shell reads them, and from CMD on everything is its own
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 

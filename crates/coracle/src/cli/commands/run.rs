@@ -36,8 +36,9 @@ pub struct Args {
     process: ProcessArgs,
     #[command(flatten)]
     spec: SpecArgs,
-    /// The program and its arguments, the image's own command if absent; with CODE, the arguments of that
-    #[arg(last = true, value_name = "CMD")]
+    /// The program and its arguments, the image's own command if absent; with CODE, the arguments of that. From CMD on
+    /// everything is its own
+    #[arg(trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
