@@ -7,6 +7,9 @@ use coracle_core::{Error, ExecId, Kind, Record, Result, SandboxId, SessionKey};
 use crate::exec::is_waiting_interpreter;
 use crate::{Caller, Engine, unknown};
 
+/// The exec that is meant where none is named, if a sandbox has one of this name.
+pub const MAIN_EXEC: &str = "main";
+
 /// Candidates a person still reads.
 const SHOWN_MAX: usize = 10;
 
@@ -68,6 +71,24 @@ impl Engine {
             [one] => Ok((*one).clone()),
             [] => word.parse(),
             several => Err(ambiguous(word, "exec", several.iter().map(ToString::to_string).collect())),
+        }
+    }
+
+    /// Returns the exec of a sandbox that is meant where none is named: [`MAIN_EXEC`], or else the only one there is.
+    pub fn main_exec(&self, caller: &Caller, sandbox: &SandboxId) -> Result<ExecId> {
+        let known = self.known_execs(caller, sandbox)?;
+        match known.as_slice() {
+            _ if known.iter().any(|exec| exec.id.as_str() == MAIN_EXEC) => MAIN_EXEC.parse(),
+            [one] => Ok(one.id.clone()),
+            [] => Err(Error::new(Kind::NotFound, format!("nothing was run in sandbox `{sandbox}`"))
+                .hint("`coracle exec` runs a command in it")),
+            several => {
+                let shown: Vec<_> = several.iter().take(SHOWN_MAX).map(|exec| exec.id.as_str()).collect();
+                let message = format!("sandbox `{sandbox}` has {} execs", several.len());
+                Err(Error::new(Kind::Invalid, message)
+                    .hint(format!("name the one you mean: {}", shown.join(", ")))
+                    .detail("candidates", shown))
+            }
         }
     }
 

@@ -3,10 +3,12 @@
 mod bounds;
 mod commands;
 mod deadline;
+mod detached;
 mod egress;
 mod exec;
 mod exit_codes;
 mod files;
+mod flags;
 mod follow;
 mod fork;
 mod forward;

@@ -94,9 +94,14 @@ impl Context {
         engine.sandbox_named(&self.caller()?, name.as_str())
     }
 
-    /// Returns the exec of a sandbox a person means: by its id, or the beginning of it.
-    pub fn exec(&self, engine: &Engine, sandbox: &SandboxId, name: &ExecName) -> Result<ExecId> {
-        engine.exec_named(&self.caller()?, sandbox, name.as_str())
+    /// Returns the exec of a sandbox a person means: by its id, or the beginning of it; or the one of `run -d`, or the only
+    /// one, where none is named.
+    pub fn exec(&self, engine: &Engine, sandbox: &SandboxId, name: Option<&ExecName>) -> Result<ExecId> {
+        let caller = self.caller()?;
+        match name {
+            Some(name) => engine.exec_named(&caller, sandbox, name.as_str()),
+            None => engine.main_exec(&caller, sandbox),
+        }
     }
 
     /// Connects to the sandbox a person means, for its files.

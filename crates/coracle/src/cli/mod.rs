@@ -12,6 +12,7 @@ mod commands;
 mod context;
 mod digest;
 mod exit;
+mod forwarding;
 mod input;
 mod keepers;
 mod live;

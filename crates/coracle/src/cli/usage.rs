@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use coracle::{Error, Kind};
 
 use super::exit::Exit;
-use super::stdout;
+use super::{stderr, stdout};
 
 /// Tells whether the caller wants JSON, before anything else of the command line is understood.
 pub fn asks_for_json(arguments: &[OsString]) -> bool {
@@ -19,17 +19,35 @@ pub fn explain(error: &clap::Error, json: bool) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let _ = error.print();
-            Exit::SUCCESS
+            return Exit::SUCCESS;
         }
-        _ if json => {
-            stdout::error(&refusal(&error.render().to_string()));
-            Exit::FAILED
-        }
-        _ => {
-            let _ = error.print();
-            Exit::FAILED
-        }
+        _ => {}
     }
+    match (json, ours(error)) {
+        (true, ours) => stdout::error(&ours.unwrap_or_else(|| refusal(&error.render().to_string()))),
+        (false, Some(ours)) => stderr::error(&ours),
+        (false, None) => drop(error.print()),
+    }
+    Exit::FAILED
+}
+
+/// Returns the refusal of a value, in our own words and with its hint, of which clap knows nothing. What was written is
+/// repeated only where our words do: it may be a secret.
+fn ours(error: &clap::Error) -> Option<Error> {
+    let refused = std::error::Error::source(error)?.downcast_ref::<Error>()?;
+    let written = match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(argument) => argument.split(' ').next().unwrap_or(argument),
+        _ => return None,
+    };
+    let written = written.trim_matches(['<', '>', '[', ']', '.']);
+    let field = refused.details.get("field").and_then(serde_json::Value::as_str).unwrap_or_default();
+    let message = match refused.message.strip_prefix(&format!("`{field}` ")) {
+        Some(what) => format!("`{written}` {what}"),
+        None => format!("`{written}`: {}", refused.message),
+    };
+    let mut told = Error::new(refused.kind, message).detail("field", written);
+    told.hint.clone_from(&refused.hint);
+    Some(told)
 }
 
 fn refusal(rendered: &str) -> Error {

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use coracle_backends::Engines;
-use coracle_core::{Epoch, Error, Policy, Result, RunId};
+use coracle_core::{Epoch, Error, Kind, Policy, Result, RunId};
 use serde::Serialize;
 
 pub use self::images::Registries;
@@ -182,6 +182,12 @@ pub fn variable(name: &str) -> Result<String> {
     value
         .into_string()
         .map_err(|_| Error::invalid("secret", format!("names the variable `{shown}`, which is not UTF-8")))
+}
+
+/// Returns what a variable holds that is passed on to a command by its name; nothing where it is not set.
+pub fn passed_on(name: &str) -> Result<Option<String>> {
+    let value = std::env::var_os(name).map(OsString::into_string).transpose();
+    value.map_err(|_| Error::new(Kind::Invalid, format!("the variable `{name}` is not UTF-8 here")))
 }
 
 /// Returns the kind of terminal the caller sits at, for programs that draw on it.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use coracle::Error;
+use coracle::{Error, Kind};
 
 /// A name and its value; the value may hold further `=`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl FromStr for Pair {
                 Ok(Self { name: name.to_owned(), value: value.to_owned() })
             }
             // The text is not repeated: it may be a value whose name was forgotten.
-            _ => Err(Error::invalid("pair", "must be `NAME=VALUE`")),
+            _ => Err(Error::new(Kind::Invalid, "what is written is not `NAME=VALUE`")),
         }
     }
 }
@@ -48,7 +48,8 @@ impl FromStr for LocalFile {
             Some((path, local)) if !path.is_empty() && !local.is_empty() => {
                 Ok(Self { path: path.to_owned(), local: local.into() })
             }
-            _ => Err(Error::invalid("file", format!("`{}` is not `PATH=LOCAL`", text.escape_debug()))),
+            _ => Err(Error::new(Kind::Invalid, format!("`{}` is not `PATH=LOCAL`", text.escape_debug()))
+                .hint("write where it goes in the sandbox, and the file here: `data.csv=./data.csv`")),
         }
     }
 }

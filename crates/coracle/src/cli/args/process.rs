@@ -16,7 +16,7 @@ pub struct ProcessArgs {
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
     /// Run as this user of the sandbox instead of the image's
-    #[arg(long, value_name = "USER")]
+    #[arg(short, long, value_name = "USER")]
     user: Option<String>,
     /// Set an environment variable that is kept and shown nowhere
     // Read later: clap repeats a value it cannot read, and somebody may have written the secret itself.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use coracle::{Result, SpecInput};
+use coracle::{Error, Kind, Result, SpecInput};
 use coracle_core::VolumeName;
 use coracle_core::limits::{Limit, LimitsInput};
 use coracle_core::mount::{Access, MountInput};
@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use super::mount::{Directory, MountFlag};
 use super::pair::Pair;
 use super::quantity::{Span, bytes, mebibytes, millicores, span};
+use super::variable::Variable;
 
 /// What the sandbox shall be.
 #[derive(Debug, Clone, Args)]
@@ -24,26 +25,26 @@ pub struct SpecArgs {
     /// Ask for this language, in the image that `coracle config` shows for it
     #[arg(long, value_name = "NAME", visible_alias = "language", value_parser = runtime())]
     pub runtime: Option<Runtime>,
-    /// Set an environment variable
-    #[arg(short, long, value_name = "NAME=VALUE")]
-    env: Vec<Pair>,
+    /// Set an environment variable; NAME alone passes yours on, if it is set
+    #[arg(short, long, value_name = "NAME[=VALUE]")]
+    env: Vec<Variable>,
     /// Start commands in this directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     workdir: Option<String>,
     /// Use this directory as the workspace; `:ro` forbids changes, `:overlay` makes them the sandbox's own
     #[arg(long, value_name = "DIR[:ACCESS]")]
     workspace: Option<Directory>,
     /// Use this volume as the workspace, making it if it is not there; it outlives the sandbox
-    #[arg(long, value_name = "NAME", conflicts_with = "workspace")]
+    #[arg(long, value_name = "NAME", conflicts_with = "workspace", value_parser = workspace_volume)]
     volume: Option<VolumeName>,
     /// Mount a directory or a volume; ACCESS is rw (the default), ro, or overlay for changes of the sandbox's own
-    #[arg(long, value_name = "SOURCE:TARGET[:ACCESS]")]
+    #[arg(short = 'v', long, value_name = "SOURCE:TARGET[:ACCESS]")]
     mount: Vec<MountFlag>,
     /// Keep the sandbox's own files on disk, or in its memory
     #[arg(long, value_name = "WHERE", value_parser = word::<Storage>(&["disk", "memory"]))]
     storage: Option<Storage>,
     /// Allow this much memory, as in 512m
-    #[arg(long, value_name = "SIZE", value_parser = mebibytes)]
+    #[arg(short, long, value_name = "SIZE", value_parser = mebibytes)]
     memory: Option<u64>,
     /// Allow this many CPUs, as in 0.5
     #[arg(long, value_name = "N", value_parser = millicores)]
@@ -108,7 +109,7 @@ impl SpecArgs {
             mounts: self.mounts()?,
             image: self.image,
             runtime: self.runtime,
-            env: self.env.into_iter().map(|pair| (pair.name, pair.value)).collect(),
+            env: Variable::entries(self.env)?,
             workdir: self.workdir,
             limits: match self.unlimited {
                 true => Some(LimitsChoice::Word(Unlimited::Unlimited)),
@@ -137,7 +138,7 @@ impl SpecArgs {
         let millicores = |cpus: u64| format!("{}.{:03}", cpus / 1000, cpus % 1000);
         add("image", self.image.clone());
         add("runtime", self.runtime.map(|runtime| runtime.name().to_owned()));
-        self.env.iter().for_each(|pair| add("env", Some(pair.to_string())));
+        self.env.iter().for_each(|variable| add("env", Some(variable.to_string())));
         add("workdir", self.workdir.clone());
         add("workspace", self.workspace.as_ref().map(|directory| directory.text("workspace")).transpose()?);
         add("volume", self.volume.as_ref().map(ToString::to_string));
@@ -176,6 +177,16 @@ impl SpecArgs {
         });
         workspace.chain(volume).chain(self.mount.iter().map(MountFlag::input)).collect()
     }
+}
+
+/// Reads the name of the volume the workspace is on. People know `--volume SOURCE:TARGET` from elsewhere.
+fn workspace_volume(text: &str) -> Result<VolumeName> {
+    text.parse().map_err(|error: Error| match text.contains(":/") {
+        true => Error::new(Kind::Invalid, format!("`{}` is more than a name", text.escape_debug())).hint(
+            "`--volume NAME` is the workspace; `-v SOURCE:TARGET` mounts a volume or a directory elsewhere",
+        ),
+        false => error,
+    })
 }
 
 /// Reads the name of a language; what is none is answered with those there are.
@@ -219,8 +230,7 @@ mod tests {
 
     #[test]
     fn flags_become_the_fields_of_the_operation() {
-        let flags =
-            "--memory 512m --cpus 0.5 --pids 64 --ttl 1h -e A=b=c --runtime node --privileges install";
+        let flags = "-m 512m --cpus 0.5 --pids 64 --ttl 1h -e A=b=c --runtime node --privileges install";
 
         let spec = read(&flags.split(' ').collect::<Vec<_>>()).expect("valid flags");
 
@@ -250,7 +260,7 @@ mod tests {
 
     #[test]
     fn mounts_and_walls_become_the_fields_of_the_operation() {
-        let flags = "--volume project --mount cache:/cache:overlay --mount /:/machine:ro --require seccomp,pids \
+        let flags = "--volume project -v cache:/cache:overlay --mount /:/machine:ro --require seccomp,pids \
                      --require memory";
 
         let spec = read(&flags.split_whitespace().collect::<Vec<_>>()).expect("valid flags");

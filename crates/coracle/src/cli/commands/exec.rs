@@ -7,7 +7,7 @@ use coracle::ExecId;
 use coracle_engine::Started;
 use serde_json::json;
 
-use crate::cli::args::{Pair, ProcessArgs, SandboxName};
+use crate::cli::args::{ProcessArgs, SandboxName, Variable};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::session::Session;
@@ -15,12 +15,14 @@ use crate::cli::signals::Tie;
 use crate::cli::stdout;
 use crate::cli::stop::Stop;
 
+// The directory of one command; a sandbox has its own, `--workdir`, where one is made.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("cwd", |cwd| cwd.short('w').visible_alias("workdir")))]
 pub struct Args {
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
     /// Return at once and print the id of the exec
-    #[arg(long, conflicts_with_all = ["interactive", "tty"])]
+    #[arg(short, long, conflicts_with_all = ["interactive", "tty"])]
     detach: bool,
     /// Choose the id of the exec: asking twice under one id starts one command
     #[arg(long, value_name = "EXEC")]
@@ -28,9 +30,9 @@ pub struct Args {
     /// Let processes that outlive the command stay
     #[arg(long)]
     keep_background: bool,
-    /// Set an environment variable
-    #[arg(short, long, value_name = "NAME=VALUE")]
-    env: Vec<Pair>,
+    /// Set an environment variable; NAME alone passes yours on, if it is set
+    #[arg(short, long, value_name = "NAME[=VALUE]")]
+    env: Vec<Variable>,
     #[command(flatten)]
     process: ProcessArgs,
     /// The program and its arguments; no shell reads them, and from CMD on everything is its own
@@ -40,7 +42,7 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let mut request = args.process.request()?;
-    request.env.extend(args.env.into_iter().map(|pair| (pair.name, pair.value)));
+    request.env.extend(Variable::entries(args.env)?);
     request.argv = args.command.into_iter().map(OsString::into_vec).collect();
     request.exec_id = args.id;
     request.keep_background = args.keep_background;

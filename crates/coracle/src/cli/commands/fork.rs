@@ -17,7 +17,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     count: Option<usize>,
     /// The name a fork is found again by; once for each
-    #[arg(long = "key", value_name = "NAME")]
+    #[arg(long = "key", value_name = "NAME", visible_alias = "name")]
     keys: Vec<SessionKey>,
     /// Let them write to the directories and volumes the sandbox may write to
     #[arg(long)]

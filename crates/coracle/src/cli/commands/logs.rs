@@ -17,8 +17,9 @@ use crate::cli::stop::Stop;
 pub struct Args {
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
+    /// The command, by its id or the beginning of it; the one of `run -d`, or the only one, if absent
     #[arg(value_name = "EXEC")]
-    exec: ExecName,
+    exec: Option<ExecName>,
     /// Begin behind this chunk; they count from 1
     #[arg(long, value_name = "N", default_value_t = 0)]
     since_seq: u64,
@@ -30,7 +31,7 @@ pub struct Args {
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let (engine, caller) = (context.engine()?, context.caller()?);
     let sandbox = context.sandbox(&engine, &args.sandbox)?;
-    let exec = context.exec(&engine, &sandbox, &args.exec)?;
+    let exec = context.exec(&engine, &sandbox, args.exec.as_ref())?;
     let target = Target { engine, caller, sandbox, exec };
     let mut gaps = Gaps::after(args.since_seq);
     let print = |chunk: Chunk| match context.json {

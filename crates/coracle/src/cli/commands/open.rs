@@ -3,22 +3,26 @@
 use coracle::SessionKey;
 use coracle_engine::ops::sandbox::open;
 
-use crate::cli::args::SpecArgs;
+use crate::cli::args::{Ports, SpecArgs, published};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
-use crate::cli::{missing, refusals, stdout};
+use crate::cli::{forwarding, missing, refusals, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Find the sandbox again by this name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", visible_alias = "name")]
     key: Option<SessionKey>,
+    // Only to say what to do instead.
+    #[arg(short, long, value_name = "LOCAL[:PORT]", value_parser = published, hide = true)]
+    publish: Vec<Ports>,
     #[command(flatten)]
     spec: SpecArgs,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    forwarding::expect_none(&args.publish)?;
     let input = open::Input { session_key: args.key, spec: args.spec.input()? };
     let opened = context.engine()?.perform(&context.caller()?, input)?;
     if opened.created {

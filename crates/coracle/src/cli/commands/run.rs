@@ -1,27 +1,29 @@
 //! `coracle run`: one command in a sandbox of its own, which is gone afterwards, however the command ended.
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::ffi::OsStringExt;
+mod detached;
+mod plan;
 
-use coracle::{Error, Kind, Result, SandboxId, SpecInput};
+use std::ffi::OsString;
+use std::sync::mpsc;
+
+use coracle::{Error, Kind, Result, SandboxId, SessionKey, SpecInput};
 use coracle_core::Spec;
 use coracle_core::image::HOST;
 use coracle_core::selection::Refusal;
 use coracle_core::spec::Runtime;
-use coracle_engine::ops::INPUT_MAX;
-use coracle_engine::ops::sandbox::{fs_write, open, run};
-use coracle_engine::{Caller, Engine, ExecRequest, NewFile};
+use coracle_engine::ops::sandbox::{open, run};
+use coracle_engine::{Caller, Engine};
 
-use crate::cli::args::{LocalFile, ProcessArgs, SpecArgs};
+use self::plan::Plan;
+use crate::cli::args::{LocalFile, Ports, ProcessArgs, SpecArgs, published};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
+use crate::cli::forwarding::{Bound, Route};
 use crate::cli::session::{Ran, Session};
 use crate::cli::signals::Tie;
 use crate::cli::stock::Stock;
 use crate::cli::stop::Stop;
-use crate::cli::{missing, refusals, stderr, stdout};
+use crate::cli::{forwarding, missing, refusals, stderr, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -32,6 +34,18 @@ pub struct Args {
     /// Put a local file into the sandbox first
     #[arg(long, value_name = "PATH=LOCAL")]
     file: Vec<LocalFile>,
+    /// Start the command, print the sandbox's id and return; the sandbox stays until it is closed or idle for too long
+    #[arg(short, long, conflicts_with_all = ["interactive", "tty"])]
+    detach: bool,
+    /// Name the sandbox, for as long as it is there; refused if there is one of that name
+    #[arg(long, value_name = "NAME", visible_alias = "key")]
+    name: Option<SessionKey>,
+    /// Reach a port of the sandbox at 127.0.0.1:LOCAL while the command runs; PORT is the same if absent
+    #[arg(short, long, value_name = "LOCAL[:PORT]", value_parser = published)]
+    publish: Vec<Ports>,
+    /// Remove the sandbox when the command has ended, as `run` always does; with -d a minute later
+    #[arg(long)]
+    rm: bool,
     #[command(flatten)]
     process: ProcessArgs,
     #[command(flatten)]
@@ -42,41 +56,60 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// What is to be done in the sandbox, read and checked before there is one.
-struct Plan {
-    /// Set where program text is run.
-    runtime: Option<Runtime>,
-    files: Vec<Source>,
-    /// Without a command where the image's own is to be run.
-    request: ExecRequest,
-}
-
-/// A file that goes into the sandbox.
-struct Source {
-    path: String,
-    contents: Box<dyn Read>,
-}
-
 pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
     if args.code.is_some() {
         args.spec.runtime.get_or_insert(Runtime::Python);
     }
-    let spec = args.spec.clone().input()?.for_one_command();
-    let mut plan = plan(&mut args, &spec)?;
+    if args.detach {
+        forwarding::expect_none(&args.publish)?;
+    }
+    let spec = sandbox(&args)?;
+    let plan = Plan::of(&mut args, &spec)?;
     let engine = context.engine()?;
     let resolved = Spec::resolve(spec.clone(), engine.policy())?;
     if plan.request.argv.is_empty() && resolved.image == HOST {
         return Err(nothing_to_run().into());
     }
+    let wanted = open::Input { session_key: args.name, spec };
+    match args.detach {
+        true => detached::start(context, &engine, wanted, plan),
+        false => {
+            let bound = args.publish.into_iter().map(Bound::to).collect::<Result<_>>()?;
+            attended(context, engine, Wanted { sandbox: wanted, resolved, bound }, plan)
+        }
+    }
+}
+
+/// A sandbox for one command, and the ports here that lead to it.
+struct Wanted {
+    sandbox: open::Input,
+    resolved: Spec,
+    bound: Vec<Bound>,
+}
+
+/// Returns what the sandbox shall be. One that goes with its command is made for one command alone.
+fn sandbox(args: &Args) -> Result<SpecInput> {
+    let spec = args.spec.clone().input()?;
+    Ok(match (args.detach, args.rm) {
+        (false, _) => spec.for_one_command(),
+        (true, true) => detached::removed_soon(spec),
+        (true, false) => spec,
+    })
+}
+
+/// Runs the command to its end, with somebody watching.
+fn attended(context: &Context, engine: Engine, wanted: Wanted, mut plan: Plan) -> Result<Exit, Stop> {
+    let Wanted { sandbox, resolved, bound } = wanted;
     // From the session on signals wait, and this may take minutes.
     context.bring_image(&engine, &resolved)?;
     let mut session = Session::on(context, engine.clone(), Tie::Bound)?;
     // A new sandbox has an epoch of its own; the caller's is about others.
     let caller = context.caller()?.under(None);
     let mut stock = Stock::of(context, resolved)?;
-    let opened = match stock.take(&caller) {
+    let spare = if sandbox.session_key.is_none() { stock.take(&caller) } else { None };
+    let opened = match spare {
         Some(record) => open::Output::of_new(record),
-        None => engine.perform(&caller, open::Input { session_key: None, spec })?,
+        None => open_new(&engine, &caller, sandbox)?,
     };
     let open::Output { sandbox_id: id, backend, refused, missing, .. } = opened;
     refusals::say(&backend, &refused);
@@ -85,6 +118,7 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
         Some(signal) => Ok(Err(Exit::of_signal(signal))),
         None => {
             missing::say_once(&missing, &context.config()?.home);
+            publish(&engine, &caller, &id, bound);
             work(session.acting_as(caller.clone()), &id, &mut plan).map(Ok)
         }
     };
@@ -97,17 +131,36 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
     }
 }
 
-fn work(session: Session<'_>, id: &SandboxId, plan: &mut Plan) -> Result<Ran, Stop> {
-    if plan.request.argv.is_empty() {
-        plan.request.argv = session.engine().image_command(id)?;
-    }
-    if !plan.files.is_empty() {
-        let mut attached = session.engine().attach(session.caller(), id)?;
-        for Source { path, contents } in &mut plan.files {
-            let file = NewFile { path: path.clone().into_bytes(), mode: fs_write::MODE, overwrite: true };
-            attached.write_file(&file, contents)?;
+/// Makes a sandbox nobody had before: what runs in it is the caller's alone.
+fn open_new(engine: &Engine, caller: &Caller, wanted: open::Input) -> Result<open::Output> {
+    let name = wanted.session_key.clone();
+    let opened = engine.perform(caller, wanted)?;
+    match (opened.created, name) {
+        (false, Some(name)) => {
+            let shown = name.as_str().escape_debug().to_string();
+            let message = format!("there is a sandbox `{shown}` already: `{}`", opened.sandbox_id);
+            Err(Error::new(Kind::Conflict, message)
+                .hint(format!(
+                    "use it with `coracle exec`, or remove it with `coracle rm {}`",
+                    opened.sandbox_id
+                ))
+                .detail("sandbox_id", opened.sandbox_id.as_str()))
         }
+        _ => Ok(opened),
     }
+}
+
+/// Leads the ports here to the sandbox. If that is gone, the command has ended, and its end is what is told.
+fn publish(engine: &Engine, caller: &Caller, sandbox: &SandboxId, bound: Vec<Bound>) {
+    for port in bound {
+        stderr::note(&format!("`{}` leads to port {} of the sandbox", port.address, port.inside));
+        let route = Route { engine: engine.clone(), caller: caller.clone(), sandbox: sandbox.clone() };
+        port.lead_to(route, mpsc::channel().0);
+    }
+}
+
+fn work(session: Session<'_>, id: &SandboxId, plan: &mut Plan) -> Result<Ran, Stop> {
+    plan.prepare(session.engine(), session.caller(), id)?;
     session.run(id, std::mem::take(&mut plan.request))
 }
 
@@ -133,59 +186,7 @@ fn finish(runtime: Option<Runtime>, ran: Ran, backend: String, refused: Vec<Refu
     Ok(exit)
 }
 
-fn plan(args: &mut Args, spec: &SpecInput) -> Result<Plan> {
-    let mut request = args.process.request()?;
-    let mut files = Vec::new();
-    for LocalFile { path, local } in &args.file {
-        let contents = File::open(local).map_err(|error| {
-            Error::new(Kind::Invalid, format!("could not open `{}`", local.display())).caused_by(error)
-        })?;
-        files.push(Source { path: path.clone(), contents: Box::new(contents) });
-    }
-    let command = std::mem::take(&mut args.command).into_iter().map(OsString::into_vec);
-    let Some((runtime, code)) = program_text(args, command.len())? else {
-        request.argv = command.collect();
-        return Ok(Plan { runtime: None, files, request });
-    };
-    request.cwd = request.cwd.or_else(|| spec.workdir.clone());
-    let script = request.run_text(runtime, command.collect());
-    if files.iter().any(|file| file.path == script) {
-        return Err(Error::invalid(
-            "file",
-            format!("puts something at `{script}`, which is where the code goes"),
-        ));
-    }
-    files.push(Source { path: script.to_owned(), contents: Box::new(std::io::Cursor::new(code)) });
-    Ok(Plan { runtime: Some(runtime), files, request })
-}
-
-/// Returns the text to run and its language, or nothing where a command is to be run.
-fn program_text(args: &Args, words: usize) -> Result<Option<(Runtime, Vec<u8>)>> {
-    match (&args.code, args.spec.runtime) {
-        (Some(code), runtime) => Ok(Some((runtime.unwrap_or(Runtime::Python), code.clone().into_bytes()))),
-        (None, _) if words > 0 => Ok(None),
-        (None, Some(_)) if args.process.interactive => {
-            Err(Error::invalid("interactive", "is not possible while the code comes from standard input")
-                .hint("give the code with `-c CODE`"))
-        }
-        (None, Some(runtime)) => Ok(Some((runtime, read_code()?))),
-        (None, None) => Ok(None),
-    }
-}
-
 fn nothing_to_run() -> Error {
     Error::invalid("cmd", "is missing: there is nothing to run")
         .hint("write `coracle run -- CMD…`, or `coracle run --runtime python -c CODE`")
-}
-
-fn read_code() -> Result<Vec<u8>> {
-    let mut code = Vec::new();
-    let read = std::io::stdin().lock().take(INPUT_MAX as u64 + 1).read_to_end(&mut code);
-    match read {
-        Ok(length) if length > INPUT_MAX => {
-            Err(Error::invalid("code", format!("has more than {INPUT_MAX} bytes")))
-        }
-        Ok(_) => Ok(code),
-        Err(error) => Err(Error::internal("could not read code from standard input", error)),
-    }
 }

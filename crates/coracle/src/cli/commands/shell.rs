@@ -18,10 +18,10 @@ pub struct Args {
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
     /// Start in this directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(short = 'w', long, value_name = "DIR", visible_alias = "workdir")]
     cwd: Option<String>,
     /// Run as this user of the sandbox
-    #[arg(long, value_name = "USER")]
+    #[arg(short, long, value_name = "USER")]
     user: Option<String>,
 }
 

@@ -13,8 +13,9 @@ use crate::cli::stop::Stop;
 pub struct Args {
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
+    /// The command, by its id or the beginning of it; the one of `run -d`, or the only one, if absent
     #[arg(value_name = "EXEC")]
-    exec: ExecName,
+    exec: Option<ExecName>,
     /// Give up after this much time; the command runs on
     #[arg(long, value_name = "TIME", value_parser = span)]
     timeout: Option<Span>,
@@ -23,7 +24,7 @@ pub struct Args {
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let engine = context.engine()?;
     let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
-    let exec_id = context.exec(&engine, &sandbox_id, &args.exec)?;
+    let exec_id = context.exec(&engine, &sandbox_id, args.exec.as_ref())?;
     let millis = |span: &Span| u64::try_from(span.duration.as_millis()).unwrap_or(u64::MAX);
     let input = exec_wait::Input {
         sandbox_id,
