@@ -27,3 +27,4 @@ mod secrets;
 mod selection;
 mod snapshot;
 mod tokens;
+mod verbs;

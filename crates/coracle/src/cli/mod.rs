@@ -11,6 +11,7 @@ mod belongings;
 mod commands;
 mod context;
 mod digest;
+mod each;
 mod exit;
 mod forwarding;
 mod input;
@@ -30,6 +31,7 @@ mod stock;
 mod stop;
 mod sweep;
 mod table;
+mod tail;
 mod terminal;
 mod usage;
 

@@ -1,37 +1,38 @@
-//! `coracle close`: destroys a sandbox. Closing one that has ended is fine.
+//! `coracle close`: destroys sandboxes. Closing one that has ended is fine.
 
 use coracle_engine::ops::sandbox::close;
 
 use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
+use crate::cli::each::each;
 use crate::cli::exit::Exit;
+use crate::cli::stderr;
 use crate::cli::stop::Stop;
-use crate::cli::{stderr, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[arg(value_name = "SBX")]
-    sandbox: SandboxName,
+    #[arg(value_name = "SBX", required = true)]
+    sandboxes: Vec<SandboxName>,
     /// Delete the volume the workspace is on, too; a directory of the machine is never deleted
     #[arg(long)]
     delete_workspace: bool,
     /// End the record even if the engine cannot be asked; what is there stays there, and is named
     #[arg(long)]
     forget: bool,
+    // From habit: what runs never keeps a sandbox from being closed.
+    #[arg(short, long, hide = true)]
+    force: bool,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    let engine = context.engine()?;
-    let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
     let Args { delete_workspace, forget, .. } = args;
-    let input = close::Input { sandbox_id, delete_workspace, forget };
-    let closed = engine.perform(&context.caller()?, input)?;
-    match context.json {
-        true => stdout::json(&closed)?,
-        false => {
+    let caller = context.caller()?;
+    each(context, &args.sandboxes, |engine, sandbox_id| {
+        let closed = engine.perform(&caller, close::Input { sandbox_id, delete_workspace, forget })?;
+        if !context.json {
             closed.note.iter().for_each(|note| stderr::warning(note));
             closed.left_behind.iter().for_each(|left| stderr::warning(&format!("left behind: {left}")));
         }
-    }
-    Ok(Exit::SUCCESS)
+        Ok(closed)
+    })
 }

@@ -7,10 +7,10 @@ use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
 
 mod build;
-mod list;
+pub mod list;
 mod load;
 mod prepull;
-mod pull;
+pub mod pull;
 mod remove;
 
 #[derive(Debug, clap::Args)]

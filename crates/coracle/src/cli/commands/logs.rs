@@ -11,6 +11,7 @@ use crate::cli::live::{self, Gaps};
 use crate::cli::signals::Target;
 use crate::cli::stdout;
 use crate::cli::stop::Stop;
+use crate::cli::tail::last_lines;
 
 /// With `--json`, every chunk is a document on a line of its own, and one more with `done` ends them.
 #[derive(Debug, clap::Args)]
@@ -23,6 +24,9 @@ pub struct Args {
     /// Begin behind this chunk; they count from 1
     #[arg(long, value_name = "N", default_value_t = 0)]
     since_seq: u64,
+    /// Begin with the last N lines there are
+    #[arg(long, short = 'n', value_name = "N")]
+    tail: Option<u64>,
     /// Go on until the command ends, and exit as it did
     #[arg(long, short)]
     follow: bool,
@@ -33,28 +37,55 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let sandbox = context.sandbox(&engine, &args.sandbox)?;
     let exec = context.exec(&engine, &sandbox, args.exec.as_ref())?;
     let target = Target { engine, caller, sandbox, exec };
-    let mut gaps = Gaps::after(args.since_seq);
-    let print = |chunk: Chunk| match context.json {
-        true => stdout::json_line(&exec_read::OutputChunk::from(chunk)),
-        false => {
-            gaps.see(&chunk);
-            live::pass_on(&chunk)
+    let since = args.since_seq;
+    let (progress, exit) = match (args.tail, args.follow) {
+        (Some(lines), follow) => {
+            let mut kept = Vec::new();
+            let progress = so_far(&target, since, |chunk| {
+                kept.push(chunk);
+                Ok(())
+            })?;
+            // What comes later goes on behind the last piece there was, shown or not.
+            let last = kept.last().map_or(since, |chunk| chunk.seq);
+            let shown = last_lines(kept, lines);
+            let mut print = printer(context, shown.first().map_or(last, |chunk| chunk.seq - 1));
+            shown.into_iter().try_for_each(&mut print)?;
+            match follow {
+                true => to_the_end(&target, last, print)?,
+                false => (progress, Exit::SUCCESS),
+            }
         }
-    };
-    let (progress, exit) = match args.follow {
-        true => {
-            let follow =
-                target.engine.follow(&target.caller, &target.sandbox, &target.exec, args.since_seq)?;
-            let progress = live::each_chunk(follow, print)?;
-            let exit = Exit::of_progress(&progress);
-            (progress.into(), exit)
-        }
-        false => (so_far(&target, args.since_seq, print)?, Exit::SUCCESS),
+        (None, true) => to_the_end(&target, since, printer(context, since))?,
+        (None, false) => (so_far(&target, since, printer(context, since))?, Exit::SUCCESS),
     };
     if context.json {
         stdout::json_line(&progress)?;
     }
     Ok(exit)
+}
+
+/// Returns what shows a piece of output that comes behind `since`.
+fn printer(context: &Context, since: u64) -> impl FnMut(Chunk) -> Result<(), Stop> {
+    let (json, mut gaps) = (context.json, Gaps::after(since));
+    move |chunk| match json {
+        true => stdout::json_line(&exec_read::OutputChunk::from(chunk)),
+        false => {
+            gaps.see(&chunk);
+            live::pass_on(&chunk)
+        }
+    }
+}
+
+/// Hands out what there is and what comes, until the command ends.
+fn to_the_end(
+    target: &Target,
+    since: u64,
+    print: impl FnMut(Chunk) -> Result<(), Stop>,
+) -> Result<(exec_wait::Output, Exit), Stop> {
+    let follow = target.engine.follow(&target.caller, &target.sandbox, &target.exec, since)?;
+    let progress = live::each_chunk(follow, print)?;
+    let exit = Exit::of_progress(&progress);
+    Ok((progress.into(), exit))
 }
 
 /// Hands out what there is now.

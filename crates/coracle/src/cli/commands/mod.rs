@@ -16,7 +16,9 @@ mod forward;
 mod fs;
 mod gc;
 mod image;
+mod inspect;
 mod keeper;
+mod kill;
 mod logs;
 mod mcp;
 mod network;
@@ -36,11 +38,14 @@ mod stock;
 mod stop;
 mod token;
 mod transfer;
+mod version;
 mod volume;
 mod wait;
 
 use clap::Subcommand;
 
+// Short for what `image` has, too.
+use self::image::{list as images, pull};
 use super::context::Context;
 use super::exit::Exit;
 use super::stop::Stop;
@@ -100,8 +105,10 @@ verbs! {
     Logs => logs,
     /// Wait for the end of a command and exit as it did
     Wait => wait,
-    /// Stop a command and all it started
+    /// Stop a command and all it started, or all commands of a sandbox
     Stop => stop,
+    /// End all commands of sandboxes at once, or send them a signal
+    Kill => kill,
     /// Work on files of a sandbox
     Fs => fs,
     /// Copy between a sandbox and here
@@ -114,7 +121,10 @@ verbs! {
     Events => events,
     /// Show a sandbox
     Show => show,
-    /// Destroy a sandbox
+    /// Print everything known of a sandbox as JSON, as `show --json` does
+    Inspect => inspect,
+    /// Destroy sandboxes
+    #[command(visible_alias = "rm")]
     Close => close,
     /// Freeze everything in a sandbox; its time does not count meanwhile
     Pause => pause,
@@ -138,6 +148,10 @@ verbs! {
     Shell => shell,
     /// Bring, list and remove images
     Image => image,
+    /// List the images that are here, as `image list` does
+    Images => images,
+    /// Bring an image from its registry, as `image pull` does
+    Pull => pull,
     /// List and remove volumes
     Volume => volume,
     /// Serve HTTP until told to end; sandboxes go on without it
@@ -157,6 +171,8 @@ verbs! {
     Call => call,
     /// Serve tools to an MCP client on standard input and output
     Mcp => mcp as Service,
+    /// Print which coracle this is
+    Version => version as Silent,
     /// Print completions for a shell
     Completions => completions as Silent,
     /// Print every setting and where it comes from

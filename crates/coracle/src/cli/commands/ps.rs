@@ -1,9 +1,12 @@
 //! `coracle ps`: lists sandboxes, whoever owns them.
 
+mod filter;
+
 use std::time::Duration;
 
 use coracle_engine::ops::sandbox::list;
 
+use self::filter::Filter;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -15,17 +18,26 @@ pub struct Args {
     /// List those that have ended, too
     #[arg(long, short)]
     all: bool,
+    /// Print ids alone
+    #[arg(long, short)]
+    quiet: bool,
+    /// List only those with this id, key, state, image, backend, owner or label; can be repeated
+    #[arg(long, short, value_name = "FIELD=VALUE")]
+    filter: Vec<Filter>,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let engine = context.untouched_engine()?;
     // What is listed as ready shall be so.
     let silent = sweep::glance(&engine, sweep::LISTING);
-    let listed = engine.perform(&context.caller()?, list::Input { all: args.all, max: None })?;
+    // What is filtered is looked for among all there are.
+    let max = (!args.filter.is_empty()).then_some(list::MOST);
+    let listed = engine.perform(&context.caller()?, list::Input { all: args.all, max })?;
     if listed.more {
         stderr::warning("there are older ones, which are left out.");
     }
-    let listed = listed.sandboxes;
+    let mut listed = listed.sandboxes;
+    listed.retain(|sandbox| Filter::admit(&args.filter, sandbox));
     for name in silent.iter().filter(|name| listed.iter().any(|sandbox| sandbox.backend == **name)) {
         stderr::warning(&format!(
             "`{name}` does not answer: its sandboxes are listed as they were last seen."
@@ -34,6 +46,12 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     if context.json {
         stdout::json(&listed)?;
         return Ok(Exit::SUCCESS);
+    }
+    if args.quiet {
+        return listed
+            .iter()
+            .try_for_each(|sandbox| stdout::line(sandbox.sandbox_id.as_str()))
+            .map(|()| Exit::SUCCESS);
     }
     let now = context.now();
     let mut table = Columns::new(["SANDBOX", "STATE", "OWNER", "EPOCH", "BACKEND", "IMAGE", "KEY", "AGE"]);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use coracle::Result;
 use coracle_core::mount::{Access, MountInput};
 use coracle_core::spec::Storage;
 use coracle_engine::ops::sandbox::get::{self, ExecView};
@@ -20,11 +21,15 @@ pub struct Args {
     sandbox: SandboxName,
 }
 
-pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+/// Returns what is known of the sandbox that is meant.
+pub fn look(context: &Context, args: &Args) -> Result<get::Output> {
     let engine = context.engine()?;
     let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
-    let input = get::Input { sandbox_id };
-    let shown = engine.perform(&context.caller()?, input)?;
+    engine.perform(&context.caller()?, get::Input { sandbox_id })
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let shown = look(context, &args)?;
     match context.json {
         true => stdout::json(&shown)?,
         false => print(context, &shown)?,

@@ -12,7 +12,7 @@ use crate::{Caller, Engine};
 /// Returned unless the caller says otherwise: more than anybody reads.
 const DEFAULT: usize = 1000;
 /// The most at once: as many as are kept of a tenant's that have ended.
-const MOST: usize = 10_000;
+pub const MOST: usize = 10_000;
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,0 +1,81 @@
+//! `coracle kill`: ends every command of sandboxes at once, or sends them a signal. The sandboxes stay.
+
+use coracle::{Error, ExecId, Kind, Result, SandboxId};
+use coracle_engine::Engine;
+use serde_json::json;
+use signal_hook::consts::{
+    SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+};
+
+use super::stop::stop_all;
+use crate::cli::args::SandboxName;
+use crate::cli::context::Context;
+use crate::cli::each::each;
+use crate::cli::exit::Exit;
+use crate::cli::stop::Stop;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[arg(value_name = "SBX", required = true)]
+    sandboxes: Vec<SandboxName>,
+    /// Send this signal, as in HUP or 1, to the commands that run
+    #[arg(short, long, value_name = "SIGNAL", default_value = "KILL", value_parser = signal)]
+    signal: i32,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    each(context, &args.sandboxes, |engine, sandbox| {
+        let signalled = match args.signal {
+            SIGKILL => stop_all(context, engine, &sandbox, Some(0))?,
+            signal => signal_all(context, engine, &sandbox, signal)?,
+        };
+        Ok(json!({"ok": true, "sandbox_id": sandbox, "signalled": signalled}))
+    })
+}
+
+fn signal_all(context: &Context, engine: &Engine, sandbox: &SandboxId, signal: i32) -> Result<Vec<ExecId>> {
+    let caller = context.caller()?;
+    let running = engine.known_execs(&caller, sandbox)?.into_iter().filter(|exec| exec.running);
+    running.map(|exec| engine.control(&caller, sandbox, &exec.id)?.signal(signal).map(|()| exec.id)).collect()
+}
+
+/// Reads the name or the number of a signal.
+fn signal(text: &str) -> Result<i32> {
+    let known = [
+        ("HUP", SIGHUP),
+        ("INT", SIGINT),
+        ("QUIT", SIGQUIT),
+        ("KILL", SIGKILL),
+        ("USR1", SIGUSR1),
+        ("USR2", SIGUSR2),
+        ("TERM", SIGTERM),
+        ("CONT", SIGCONT),
+        ("STOP", SIGSTOP),
+        ("TSTP", SIGTSTP),
+        ("WINCH", SIGWINCH),
+    ];
+    let upper = text.to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let by_name = known.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
+    let by_number = text.parse().ok().filter(|number| (1..=64).contains(number));
+    by_name.or(by_number).ok_or_else(|| {
+        let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+        Error::new(Kind::Invalid, format!("`{}` is not a signal", text.escape_debug()))
+            .hint(format!("use one of {}, or a number from 1 to 64", names.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_has_a_name_with_or_without_its_prefix_and_a_number() {
+        for text in ["TERM", "SIGTERM", "term", "15"] {
+            assert_eq!(signal(text).ok(), Some(SIGTERM), "{text}");
+        }
+        for text in ["", "0", "65", "-9", "SIG", "NOSUCH"] {
+            assert_eq!(signal(text).ok(), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Verbs people know from elsewhere, and lists of what there is.
+
+use coracle_tests::{Home, SOON, eventually, requires};
+use serde_json::Value;
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().collect()
+}
+
+#[test]
+fn ps_prints_ids_alone_and_filters() {
+    requires!(native);
+    let home = Home::new();
+    let web = home.open_with(&["--key", "web", "--label", "team=a"]);
+    let db = home.open_with(&["--key", "db", "--label", "team=b"]);
+    let ended = home.open();
+    home.call(["close", &ended]).succeed();
+    home.call(["pause", "db"]).succeed();
+    let listed = |flags: &[&str]| {
+        let line = [&["ps", "-q"], flags].concat();
+        home.call(line).succeed().text().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+
+    assert_eq!(listed(&[]), [web.clone(), db.clone()]);
+    assert_eq!(listed(&["-a"]), [web.clone(), db.clone(), ended.clone()]);
+    assert_eq!(listed(&["--filter", "name=web"]), [web.clone()]);
+    assert_eq!(listed(&["-f", "state=paused"]), [db.clone()]);
+    assert_eq!(listed(&["-f", "label=team=a", "-f", "label=team=b"]), [web.clone(), db.clone()]);
+    assert_eq!(listed(&["-f", "label=team=a", "-f", "key=db"]), [""; 0]);
+    assert_eq!(listed(&["-a", "--filter", "status=destroyed"]), [ended]);
+    let error = home.call(["ps", "--filter", "colour=red", "--json"]).run().error();
+    assert!(error["message"].as_str().is_some_and(|message| message.contains("--filter")), "{error}");
+    home.call(["resume", "db"]).succeed();
+}
+
+#[test]
+fn several_are_closed_at_once_and_one_that_fails_keeps_no_other() {
+    requires!(native);
+    let home = Home::new();
+    let (first, second) = (home.open(), home.open_with(&["--key", "web"]));
+    let third = home.open();
+
+    let refused = home.call(["rm", "-f", &first, "nothing", "web"]).run().expect_code(125);
+    assert!(refused.stderr.contains("nothing"), "{refused}");
+    assert_eq!(home.live().len(), 1);
+    let closed = home.call(["close", &third, &second, "--json"]).succeed().json();
+    assert_eq!(closed["sandboxes"][0]["name"], third);
+    assert_eq!(closed["sandboxes"][1]["ok"], true);
+    assert!(home.live().is_empty());
+}
+
+#[test]
+fn kill_ends_what_runs_and_leaves_the_sandbox() {
+    requires!(native);
+    let home = Home::new();
+    for name in ["a", "b"] {
+        home.call(["run", "-d", "--name", name, "sleep", "1000"]).succeed();
+    }
+
+    let told = home.call(["kill", "a", "b", "--json"]).succeed().json();
+    assert_eq!(told["sandboxes"][0]["signalled"], serde_json::json!(["main"]));
+    for name in ["a", "b"] {
+        home.call(["wait", name]).run().expect_code(143);
+        home.call(["exec", name, "true"]).succeed();
+    }
+    home.call([
+        "exec",
+        "a",
+        "-d",
+        "--id",
+        "trap",
+        "sh",
+        "-c",
+        "trap 'exit 9' USR1; echo up; while :; do sleep 0.01; done",
+    ])
+    .succeed();
+    let is_up = || home.call(["logs", "a", "trap"]).succeed().text() == "up\n";
+    assert!(eventually(SOON, is_up).is_some());
+    home.call(["kill", "-s", "USR1", "a"]).succeed();
+    home.call(["wait", "a", "trap"]).run().expect_code(9);
+    home.call(["kill", "--signal", "NOSUCH", "a"]).run().expect_code(125);
+}
+
+#[test]
+fn stop_without_a_command_stops_all() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    for id in ["one", "two"] {
+        home.call(["exec", &sandbox, "-d", "--id", id, "sleep", "1000"]).succeed();
+    }
+
+    home.call(["stop", &sandbox]).succeed();
+
+    for id in ["one", "two"] {
+        home.call(["wait", &sandbox, id]).run().expect_code(143);
+    }
+    let error = home.call(["wait", &sandbox, "--json"]).run().error();
+    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("one, two")), "{error}");
+}
+
+#[test]
+fn the_last_lines_of_output_are_enough() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    home.call(["exec", &sandbox, "--id", "count", "seq", "1", "1000"]).succeed();
+    let script = "seq 1 10; while ! test -e go; do sleep 0.01; done; seq 11 13";
+    home.call(["exec", &sandbox, "-d", "--id", "later", "sh", "-c", script]).succeed();
+    let logs = |flags: &[&str]| home.call([&["logs", &sandbox], flags].concat()).succeed().text().to_owned();
+
+    assert_eq!(logs(&["count", "--tail", "3"]), "998\n999\n1000\n");
+    assert_eq!(logs(&["count", "-n", "0"]), "");
+    assert_eq!(lines(&logs(&["count", "--tail", "5000"])).len(), 1000);
+    assert!(eventually(SOON, || logs(&["later", "--tail", "1"]) == "10\n").is_some());
+    let following = home.call(["logs", &sandbox, "later", "-f", "--tail", "2"]).start();
+    following.wait_for(|output| output == b"9\n10\n");
+    home.call(["exec", &sandbox, "touch", "go"]).succeed();
+    assert_eq!(following.finish().text(), "9\n10\n11\n12\n13\n");
+}
+
+#[test]
+fn verbs_from_elsewhere_do_what_ours_do() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open_with(&["--key", "web"]);
+
+    let inspected = home.call(["inspect", "web"]).succeed().json();
+    assert_eq!(inspected["sandbox_id"], sandbox);
+    assert_eq!(
+        home.call(["images", "--json"]).succeed().json(),
+        home.call(["image", "list", "--json"]).succeed().json()
+    );
+    let version = home.call(["version"]).succeed().text().to_owned();
+    assert_eq!(version, home.call(["--version"]).succeed().text());
+    let told = home.call(["version", "--json"]).succeed().json();
+    assert!(version.contains(told["version"].as_str().expect("a version")));
+    assert_eq!(
+        home.call(["pull", "127.0.0.1:1/none:1", "--json"]).run().error().get("kind").map(Value::is_string),
+        Some(true)
+    );
+}
