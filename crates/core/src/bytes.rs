@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::{Error, Result};
+use crate::decimal::scaled;
+use crate::error::{Error, Kind, Result};
 
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,13 +20,14 @@ impl Bytes {
 impl FromStr for Bytes {
     type Err = Error;
 
-    /// Reads `1048576`, `512k`, `512m`, `4g`, `1t` and their `K`, `kb`, `KiB` spellings; the base is 1024.
+    /// Reads `1048576`, `512k`, `512m`, `1.5g`, `1t` and their `K`, `kb`, `KiB` spellings; the base is 1024.
     fn from_str(text: &str) -> Result<Self> {
         let refuse = || {
-            Error::invalid("size", format!("`{}` is not a size", text.escape_debug()))
-                .hint("write a whole number and a unit, as in `512m` or `4g`")
+            Error::new(Kind::Invalid, format!("`{}` is not a size", text.escape_debug()))
+                .hint("write a number and a unit, as in `512m` or `1.5g`")
+                .detail("field", "size")
         };
-        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
         let (number, unit) = text.split_at(digits);
         let shift = match unit.to_ascii_lowercase().as_str() {
             "" | "b" => 0,
@@ -35,8 +37,9 @@ impl FromStr for Bytes {
             "t" | "tb" | "tib" => 40,
             _ => return Err(refuse()),
         };
-        let number: u64 = number.parse().map_err(|_| refuse())?;
-        number.checked_mul(1 << shift).map(Self).ok_or_else(refuse)
+        // Half a byte is a slip of the pen.
+        let whole = shift > 0 || !number.contains('.');
+        scaled(number, 1 << shift).filter(|_| whole).map(Self).ok_or_else(refuse)
     }
 }
 

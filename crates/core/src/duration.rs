@@ -2,24 +2,35 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::decimal::scaled;
+use crate::error::{Error, Kind, Result};
 
-/// Reads `1500ms`, `30s`, `5m`, `1h`, `2d`; a bare number is seconds.
+/// The units, the longest first, in milliseconds.
+const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+
+/// Reads `1500ms`, `1.5s`, `30s`, `1m30s`, `1h`, `2d`; a bare number is seconds.
 pub fn parse(text: &str) -> Result<Duration> {
-    let refuse = || {
-        Error::invalid("duration", format!("`{}` is not a duration", text.escape_debug()))
-            .hint("write a number and a unit, as in `500ms`, `30s`, `5m` or `1h`")
+    let millis = match text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        true => scaled(text, 1000),
+        false => sum(text),
     };
-    let digits = text.bytes().take_while(|byte| byte.is_ascii_digit()).count();
-    let (number, unit) = text.split_at(digits);
-    let millis = match unit {
-        "ms" => 1,
-        "" | "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return Err(refuse()),
-    };
-    let number: u64 = number.parse().map_err(|_| refuse())?;
-    number.checked_mul(millis).map(Duration::from_millis).ok_or_else(refuse)
+    millis.map(Duration::from_millis).ok_or_else(|| {
+        Error::new(Kind::Invalid, format!("`{}` is not a duration", text.escape_debug()))
+            .hint("write numbers and units, as in `500ms`, `1.5s`, `1m30s`, `2h` or `1d`")
+            .detail("field", "duration")
+    })
+}
+
+/// Adds up parts such as `1m` and `30s`, of which each unit is shorter than the one before.
+fn sum(text: &str) -> Option<u64> {
+    let (mut rest, mut total, mut units) = (text, 0_u64, UNITS.as_slice());
+    while !rest.is_empty() {
+        let number = rest.find(|character: char| !character.is_ascii_digit() && character != '.')?;
+        let behind = &rest[number..];
+        let end = behind.find(|character: char| character.is_ascii_digit()).unwrap_or(behind.len());
+        let place = units.iter().position(|(name, _)| *name == &behind[..end])?;
+        total = total.checked_add(scaled(&rest[..number], units[place].1)?)?;
+        (rest, units) = (&behind[end..], &units[place + 1..]);
+    }
+    Some(total)
 }

@@ -10,6 +10,7 @@ pub mod bytes;
 pub mod ceiling;
 pub mod clock;
 pub mod conceal;
+mod decimal;
 pub mod duration;
 pub mod error;
 pub mod event;

@@ -8,7 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::ids::ImageId;
 use crate::image::{self, Reference};
 use crate::limits::{Limit, Limits, LimitsInput};
@@ -319,7 +319,11 @@ fn resolve_limits(choice: Option<LimitsChoice>, ttl: Option<&str>, policy: &Poli
             "and `limits.timeout_seconds` say the same thing; write one of them",
         ));
     }
-    let seconds = crate::duration::parse(ttl)?.as_millis().div_ceil(1000);
+    let ttl = crate::duration::parse(ttl).map_err(|error| {
+        let hint = error.hint.unwrap_or_default();
+        Error::new(Kind::Invalid, format!("`ttl`: {}", error.message)).hint(hint).detail("field", "ttl")
+    })?;
+    let seconds = ttl.as_millis().div_ceil(1000);
     let max = policy.limits.timeout_seconds.max;
     if !(1..=u128::from(max)).contains(&seconds) {
         return Err(Error::invalid("ttl", format!("is {seconds} s, outside 1 to {max} s")));

@@ -1,5 +1,6 @@
 //! The command line as a person or a script uses it, on the embedded backend.
 
+mod amounts;
 mod bounds;
 mod commands;
 mod deadline;

@@ -102,7 +102,15 @@ fn a_session_key_is_printable_and_short() {
 
 #[test]
 fn sizes_are_read_as_people_write_them() {
-    let sizes = [("0", 0), ("1048576", 1 << 20), ("512k", 512 << 10), ("4g", 4 << 30), ("1TiB", 1 << 40)];
+    let sizes = [
+        ("0", 0),
+        ("1048576", 1 << 20),
+        ("512k", 512 << 10),
+        ("4g", 4 << 30),
+        ("1.5g", 3 << 29),
+        ("0.5k", 512),
+        ("1TiB", 1 << 40),
+    ];
 
     for (text, bytes) in sizes {
         assert_eq!(text.parse::<Bytes>().expect("a size"), Bytes(bytes), "{text}");
@@ -111,17 +119,41 @@ fn sizes_are_read_as_people_write_them() {
 
 #[test]
 fn sizes_that_are_none_are_refused() {
-    for text in
-        ["", "m", "-1", "1.5g", "1x", " 1", "18446744073709551616", "18446744073709551615k", "99999999t"]
-    {
+    for text in [
+        "",
+        "m",
+        "-1",
+        "1.5",
+        "1.5b",
+        "1..5g",
+        "1.g",
+        ".5g",
+        "1x",
+        " 1",
+        "18446744073709551616",
+        "18446744073709551615k",
+        "99999999t",
+    ] {
         assert_invalid(text.parse::<Bytes>());
     }
 }
 
 #[test]
 fn durations_are_read_as_people_write_them() {
-    let spans =
-        [("0", 0), ("1500ms", 1500), ("30", 30_000), ("30s", 30_000), ("5m", 300_000), ("2d", 172_800_000)];
+    let spans = [
+        ("0", 0),
+        ("1500ms", 1500),
+        ("30", 30_000),
+        ("30s", 30_000),
+        ("5m", 300_000),
+        ("2d", 172_800_000),
+        ("1m30s", 90_000),
+        ("1h1ms", 3_600_001),
+        ("1.5s", 1500),
+        ("1.5", 1500),
+        ("0.5h30s", 1_830_000),
+        ("0.0001s", 1),
+    ];
 
     for (text, millis) in spans {
         assert_eq!(duration::parse(text).expect("a duration"), Duration::from_millis(millis), "{text}");
@@ -130,7 +162,23 @@ fn durations_are_read_as_people_write_them() {
 
 #[test]
 fn durations_that_are_none_are_refused() {
-    for text in ["", "s", "-1s", "1.5h", "1w", "1 s", "18446744073709551615d", "99999999999999999999"] {
+    for text in [
+        "",
+        "s",
+        "-1s",
+        "1w",
+        "1 s",
+        "1m30",
+        "30s1m",
+        "1s1s",
+        "1.s",
+        ".5s",
+        "1.2.3s",
+        "1e3s",
+        "٣s",
+        "18446744073709551615d",
+        "99999999999999999999",
+    ] {
         assert_invalid(duration::parse(text));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coracle::{Error, Result};
+use coracle::{Error, Kind, Result};
 use coracle_core::bytes::Bytes;
 use coracle_core::duration;
 
@@ -13,14 +13,20 @@ pub struct Span {
     pub duration: Duration,
 }
 
-/// Reads `500ms`, `30s`, `5m`, `1h`.
+/// Reads `500ms`, `1.5s`, `1m30s`, `1h`.
 pub fn span(text: &str) -> Result<Span> {
     Ok(Span { text: text.to_owned(), duration: duration::parse(text)? })
 }
 
-/// Reads `512m`, `4g`, as whole mebibytes.
+/// Reads `512m`, `1.5g`, as whole mebibytes. A number alone is bytes, and where nothing is that small the unit was forgotten.
 pub fn mebibytes(text: &str) -> Result<u64> {
-    Ok(text.parse::<Bytes>()?.as_mebibytes())
+    let size: Bytes = text.parse()?;
+    let has_unit = text.ends_with(|last: char| !last.is_ascii_digit());
+    match has_unit || size.0 >= 1 << 20 {
+        true => Ok(size.as_mebibytes()),
+        false => Err(Error::new(Kind::Invalid, format!("`{text}` has no unit, and would be {size}"))
+            .hint(format!("did you mean `{text}m`?"))),
+    }
 }
 
 /// Reads `10m`, as bytes.
@@ -31,7 +37,7 @@ pub fn bytes(text: &str) -> Result<u64> {
 /// Reads `2`, `0.5`, as thousandths of a CPU.
 pub fn millicores(text: &str) -> Result<u64> {
     let refuse = || {
-        Error::invalid("cpus", format!("`{}` is not a number of CPUs", text.escape_debug()))
+        Error::new(Kind::Invalid, format!("`{}` is not a number of CPUs", text.escape_debug()))
             .hint("write a number such as `2` or `0.5`, with at most three decimals")
     };
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
@@ -64,7 +70,10 @@ mod tests {
     #[test]
     fn memory_is_rounded_up_to_whole_mebibytes() {
         assert_eq!(mebibytes("512m").ok(), Some(512));
-        assert_eq!(mebibytes("1").ok(), Some(1));
+        assert_eq!(mebibytes("1.5g").ok(), Some(1536));
+        assert_eq!(mebibytes("1k").ok(), Some(1));
+        assert_eq!(mebibytes("1048577").ok(), Some(2));
+        assert_eq!(mebibytes("512").expect_err("no unit").hint.as_deref(), Some("did you mean `512m`?"));
         assert_eq!(mebibytes("much").ok(), None);
     }
 }
