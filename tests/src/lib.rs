@@ -16,6 +16,7 @@ pub mod mcp;
 pub mod needs;
 pub mod patience;
 pub mod peers;
+pub mod terminal;
 
 pub use attack::{Arena, Attack, Breaches, Canary, Route};
 pub use call::{Call, Finished, Started};

@@ -16,7 +16,7 @@ fn spans_have_fractions_and_several_units() {
     let cut =
         home.call(["run", "--timeout", "0.3s", "--json", "sleep", "1000"]).run().expect_code(124).json();
     assert!(cut["duration_ms"].as_u64().is_some_and(|millis| millis >= 300), "{cut}");
-    for refused in ["", "soon", "1m30", "30s1m", "1.s", "-1s"] {
+    for refused in ["", "soon", "1m30", "30s1m", "1.s"] {
         let error = home.call(["run", "--json", "--timeout", refused, "true"]).run().error();
         let message = error["message"].as_str().expect("a message");
         assert!(message.starts_with("`--timeout`"), "{message}");

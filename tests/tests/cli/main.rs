@@ -27,5 +27,6 @@ mod persistence;
 mod secrets;
 mod selection;
 mod snapshot;
+mod tables;
 mod tokens;
 mod verbs;

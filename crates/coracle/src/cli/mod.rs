@@ -20,6 +20,7 @@ mod live;
 mod lock;
 mod missing;
 mod moment;
+mod paint;
 mod printable;
 mod refusals;
 mod said;

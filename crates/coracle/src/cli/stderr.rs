@@ -4,24 +4,33 @@ use std::io::{self, Write};
 
 use coracle::Error;
 
+use super::paint;
 use super::printable::paragraph;
 
 /// Says what failed, why, and what to do.
 pub fn error(error: &Error) {
-    say("error", &error.chain());
+    let ink = paint::on_stderr();
+    say(&ink.bad("error"), &error.chain());
     if let Some(hint) = &error.hint {
-        say("hint", hint);
+        say(&ink.advice("hint"), hint);
     }
+}
+
+/// Says why a command line is not understood, as clap has put it.
+pub fn usage(text: &str) {
+    let label = paint::on_stderr().bad("error");
+    let rest = text.strip_prefix("error").unwrap_or(text);
+    let _ = writeln!(io::stderr().lock(), "{label}{}", rest.trim_end());
 }
 
 /// Says what went wrong beside the matter.
 pub fn warning(text: &str) {
-    say("warning", text);
+    say(&paint::on_stderr().unusual("warning"), text);
 }
 
 /// Says something worth knowing.
 pub fn note(text: &str) {
-    say("note", text);
+    say(&paint::on_stderr().bold("note"), text);
 }
 
 /// Says what happens, as a sentence.

@@ -23,6 +23,11 @@ pub fn size() -> Terminal {
     }
 }
 
+/// Returns how many columns standard output has, if it is a terminal.
+pub fn width() -> Option<usize> {
+    isatty(io::stdout()).then(|| usize::from(size().columns))
+}
+
 /// Tells whether a person types at standard input.
 pub fn is_typed_at() -> bool {
     isatty(io::stdin())

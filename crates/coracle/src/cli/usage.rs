@@ -26,7 +26,7 @@ pub fn explain(error: &clap::Error, json: bool) -> Exit {
     match (json, ours(error)) {
         (true, ours) => stdout::error(&ours.unwrap_or_else(|| refusal(&error.render().to_string()))),
         (false, Some(ours)) => stderr::error(&ours),
-        (false, None) => drop(error.print()),
+        (false, None) => stderr::usage(&error.render().to_string()),
     }
     Exit::FAILED
 }

@@ -195,6 +195,23 @@ pub fn terminal() -> Option<String> {
     std::env::var("TERM").ok()
 }
 
+/// Tells whether output is to be coloured: on terminals that can, unless the person says otherwise (`NO_COLOR`,
+/// `CLICOLOR`, `CLICOLOR_FORCE`).
+pub fn wants_colour(is_terminal: bool) -> bool {
+    wants_colour_in(&environment, is_terminal)
+}
+
+fn wants_colour_in(variable: &dyn Fn(&str) -> Option<OsString>, is_terminal: bool) -> bool {
+    let is = |name: &str, value: &str| variable(name).is_some_and(|found| found == value);
+    if variable("NO_COLOR").is_some() {
+        return false;
+    }
+    if variable("CLICOLOR_FORCE").is_some() && !is("CLICOLOR_FORCE", "0") {
+        return true;
+    }
+    is_terminal && !is("CLICOLOR", "0") && !is("TERM", "dumb") && variable("TERM").is_some()
+}
+
 /// Returns the directory of the person who calls, where programs keep their settings.
 pub fn directory_of_user() -> Option<PathBuf> {
     home::of_user(&environment)
@@ -225,4 +242,28 @@ fn environment(name: &str) -> Option<OsString> {
 
 fn user() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_is_for_terminals_unless_somebody_says_otherwise() {
+        let colour = |variables: &[(&str, &str)], is_terminal| {
+            let find = |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+            };
+            wants_colour_in(&find, is_terminal)
+        };
+        let term = ("TERM", "xterm");
+
+        assert!(colour(&[term], true));
+        assert!(!colour(&[term], false) && !colour(&[], true));
+        assert!(!colour(&[("TERM", "dumb")], true));
+        assert!(!colour(&[term, ("NO_COLOR", "1")], true));
+        assert!(!colour(&[term, ("CLICOLOR", "0")], true) && colour(&[term, ("CLICOLOR", "1")], true));
+        assert!(colour(&[("CLICOLOR_FORCE", "1")], false) && !colour(&[("CLICOLOR_FORCE", "0")], false));
+        assert!(!colour(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], true));
+    }
 }

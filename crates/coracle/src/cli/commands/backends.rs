@@ -22,7 +22,9 @@ pub fn carry_out(context: &Context, Args {}: Args) -> Result<Exit, Stop> {
 }
 
 fn print(probed: &[Probed]) -> Result<(), Stop> {
-    let mut table = Columns::new(["BACKEND", "AVAILABLE", "VERSION", "ENDPOINT", "WALLS", "NOTE"]);
+    let mut table = Columns::new(["BACKEND", "AVAILABLE", "VERSION", "ENDPOINT", "WALLS", "NOTE"])
+        .spare(&["ENDPOINT", "VERSION"])
+        .with_text();
     for backend in probed {
         let Probed { name, default, probe } = backend;
         let (open, walls) = (not_enforced(backend), probe.profile.walls.len());

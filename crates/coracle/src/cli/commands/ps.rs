@@ -54,7 +54,8 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
             .map(|()| Exit::SUCCESS);
     }
     let now = context.now();
-    let mut table = Columns::new(["SANDBOX", "STATE", "OWNER", "EPOCH", "BACKEND", "IMAGE", "KEY", "AGE"]);
+    let mut table = Columns::new(["SANDBOX", "STATE", "OWNER", "EPOCH", "BACKEND", "IMAGE", "KEY", "AGE"])
+        .spare(&["EPOCH", "BACKEND", "OWNER"]);
     for sandbox in listed {
         table.row([
             sandbox.sandbox_id.into(),

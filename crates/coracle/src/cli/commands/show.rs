@@ -40,7 +40,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 fn print(context: &Context, shown: &get::Output) -> Result<(), Stop> {
     stdout::bytes(facts(context, shown).as_bytes())?;
     if let Some(profile) = &shown.profile {
-        let mut walls = Columns::new(["WALL", "ENFORCED", "HOW"]);
+        let mut walls = Columns::new(["WALL", "ENFORCED", "HOW"]).with_text();
         for wall in &profile.walls {
             let enforced = if wall.enforced { "yes" } else { "no" };
             walls.row([wall.name.clone(), enforced.to_owned(), wall.how.clone()]);

@@ -24,7 +24,8 @@ pub fn carry_out(context: &Context, _args: Args) -> Result<Exit, Stop> {
         stdout::json(&tokens.iter().map(|token| View::of(token, now)).collect::<Vec<_>>())?;
         return Ok(Exit::SUCCESS);
     }
-    let mut table = Columns::new(["TOKEN", "TENANT", "ALLOW", "STATE", "ENDS", "AGE", "LABEL"]);
+    let mut table =
+        Columns::new(["TOKEN", "TENANT", "ALLOW", "STATE", "ENDS", "AGE", "LABEL"]).spare(&["AGE"]);
     for token in &tokens {
         table.row([
             token.id.to_string(),
