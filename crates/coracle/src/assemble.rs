@@ -5,7 +5,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use coracle_core::headroom::{Disk, freeing};
 use coracle_core::image::{Progress, Silent};
-use coracle_core::{Answers, Clock, Error, Result, Store, Timestamp, Tokens};
+use coracle_core::store::Which;
+use coracle_core::{Answers, Clock, Error, Result, SandboxId, SessionKey, Store, Timestamp, Tokens};
 use coracle_engine::egress::{Start, Threads};
 use coracle_engine::{Caller, Claims, CrashPoints, Engine, Keepers, Logs, Parts, Roster};
 use coracle_stores::sqlite::SqliteStore;
@@ -92,6 +93,15 @@ fn compose(
         disk: Some(Arc::new(disk)),
         claims: Some(Claims::new(config.home.join("claims"))),
     }))
+}
+
+/// Returns the names of at most so many live sandboxes, the newest first. A home that is not there is not made.
+pub fn live_names(config: &Config, max: usize) -> Result<Vec<(SandboxId, Option<SessionKey>)>> {
+    if !config.home.join(coracle_stores::sqlite::DATABASE).exists() {
+        return Ok(Vec::new());
+    }
+    let newest = open_store(config)?.newest(None, Which::Live, max)?;
+    Ok(newest.into_iter().map(|record| (record.id, record.key)).collect())
 }
 
 /// Returns where the tokens of a home are kept, and makes the home if it is not there.

@@ -3,6 +3,7 @@
 mod amounts;
 mod bounds;
 mod commands;
+mod completion;
 mod deadline;
 mod detached;
 mod egress;

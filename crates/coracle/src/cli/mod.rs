@@ -9,6 +9,7 @@ mod args;
 mod bars;
 mod belongings;
 mod commands;
+mod completion;
 mod context;
 mod digest;
 mod each;
@@ -79,6 +80,9 @@ struct Global {
 
 /// Carries out one call and returns its exit code.
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
+    if completion::answered(&arguments) {
+        return ExitCode::SUCCESS;
+    }
     let json = usage::asks_for_json(&arguments);
     match Cli::try_parse_from(arguments) {
         Ok(cli) => execute(cli).into(),
@@ -212,17 +216,6 @@ mod tests {
             "coracle image build .",
         ] {
             assert!(parse(line).is_err(), "{line}");
-        }
-    }
-
-    #[test]
-    fn completions_know_every_verb() {
-        let mut script = Vec::new();
-        clap_complete::generate(clap_complete::Shell::Bash, &mut Cli::command(), "coracle", &mut script);
-        let script = String::from_utf8(script).expect("text");
-
-        for word in ["image", "volume", "--workspace", "--mount", "--require", "--storage"] {
-            assert!(script.contains(word), "{word}");
         }
     }
 

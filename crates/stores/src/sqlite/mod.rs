@@ -34,6 +34,7 @@ use coracle_core::store::{self, Durability, Opened, Store, Which, Work};
 use coracle_core::token::{Token, Tokens};
 
 use connection::Connection;
+pub use connection::DATABASE;
 pub use error::is_lost;
 pub use instance::Recall;
 

@@ -1,22 +1,23 @@
-//! `coracle completions`: a script that teaches a shell our verbs and flags.
+//! `coracle completions`: a script that has a shell complete our verbs, flags and sandboxes.
 
-use clap::CommandFactory;
 use clap_complete::Shell;
+use coracle::Error;
 
-use crate::cli::Cli;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
-use crate::cli::stdout;
 use crate::cli::stop::Stop;
+use crate::cli::{completion, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// The shell that reads it, as in `source <(coracle completions bash)`
     shell: Shell,
 }
 
 pub fn carry_out(_: &Context, args: Args) -> Result<Exit, Stop> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "coracle", &mut script);
+    completion::write_script(args.shell, &mut script)
+        .map_err(|error| Error::internal("could not write completions", error))?;
     stdout::bytes(&script)?;
     Ok(Exit::SUCCESS)
 }

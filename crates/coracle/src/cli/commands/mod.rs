@@ -20,6 +20,7 @@ mod inspect;
 mod keeper;
 mod kill;
 mod logs;
+mod man;
 mod mcp;
 mod network;
 mod open;
@@ -175,6 +176,8 @@ verbs! {
     Version => version as Silent,
     /// Print completions for a shell
     Completions => completions as Silent,
+    /// Write manual pages to a directory
+    Man => man as Silent,
     /// Print every setting and where it comes from
     // Settings must be readable where they are wrong.
     Config => config as Silent,

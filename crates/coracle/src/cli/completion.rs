@@ -1,0 +1,111 @@
+//! What a shell completes: verbs and flags from the command line's own description, and the names of sandboxes.
+//!
+//! A shell asks at every press of a key: nothing is started, tidied or made, and a home that is not there stays away.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+use clap::{Arg, Command, CommandFactory};
+use clap_complete::Shell;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::env::{CompleteEnv, Shells};
+use coracle::assemble;
+use coracle::config::{Config, Flags};
+
+use super::Cli;
+
+/// Set by the script in the shell, to the name of the shell.
+const VARIABLE: &str = "CORACLE_COMPLETE";
+/// What is completed is called and calls us by this name.
+const PROGRAM: &str = "coracle";
+/// More is no help to anybody.
+const NAMES_MAX: usize = 200;
+
+/// Answers a shell, if one asks, and tells whether it did.
+pub fn answered(arguments: &[OsString]) -> bool {
+    let home = home(arguments);
+    let command = || completing(Cli::command(), &home);
+    let asked = CompleteEnv::with_factory(command).var(VARIABLE);
+    // A shell has no use for an error in the middle of a line.
+    asked.try_complete(arguments.iter().cloned(), None).unwrap_or(true)
+}
+
+/// Writes the script that has a shell ask.
+pub fn write_script(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
+    let shells = Shells::builtins();
+    let shell = shells.completer(&shell.to_string()).ok_or(io::ErrorKind::Unsupported)?;
+    shell.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, out)
+}
+
+/// Returns the command line with names for every argument that is a sandbox.
+fn completing(command: Command, home: &Option<OsString>) -> Command {
+    let command = command.mut_args(|argument| match is_sandbox(&argument) {
+        true => {
+            let home = home.clone();
+            argument.add(ArgValueCandidates::new(move || names(home.clone())))
+        }
+        false => argument,
+    });
+    command.mut_subcommands(|verb| completing(verb, home))
+}
+
+fn is_sandbox(argument: &Arg) -> bool {
+    argument.get_value_names().is_some_and(|names| names.iter().any(|name| name == "SBX"))
+}
+
+/// Returns the keys and ids of live sandboxes, the newest first; nothing where they cannot be read.
+fn names(home: Option<OsString>) -> Vec<CompletionCandidate> {
+    let flags = Flags { home: home.map(Into::into), ..Flags::default() };
+    let live = Config::load(flags).and_then(|config| assemble::live_names(&config, NAMES_MAX));
+    let candidates = live.unwrap_or_default().into_iter().flat_map(|(id, key)| {
+        let key = key
+            .filter(|key| is_plain(key.as_str()))
+            .map(|key| CompletionCandidate::new(key.as_str()).help(Some(id.to_string().into())));
+        [key, Some(CompletionCandidate::new(id.as_str()))].into_iter().flatten()
+    });
+    candidates.collect()
+}
+
+/// Tells whether a shell reads a word as it stands. Somebody else may have chosen the key.
+fn is_plain(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/' | b'@'))
+        && !word.starts_with('-')
+}
+
+/// Returns the home that is named on the line that is completed.
+fn home(arguments: &[OsString]) -> Option<OsString> {
+    let place = arguments.iter().position(|argument| argument == "--home")?;
+    arguments.get(place + 1).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_that_takes_a_sandbox_completes_it() {
+        fn count(command: &Command) -> usize {
+            let own = command.get_arguments().filter(|argument| is_sandbox(argument)).count();
+            own + command.get_subcommands().map(count).sum::<usize>()
+        }
+
+        // A verb whose argument goes by another name would be missed without a word.
+        assert!(count(&Cli::command()) >= 25, "{}", count(&Cli::command()));
+    }
+
+    #[test]
+    fn a_key_that_a_shell_would_read_otherwise_is_not_offered() {
+        assert!(is_plain("fix-the-bug") && is_plain("agent/7.a_b@c"));
+        for word in ["two words", "$(reboot)", "`id`", "a;b", "a:b", "-rf", "größe", "a\nb", "*"] {
+            assert!(!is_plain(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn the_home_of_the_line_is_looked_at() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+
+        assert_eq!(home(&words("coracle -- coracle --home /x exec")), Some("/x".into()));
+        assert_eq!(home(&words("coracle -- coracle exec --home")), None);
+    }
+}
