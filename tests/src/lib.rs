@@ -6,6 +6,7 @@ pub mod binary;
 pub mod call;
 pub mod census;
 pub mod daemon;
+pub mod debian;
 pub mod engines;
 pub mod filesystem;
 pub mod home;
