@@ -33,6 +33,8 @@ read -r _
 pub struct Sshd {
     directory: TempDir,
     port: u16,
+    /// What it is started by, if not by us.
+    through: Vec<String>,
     running: Option<(Child, ChildStdin)>,
 }
 
@@ -50,15 +52,24 @@ impl Sshd {
 
     /// Starts an sshd with more lines in its settings.
     pub fn with(settings: &str) -> Self {
+        Self::started(settings, "", &[])
+    }
+
+    /// Starts an sshd by another program, such as one that enters a network namespace, with an engine at a path there.
+    pub fn inside(through: &[String], engine: &str, socket: &Path) -> Self {
+        Self::started("", &format!("{engine} {}\n", socket.display()), through)
+    }
+
+    fn started(settings: &str, engines: &str, through: &[String]) -> Self {
         let directory =
             tempfile::Builder::new().prefix("coracle-sshd-").tempdir().expect("a directory can be made");
         // Free a moment ago. Nobody else's for as long as nobody asks for this very one.
         let free = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
         let port = free.local_addr().expect("it is bound").port();
-        let mut sshd = Self { directory, port, running: None };
+        let mut sshd = Self { directory, port, through: through.to_vec(), running: None };
         sshd.make_key("host");
         sshd.make_key("user");
-        sshd.write("engines", "");
+        sshd.write("engines", engines);
         sshd.admit_us();
         sshd.trust_its_key();
         sshd.write("sshd_config", &sshd.server_settings(settings));
@@ -71,18 +82,10 @@ impl Sshd {
     /// Starts it, with the same port and keys as before.
     pub fn start(&mut self) {
         self.write("log", "");
-        let mut child = Command::new("unshare")
-            .args([
-                "--mount",
-                "--pid",
-                "--fork",
-                "--kill-child",
-                "--mount-proc",
-                "bash",
-                "-c",
-                SCRIPT,
-                "sshd",
-            ])
+        let alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+        let words = self.through.iter().map(String::as_str).chain(alone);
+        let mut child = Command::new("env")
+            .args(words.chain(["bash", "-c", SCRIPT, "sshd"]))
             .arg(self.directory.path())
             .stdin(Stdio::piped())
             .process_group(0)
@@ -105,6 +108,15 @@ impl Sshd {
     /// Has it remove its directory itself when it ends, for one that lives as long as the process and is never dropped.
     pub fn forsake(&self) {
         self.write("forsaken", "");
+    }
+
+    /// Returns settings of ssh that lead to this machine under another name.
+    pub fn settings_as(&self, name: &str) -> String {
+        let (port, directory) = (self.port, self.directory.path().display());
+        format!(
+            "Host {name}\n HostName 127.0.0.1\n Port {port}\n User root\n IdentityFile {directory}/user\n \
+             UserKnownHostsFile {directory}/known_hosts\n"
+        )
     }
 
     /// Returns the words that make ssh know this machine under the name [`HOST`].

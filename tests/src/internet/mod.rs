@@ -81,7 +81,12 @@ impl Internet {
     pub fn of_engine(engine: &Engine) -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        Self::around(Some(alone), |names| Namespace::of_process(engine.process(), Some(names)))
+        Self::around(Some(alone), |names| {
+            let machine = Namespace::of_process(engine.process(), Some(names));
+            // The kernel takes its time to remove the wire of the one before.
+            let _ = machine.command(&["ip", "link", "delete", "eth0"]).output();
+            machine
+        })
     }
 
     fn around(alone: Option<MutexGuard<'static, ()>>, machine: impl FnOnce(&Path) -> Namespace) -> Self {

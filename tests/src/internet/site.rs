@@ -1,4 +1,4 @@
-//! Files on the web: a repository for git and an index with one package for pip, both made when first asked for.
+//! Files on the web: a repository for git and an index of packages for pip, both made when first asked for.
 
 use std::path::{Component, Path};
 use std::process::Command;
@@ -15,19 +15,21 @@ git -C work add README
 git -C work -c user.name=t -c user.email=t@ok.test commit --quiet --message first
 git clone --quiet --bare work repository.git
 git -C repository.git update-server-info
-mkdir --parents simple/small
+mkdir --parents simple/small simple/requests me
+cp --recursive repository.git me/project
 ";
 
 /// A wheel is an archive with three files about itself.
-const WHEEL: &str = "
+const WHEELS: &str = "
 import zipfile
-name = 'small-1.0-py3-none-any.whl'
-with zipfile.ZipFile('simple/small/' + name, 'w') as wheel:
-    wheel.writestr('small.py', 'WHERE = \"from the internet\"\\n')
-    wheel.writestr('small-1.0.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: small\\nVersion: 1.0\\n')
-    wheel.writestr('small-1.0.dist-info/WHEEL', 'Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
-    wheel.writestr('small-1.0.dist-info/RECORD', 'small.py,,\\nsmall-1.0.dist-info/METADATA,,\\nsmall-1.0.dist-info/WHEEL,,\\nsmall-1.0.dist-info/RECORD,,\\n')
-open('simple/small/index.html', 'w').write(f'<!DOCTYPE html><html><body><a href=\"{name}\">{name}</a></body></html>')
+for name in ['small', 'requests']:
+    file, info = f'{name}-1.0-py3-none-any.whl', f'{name}-1.0.dist-info'
+    with zipfile.ZipFile(f'simple/{name}/{file}', 'w') as wheel:
+        wheel.writestr(f'{name}.py', 'WHERE = \"from the internet\"\\n')
+        wheel.writestr(f'{info}/METADATA', f'Metadata-Version: 2.1\\nName: {name}\\nVersion: 1.0\\n')
+        wheel.writestr(f'{info}/WHEEL', 'Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
+        wheel.writestr(f'{info}/RECORD', f'{name}.py,,\\n{info}/METADATA,,\\n{info}/WHEEL,,\\n{info}/RECORD,,\\n')
+    open(f'simple/{name}/index.html', 'w').write(f'<!DOCTYPE html><html><body><a href=\"{file}\">{file}</a></body></html>')
 ";
 
 /// A directory of files.
@@ -50,7 +52,7 @@ impl Site {
 
 fn make() -> TempDir {
     let directory = tempfile::tempdir().expect("a directory can be made");
-    for words in [["sh", "-c", REPOSITORY], ["python3", "-c", WHEEL]] {
+    for words in [["sh", "-c", REPOSITORY], ["python3", "-c", WHEELS]] {
         let made = Command::new(words[0]).args(&words[1..]).current_dir(directory.path()).output();
         let made = made.expect("a program of the tests can be started");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));

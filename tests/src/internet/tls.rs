@@ -11,7 +11,8 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
 /// Names it is valid for.
-const NAMES: &str = "subjectAltName=DNS:ok.test,DNS:*.ok.test,DNS:other.test,DNS:evil.test,DNS:*.evil.test";
+const NAMES: &str = "subjectAltName=DNS:ok.test,DNS:*.ok.test,DNS:other.test,DNS:evil.test,DNS:*.evil.test,\
+                     DNS:example.com,DNS:*.example.com,DNS:pypi.org,DNS:files.pythonhosted.org,DNS:github.com";
 
 /// A certificate and its key, made when they are first needed.
 #[derive(Debug, Default)]

@@ -1,7 +1,8 @@
 //! The web: one server for every address of the internet, in clear text and in TLS, that remembers every request.
 
+use std::collections::BTreeMap;
 use std::io::{BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::request::Request;
@@ -36,6 +37,8 @@ pub struct Web {
 #[derive(Debug)]
 struct Shared {
     visits: Mutex<Vec<Visit>>,
+    /// Addresses at which somebody else serves TLS.
+    carried: Mutex<BTreeMap<IpAddr, SocketAddr>>,
     site: Site,
     identity: Identity,
 }
@@ -44,6 +47,7 @@ impl Web {
     pub fn start(outside: &Namespace) -> Self {
         let shared = Arc::new(Shared {
             visits: Mutex::default(),
+            carried: Mutex::default(),
             site: Site::default(),
             identity: Identity::default(),
         });
@@ -63,6 +67,11 @@ impl Web {
         self.shared.identity.certificate()
     }
 
+    /// Carries connections in TLS to an address of the internet on to a server of this machine.
+    pub fn carry(&self, from: &str, to: SocketAddr) {
+        self.shared.carried.lock().unwrap_or_else(PoisonError::into_inner).insert(address(from), to);
+    }
+
     /// Returns every request that arrived, in the order of arrival.
     pub fn visits(&self) -> Vec<Visit> {
         self.shared.visits.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -80,6 +89,10 @@ impl Shared {
     }
 
     fn serve_secure(&self, stream: TcpStream, at: SocketAddr) {
+        let carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner).get(&at.ip()).copied();
+        if let Some(to) = carried {
+            return pass_on(&stream, to);
+        }
         let Some((connection, name)) = self.identity.accept(stream) else { return };
         // One end for both directions: requests are read whole before they are answered.
         let shared = std::cell::RefCell::new(connection);
@@ -159,6 +172,19 @@ fn upgrade(reader: &mut impl Read, writer: &mut impl Write) -> Option<()> {
         .ok()?;
     std::io::copy(reader, writer).ok()?;
     None
+}
+
+/// Passes bytes on in both directions until both have ended.
+fn pass_on(stream: &TcpStream, to: SocketAddr) {
+    let Ok(server) = TcpStream::connect(to) else { return };
+    let one_way = |mut from: &TcpStream, mut to: &TcpStream| {
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Write);
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| one_way(stream, &server));
+        one_way(&server, stream);
+    });
 }
 
 /// One direction of a connection that both share.

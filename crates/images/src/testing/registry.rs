@@ -33,10 +33,15 @@ impl Registry {
 
     /// Starts a registry that speaks TLS, at an address of this machine. Returns the certificate to trust, too.
     pub fn start_with_tls(address: &str) -> (Self, TempDir) {
+        Self::start_as(address, &format!("IP:{address}"))
+    }
+
+    /// Does the same under other names, such as `DNS:registry.test`.
+    pub fn start_as(address: &str, names: &str) -> (Self, TempDir) {
         let keys = TempDir::new().expect("a temporary directory can be made");
         let path = |name: &str| keys.path().join(name).display().to_string();
         let (certificate, key) = (path("root.pem"), path("key.pem"));
-        let name = format!("subjectAltName=IP:{address}");
+        let name = format!("subjectAltName={names}");
         let made = Command::new("openssl")
             .args([
                 "req",
