@@ -24,6 +24,7 @@ pub const TEST: &[Package] = &[
     Package { name: "git", why: "a program that must work in sandboxes" },
     Package { name: "iproute2", why: "lays the wire to the internet of the tests" },
     Package { name: "iptables", why: "Docker's engine does not start without" },
+    Package { name: "jq", why: "the commands of our pages pick fields of answers with it" },
     Package { name: "mmdebstrap", why: "makes the Debian image of the tests" },
     Package { name: "openssh-client", why: "the way to an engine on another machine" },
     Package { name: "openssh-server", why: "the other machine" },

@@ -1,0 +1,79 @@
+//! The pages, each by root and by an ordinary user.
+
+use coracle_tests::{Home, requires};
+
+use super::machine::{Machine, Person};
+use super::page::{self, Step};
+use super::shell;
+
+/// Types every command of a page and compares.
+#[track_caller]
+fn follow(name: &str, person: Person) {
+    requires!(internet);
+    requires!(images);
+    requires!(docker);
+    let steps = page::read(name);
+    assert!(!steps.is_empty(), "{name} has no command");
+    let possible = |step: &&Step| person == Person::Root || !step.needs_root();
+    let steps: Vec<&Step> = steps.iter().filter(possible).collect();
+    let machine = Machine::new(person);
+
+    let printed = machine.type_in(shell::script(&steps, &machine.notes()));
+
+    let ended = shell::read(&steps, &printed);
+    let mut complaints: Vec<String> = ended.iter().filter_map(shell::Ended::complaint).collect();
+    if let Some(step) = steps.get(ended.len()) {
+        complaints.push(format!("line {}: the session ended before it", step.line));
+    }
+    assert!(complaints.is_empty(), "{name} says what is not so ({person:?}):\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn the_readme_works_for_root() {
+    follow("README.md", Person::Root);
+}
+
+#[test]
+fn the_readme_works_for_an_ordinary_user() {
+    follow("README.md", Person::Ordinary);
+}
+
+/// Declares the tests of a page: one by root, one by an ordinary user.
+macro_rules! pages {
+    ($($page:ident)*) => {$(
+        mod $page {
+            use super::*;
+
+            #[test]
+            fn works_for_root() {
+                follow(concat!("docs/", stringify!($page), ".md"), Person::Root);
+            }
+
+            #[test]
+            fn works_for_an_ordinary_user() {
+                follow(concat!("docs/", stringify!($page), ".md"), Person::Ordinary);
+            }
+        }
+    )*};
+}
+
+pages!(auth backends egress http images mcp operations telemetry);
+
+/// Where users are only numbers, ssh does not start: there is no ordinary user here.
+#[test]
+fn ssh_works_for_root() {
+    follow("docs/ssh.md", Person::Root);
+}
+
+#[test]
+fn settings_that_pages_show_are_understood() {
+    requires!(native);
+    for name in ["README.md", "docs/auth.md", "docs/egress.md", "docs/mcp.md", "docs/telemetry.md"] {
+        for settings in page::settings(name) {
+            let home = Home::new();
+            std::fs::write(home.path().join("config.toml"), &settings).expect("the home is ours");
+
+            home.call(["config"]).succeed();
+        }
+    }
+}
