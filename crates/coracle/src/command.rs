@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use coracle_core::ExecId;
-use coracle_engine::{ExecRequest, Secrets, Stdin};
+use coracle_engine::{ExecRequest, Secrets, Stdin, Timeout};
 
 /// A program, its arguments and what it gets. No shell reads them.
 ///
@@ -63,7 +63,13 @@ impl Command {
 
     /// Ends the whole tree after this much wall time.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.request.timeout = Some(timeout);
+        self.request.timeout = Timeout::After(timeout);
+        self
+    }
+
+    /// Lets it run without a deadline. Refused where the settings have a maximum.
+    pub fn no_timeout(mut self) -> Self {
+        self.request.timeout = Timeout::None;
         self
     }
 

@@ -59,10 +59,11 @@ impl Sandbox {
         self.attached(|attached| attached.exec(command.request()))
     }
 
-    /// Starts a command and returns at once. It runs on without this process.
+    /// Starts a command and returns at once. It runs on without this process, and without a deadline unless it has one.
     pub fn start(&self, command: impl Into<Command>) -> Result<ExecId> {
-        let command = command.into();
-        let started = self.attached(|attached| attached.exec_start(command.request()))?;
+        let mut request = command.into().request().clone();
+        request.timeout = request.timeout.in_background();
+        let started = self.attached(|attached| attached.exec_start(&request))?;
         Ok(started.exec_id)
     }
 

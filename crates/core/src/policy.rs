@@ -18,8 +18,8 @@ pub struct Policy {
     pub limits: Ranges,
     /// Wall time of an exec that names none.
     pub exec_timeout: Duration,
-    /// The most wall time an exec may ask for.
-    pub exec_timeout_max: Duration,
+    /// The most wall time an exec may have; without it one may run for ever.
+    pub exec_timeout_max: Option<Duration>,
     /// Time between TERM and KILL at a deadline.
     pub grace: Duration,
     /// How many bytes of output an answer over HTTP or MCP carries; of more, the beginning and the end.
@@ -44,7 +44,7 @@ impl Default for Policy {
         Self {
             limits: Ranges::default(),
             exec_timeout: Duration::from_secs(5 * 60),
-            exec_timeout_max: Duration::from_secs(4 * 3600),
+            exec_timeout_max: None,
             grace: Duration::from_secs(2),
             // More than a model or a log page reads, and little beside what a daemon has.
             inline_output: 1 << 20,

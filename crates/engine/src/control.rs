@@ -8,6 +8,7 @@ use coracle_core::{Error, ExecId, Result, SandboxId};
 use coracle_wire::Terminal;
 
 use crate::gate::Inside;
+use crate::guest::FOR_EVER;
 use crate::progress::Progress;
 use crate::tether::{Cutter, Tether};
 use crate::{Caller, Engine};
@@ -29,7 +30,7 @@ impl Engine {
             engine: self.clone(),
             inside,
             exec: exec.clone(),
-            patience: self.policy().exec_timeout_max,
+            patience: self.policy().exec_timeout_max.unwrap_or(FOR_EVER),
         })
     }
 }

@@ -164,7 +164,8 @@ impl Resolved {
         self.narrow("limits.memory_mb", project.memory_mb, &source);
         self.narrow("limits.cpu_millicores", project.cpu_millicores, &source);
         if let (Some(timeout), Source::Default) = (project.timeout, &self.exec_timeout.source) {
-            self.exec_timeout = Found { value: timeout.min(self.exec_timeout_max.value), source };
+            self.exec_timeout =
+                Found { value: self.exec_timeout_max.value.map_or(timeout, |max| timeout.min(max)), source };
         }
         notes
     }

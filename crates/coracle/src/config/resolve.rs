@@ -31,7 +31,7 @@ pub struct Resolved {
     pub epoch: Found<Option<Epoch>>,
     pub image: Found<String>,
     pub exec_timeout: Found<Duration>,
-    pub exec_timeout_max: Found<Duration>,
+    pub exec_timeout_max: Found<Option<Duration>>,
     pub grace: Found<Duration>,
     pub inline_output: Found<u64>,
     pub spares: Found<Option<usize>>,
@@ -73,8 +73,8 @@ impl Resolved {
             )?,
             exec_timeout_max: layers.pick(
                 "CORACLE_EXEC_TIMEOUT_MAX",
-                span,
-                |file| file.exec_timeout_max,
+                |name, text| span(name, text).map(Some),
+                |file| file.exec_timeout_max.map(Some),
                 policy.exec_timeout_max,
             )?,
             grace: layers.pick("CORACLE_GRACE", span, |file| file.grace, policy.grace)?,
@@ -169,7 +169,7 @@ impl Resolved {
             setting("exec_timeout", format!("{:?}", self.exec_timeout.value), &self.exec_timeout.source),
             setting(
                 "exec_timeout_max",
-                format!("{:?}", self.exec_timeout_max.value),
+                self.exec_timeout_max.value.map_or("none".to_owned(), |max| format!("{max:?}")),
                 &self.exec_timeout_max.source,
             ),
             setting("grace", format!("{:?}", self.grace.value), &self.grace.source),
@@ -208,8 +208,8 @@ impl Resolved {
         let policy = self.policy();
         self.tenants.check(&policy.limits)?;
         self.mcp.check(&policy)?;
-        if self.exec_timeout.value > self.exec_timeout_max.value || self.exec_timeout.value.is_zero() {
-            let (value, max) = (self.exec_timeout.value, self.exec_timeout_max.value);
+        let (value, max) = (self.exec_timeout.value, self.exec_timeout_max.value.unwrap_or(Duration::MAX));
+        if value > max || value.is_zero() {
             return Err(Error::invalid("exec_timeout", format!("is {value:?}, outside 1ms to {max:?}")));
         }
         match self.limits.iter().find(|(_, found)| found.value.default > found.value.max) {

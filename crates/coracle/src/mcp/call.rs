@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coracle_core::{Error, Kind, Result};
-use coracle_engine::exec::checked_timeout;
+use coracle_engine::exec::checked_wait;
 use coracle_engine::ops::{self, sandbox};
 use coracle_engine::{Caller, Engine};
 use serde_json::{Value, json};
@@ -93,7 +93,7 @@ impl Call {
     /// Waits in slices, so that a wait nobody wants any more does not hold its thread.
     fn wait(self) -> Result<Value> {
         let input: sandbox::exec_wait::Input = ops::read(self.operation, self.input)?;
-        let mut left = checked_timeout(input.timeout_seconds, input.timeout_ms, self.engine.policy())?;
+        let mut left = checked_wait(input.timeout_seconds, input.timeout_ms, self.engine.policy())?;
         loop {
             let slice = left.map_or(SLICE, |left| left.min(SLICE));
             let ms = u64::try_from(slice.as_millis()).unwrap_or(u64::MAX).max(1);

@@ -7,7 +7,7 @@ use coracle_wire::{Chunk, Stream};
 
 use super::{Captured, ExecRequest, Started, Stdin, image};
 use crate::gate::Inside;
-use crate::guest::{Capture, Launch, WAIT_SLICE};
+use crate::guest::{Capture, FOR_EVER, Launch};
 use crate::ops::sandbox::exec;
 use crate::progress::Progress;
 use crate::random::random;
@@ -133,7 +133,7 @@ pub(super) fn captured(exec_id: ExecId, capture: Capture) -> Captured {
 
 /// How long standard input may wait for a command to read it: no longer than the command may live.
 pub(super) fn patience(deadline_ms: Option<u64>, grace_ms: u64) -> Duration {
-    deadline_ms.map_or(WAIT_SLICE, |deadline| Duration::from_millis(deadline.saturating_add(grace_ms)))
+    deadline_ms.map_or(FOR_EVER, |deadline| Duration::from_millis(deadline.saturating_add(grace_ms)))
 }
 
 fn split(chunks: Vec<Chunk>) -> (Vec<u8>, Vec<u8>) {

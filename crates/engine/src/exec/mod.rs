@@ -4,6 +4,7 @@ mod capture;
 pub(crate) mod image;
 mod program;
 mod request;
+mod timeout;
 mod warm;
 
 use coracle_core::ExecId;
@@ -11,7 +12,8 @@ use coracle_core::network::Denial;
 pub use coracle_wire::Terminal;
 
 pub(crate) use self::request::check_argv;
-pub use self::request::{ExecRequest, Secrets, Stdin, checked_grace, checked_timeout};
+pub use self::request::{ExecRequest, Secrets, Stdin, checked_grace};
+pub use self::timeout::{Timeout, checked_wait};
 pub(crate) use self::warm::is_waiting_interpreter;
 use crate::guest::Gap;
 use crate::progress::Progress;

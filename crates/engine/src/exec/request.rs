@@ -10,7 +10,7 @@ use coracle_wire::{Command, Terminal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
-use super::image;
+use super::{Timeout, image};
 use crate::guest::GRACE_MAX;
 
 /// What the kernel takes for one argument, its terminator included.
@@ -29,8 +29,7 @@ pub struct ExecRequest {
     pub secrets: Secrets,
     /// A user of the sandbox, by name or number; the image's if absent.
     pub user: Option<String>,
-    /// Wall time; the policy's if absent.
-    pub timeout: Option<Duration>,
+    pub timeout: Timeout,
     /// Between TERM and KILL; the policy's if absent.
     pub grace: Option<Duration>,
     pub keep_background: bool,
@@ -88,7 +87,7 @@ impl ExecRequest {
         check_env("secrets", &self.secrets.0)?;
         self.cwd.as_deref().map_or(Ok(()), |cwd| check_path("cwd", cwd))?;
         self.user.as_deref().map_or(Ok(()), check_user)?;
-        check_timeout(self.timeout, policy)?;
+        self.timeout.checked(policy)?;
         check_grace(self.grace).map(drop)
     }
 
@@ -111,7 +110,7 @@ impl ExecRequest {
             secrets: pairs(&self.secrets.0),
             cwd: self.cwd.as_ref().map(|cwd| cwd.clone().into_bytes()),
             user: user.map(|user| user.as_bytes().to_vec()),
-            deadline_ms: Some(millis(check_timeout(self.timeout, policy)?)),
+            deadline_ms: self.timeout.checked(policy)?.map(millis),
             grace_ms: millis(check_grace(self.grace)?.unwrap_or(policy.grace)),
             keep_background: self.keep_background,
             stdin: self.stdin != Stdin::Empty,
@@ -122,32 +121,9 @@ impl ExecRequest {
     }
 }
 
-/// Reads a wall time written in one of two units.
-pub fn checked_timeout(seconds: Option<u64>, ms: Option<u64>, policy: &Policy) -> Result<Option<Duration>> {
-    let timeout = match (seconds, ms) {
-        (Some(_), Some(_)) => {
-            return Err(Error::invalid("timeout_ms", "and `timeout_seconds` exclude each other"));
-        }
-        (Some(seconds), None) => Duration::from_secs(seconds),
-        (None, Some(ms)) => Duration::from_millis(ms),
-        (None, None) => return Ok(None),
-    };
-    check_timeout(Some(timeout), policy).map(Some)
-}
-
 /// Reads a grace.
 pub fn checked_grace(ms: Option<u64>) -> Result<Option<Duration>> {
     check_grace(ms.map(Duration::from_millis))
-}
-
-fn check_timeout(timeout: Option<Duration>, policy: &Policy) -> Result<Duration> {
-    let timeout = timeout.unwrap_or(policy.exec_timeout);
-    if !timeout.is_zero() && timeout <= policy.exec_timeout_max {
-        return Ok(timeout);
-    }
-    let max = policy.exec_timeout_max;
-    Err(Error::invalid("timeout_seconds", format!("is {timeout:?}, outside 1ms to {max:?}"))
-        .detail("max_ms", millis(max)))
 }
 
 fn check_grace(grace: Option<Duration>) -> Result<Option<Duration>> {

@@ -8,6 +8,8 @@ use super::{Failure, Guest};
 
 /// The longest single wait asked of a guest. Longer ones are made of several, so that a guest that hangs is noticed.
 pub const WAIT_SLICE: Duration = Duration::from_secs(20);
+/// How long is waited for what has no deadline.
+pub const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Longer than this nobody means a grace between TERM and KILL.
 pub const GRACE_MAX: Duration = Duration::from_secs(600);
 /// The most data put into one frame, with room for what stands around it.

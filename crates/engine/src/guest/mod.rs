@@ -26,7 +26,7 @@ use coracle_wire::{
 
 pub use self::capture::{Capture, Launch};
 pub use self::excerpt::Gap;
-pub use self::execs::{ALL_CHUNKS, GRACE_MAX, WAIT_SLICE};
+pub use self::execs::{ALL_CHUNKS, FOR_EVER, GRACE_MAX, WAIT_SLICE};
 pub use self::failure::Failure;
 pub use self::files::{Listing, Piece, Writing};
 use self::link::Link;

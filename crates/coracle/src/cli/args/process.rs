@@ -2,7 +2,7 @@
 
 use clap::Args;
 use coracle::Result;
-use coracle_engine::{ExecRequest, Secrets, Stdin};
+use coracle_engine::{ExecRequest, Secrets, Stdin, Timeout};
 
 use super::quantity::{Span, span};
 use super::secret::SecretSource;
@@ -22,9 +22,9 @@ pub struct ProcessArgs {
     // Read later: clap repeats a value it cannot read, and somebody may have written the secret itself.
     #[arg(long, value_name = "NAME=FILE|env:VAR")]
     secret: Vec<String>,
-    /// End it after this much time, as in 30s
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    timeout: Option<Span>,
+    /// End it after this much time, as in 30s, or `none`; 5m by default, and none with --detach or --tty
+    #[arg(long, value_name = "TIME|none", value_parser = timeout)]
+    timeout: Option<Timeout>,
     /// Wait this long between TERM and KILL
     #[arg(long, value_name = "TIME", value_parser = span)]
     grace: Option<Span>,
@@ -48,16 +48,25 @@ impl ProcessArgs {
             cwd: self.cwd.clone(),
             secrets: Secrets(secrets.collect::<Result<_>>()?),
             user: self.user.clone(),
-            timeout: self.timeout.as_ref().map(|span| span.duration),
+            timeout: self.timeout.unwrap_or_default(),
             grace: self.grace.as_ref().map(|span| span.duration),
             stdin: if self.interactive { Stdin::Open } else { Stdin::Empty },
             ..ExecRequest::default()
         };
         if self.tty {
+            request.timeout = request.timeout.in_background();
             request.terminal = Some(terminal::size());
             request.env.extend(coracle::config::terminal().map(|name| ("TERM".to_owned(), name)));
         }
         Ok(request)
+    }
+}
+
+/// Reads `30s`, or `none`.
+fn timeout(text: &str) -> Result<Timeout> {
+    match text {
+        "none" => Ok(Timeout::None),
+        text => span(text).map(|span| Timeout::After(span.duration)),
     }
 }
 
@@ -89,6 +98,6 @@ mod tests {
         let request = line.process.request().expect("valid");
 
         assert_eq!(request.grace, Some(std::time::Duration::ZERO));
-        assert_eq!(request.timeout, Some(std::time::Duration::from_millis(200)));
+        assert_eq!(request.timeout, Timeout::After(std::time::Duration::from_millis(200)));
     }
 }

@@ -49,6 +49,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let engine = context.engine()?;
     let sandbox = context.sandbox(&engine, &args.sandbox)?;
     if args.detach {
+        request.timeout = request.timeout.in_background();
         return detach(context, &engine.exec_start(&context.caller()?, &sandbox, &request)?);
     }
     let tie = if args.process.tty { Tie::Terminal } else { Tie::Loose };

@@ -1,6 +1,6 @@
 //! `coracle shell`: a shell in a sandbox, on the terminal where there is one.
 
-use coracle_engine::{ExecRequest, Stdin};
+use coracle_engine::{ExecRequest, Stdin, Timeout};
 
 use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
@@ -34,7 +34,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         user: args.user,
         env: term.into_iter().collect(),
         // A person thinks longer than a command runs.
-        timeout: Some(context.config()?.policy.exec_timeout_max),
+        timeout: Timeout::Longest,
         stdin: Stdin::Open,
         terminal: typed.then(terminal::size),
         ..ExecRequest::default()

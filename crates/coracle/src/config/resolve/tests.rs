@@ -235,7 +235,8 @@ fn what_the_user_said_stands_above_the_project() {
 
 #[test]
 fn a_project_gets_no_more_than_the_maximum_and_no_backend_it_may_not_name() {
-    let settings = "[projects]\nbackends = ['native']\n[limits]\nmemory_mb = { max = 8192 }\n";
+    let settings =
+        "exec_timeout_max = '4h'\n[projects]\nbackends = ['native']\n[limits]\nmemory_mb = { max = 8192 }\n";
     let greedy = r#"{"backend": "auto", "memoryLimit": "1T", "cpuLimit": 1000, "timeoutMs": 99999999999}"#;
 
     let policy = in_project("", greedy, &[]).0.policy();
@@ -243,9 +244,9 @@ fn a_project_gets_no_more_than_the_maximum_and_no_backend_it_may_not_name() {
 
     assert_eq!(policy.limits.memory_mb.default, policy.limits.memory_mb.max);
     assert_eq!(policy.limits.cpu_millicores.default, policy.limits.cpu_millicores.max);
-    assert_eq!(policy.exec_timeout, policy.exec_timeout_max);
     assert_eq!(policy.backends.backend.as_deref(), Some("auto"));
     assert_eq!(bounded.policy().backends.backend, None);
+    assert_eq!(bounded.policy().exec_timeout, Duration::from_secs(4 * 3600));
     assert!(bounded.notes[0].contains("projects.backends"), "{:?}", bounded.notes);
 }
 

@@ -8,7 +8,7 @@ use coracle_wire::Terminal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::exec::{Captured, ExecRequest, Secrets, Stdin, checked_grace, checked_timeout};
+use crate::exec::{Captured, ExecRequest, Secrets, Stdin, Timeout, checked_grace};
 use crate::guest::Gap;
 use crate::progress::Progress;
 use crate::text::{self, TextOrBase64};
@@ -28,10 +28,14 @@ pub struct Input {
     /// Like `env`, but kept and shown nowhere.
     #[serde(default)]
     pub secrets: Secrets,
+    /// The wall time it may take: 5 minutes if absent, and with `stream` as long as it wants.
     #[serde(default)]
     pub timeout_seconds: Option<u64>,
     #[serde(default)]
     pub timeout_ms: Option<u64>,
+    /// It has no deadline. Refused where the operator has set a maximum.
+    #[serde(default)]
+    pub no_timeout: Option<bool>,
     /// Returns at once; output and end come by `sandbox_exec_read` and `sandbox_exec_wait`.
     #[serde(default)]
     pub stream: bool,
@@ -152,7 +156,8 @@ impl From<Captured> for Output {
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let (sandbox, stream) = (input.sandbox_id.clone(), input.stream);
-    let request = request(engine, input)?;
+    let request = request(input)?;
+    request.check(engine.policy())?;
     match stream {
         false => Ok(engine.exec_in(&mut engine.enter(caller, &sandbox)?, &request)?.into()),
         true => start(engine, caller, &sandbox, &request),
@@ -175,7 +180,9 @@ fn start(engine: &Engine, caller: &Caller, sandbox: &SandboxId, request: &ExecRe
     })
 }
 
-fn request(engine: &Engine, input: Input) -> Result<ExecRequest> {
+fn request(input: Input) -> Result<ExecRequest> {
+    let unwritten = if input.stream { Timeout::Longest } else { Timeout::Usual };
+    let timeout = Timeout::written(input.timeout_seconds, input.timeout_ms, input.no_timeout, unwritten)?;
     let bytes = text::decode("stdin", input.stdin, input.stdin_b64)?;
     Ok(ExecRequest {
         exec_id: input.exec_id,
@@ -184,7 +191,7 @@ fn request(engine: &Engine, input: Input) -> Result<ExecRequest> {
         env: input.env,
         secrets: input.secrets,
         user: input.user,
-        timeout: checked_timeout(input.timeout_seconds, input.timeout_ms, engine.policy())?,
+        timeout,
         grace: checked_grace(input.grace_ms)?,
         keep_background: input.keep_background,
         stdin: stdin(bytes, input.stdin_open, input.stream)?,

@@ -8,7 +8,7 @@ use coracle_wire::ExecState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::exec::checked_timeout;
+use crate::exec::checked_wait;
 use crate::gate::Inside;
 use crate::guest::{Failure, WAIT_SLICE};
 use crate::progress::Progress;
@@ -46,7 +46,7 @@ impl From<Progress> for Output {
 }
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    let timeout = checked_timeout(input.timeout_seconds, input.timeout_ms, engine.policy())?;
+    let timeout = checked_wait(input.timeout_seconds, input.timeout_ms, engine.policy())?;
     if let Some(kept) = engine.kept_log(caller, &input.sandbox_id, &input.exec_id)? {
         return Ok(kept.progress.into());
     }

@@ -1,5 +1,7 @@
 //! `sandbox_exec_write`: writes to the standard input of a running exec.
 
+use std::time::Duration;
+
 use coracle_core::{Error, ExecId, Result, SandboxId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,6 +10,8 @@ use crate::{Caller, Engine, text};
 
 /// What one message to the guest carries.
 const PIECE_LEN: usize = 1 << 20;
+/// How long a command may leave its input unread where it has no deadline.
+const WAIT_MAX: Duration = Duration::from_secs(4 * 3600);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -39,7 +43,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     for index in 0..pieces {
         let piece = &data[index * PIECE_LEN..data.len().min((index + 1) * PIECE_LEN)];
         let eof = input.eof && index + 1 == pieces;
-        inside.guest.input(exec, piece, eof, engine.policy().exec_timeout_max)?;
+        inside.guest.input(exec, piece, eof, engine.policy().exec_timeout_max.unwrap_or(WAIT_MAX))?;
     }
     Ok(Output { ok: true })
 }

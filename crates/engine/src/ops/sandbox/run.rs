@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::exec;
 use super::fs_write::MODE;
-use crate::exec::{Captured, ExecRequest, Secrets, Stdin, check_argv, checked_grace, checked_timeout, image};
+use crate::exec::{Captured, ExecRequest, Secrets, Stdin, Timeout, check_argv, checked_grace, image};
 use crate::files::{self, NewFile};
 use crate::gate::Inside;
 use crate::sessions::Session;
@@ -36,10 +36,14 @@ pub struct Input {
     /// The same, with contents in base64.
     #[serde(default)]
     pub files_b64: BTreeMap<String, String>,
+    /// The wall time it may take, 5 minutes if absent.
     #[serde(default)]
     pub timeout_seconds: Option<u64>,
     #[serde(default)]
     pub timeout_ms: Option<u64>,
+    /// It has no deadline. Refused where the operator has set a maximum.
+    #[serde(default)]
+    pub no_timeout: Option<bool>,
     #[serde(default)]
     pub grace_ms: Option<u64>,
     #[serde(default)]
@@ -149,11 +153,13 @@ fn work(engine: &Engine, session: Session, plan: &mut Plan) -> Result<Captured> 
 
 fn plan(engine: &Engine, spec: &Spec, input: Input) -> Result<Plan> {
     let mut files = all_files(input.files, input.files_b64)?;
+    let timeout =
+        Timeout::written(input.timeout_seconds, input.timeout_ms, input.no_timeout, Timeout::Usual)?;
     let mut request = ExecRequest {
         cwd: input.cwd,
         secrets: input.secrets,
         user: input.user,
-        timeout: checked_timeout(input.timeout_seconds, input.timeout_ms, engine.policy())?,
+        timeout,
         grace: checked_grace(input.grace_ms)?,
         stdin: text::decode("stdin", input.stdin, input.stdin_b64)?.map_or(Stdin::Empty, Stdin::Bytes),
         ..ExecRequest::default()

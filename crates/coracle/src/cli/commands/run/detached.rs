@@ -43,7 +43,6 @@ fn begin(engine: &Engine, caller: &Caller, sandbox: &SandboxId, plan: &mut Plan)
     plan.prepare(engine, caller, sandbox)?;
     let request = &mut plan.request;
     request.exec_id = Some(MAIN_EXEC.parse()?);
-    // A server has no end of its own; the longest there is, unless one was written.
-    request.timeout.get_or_insert(engine.policy().exec_timeout_max);
+    request.timeout = request.timeout.in_background();
     Ok(engine.exec_start(caller, sandbox, request)?.exec_id)
 }
