@@ -6,6 +6,7 @@ mod exec;
 mod family;
 mod freezer;
 mod input;
+mod kept;
 mod pipes;
 mod spool;
 mod start;

@@ -14,6 +14,7 @@ mod install;
 mod reactor;
 mod serve;
 mod tunnels;
+mod usage;
 mod users;
 mod weak;
 

@@ -1,7 +1,9 @@
 //! The guest's main thread: output, ended processes, deadlines, new connections, and the end of it all.
 
+use std::cell::Cell;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
@@ -15,6 +17,7 @@ use crate::execs::{Execs, Setting, Surroundings};
 use crate::forker::Forker;
 use crate::serve::{self, Fence};
 use crate::tunnels::Tunnels;
+use crate::usage::Usage;
 
 const LISTENER: u64 = 0;
 const CHILDREN: u64 = 1;
@@ -33,30 +36,14 @@ pub struct Shared {
     pub secret: Vec<u8>,
     /// Drawn at boot, to tell one guest from another.
     pub boot: u64,
-    started: Instant,
+    pub usage: Arc<Usage>,
     /// How long it may be idle, in milliseconds.
     ttl: AtomicU64,
-    /// When something was last asked for or ran, in milliseconds since the start.
-    last_used: AtomicU64,
     events: OwnedFd,
     wake: OwnedFd,
 }
 
 impl Shared {
-    /// Notes that the sandbox is in use.
-    pub fn touch(&self) {
-        self.last_used.store(self.uptime().as_millis() as u64, Ordering::Relaxed);
-    }
-
-    pub fn uptime(&self) -> Duration {
-        self.started.elapsed()
-    }
-
-    /// Returns how long nothing was asked and nothing ran.
-    pub fn idle(&self) -> Duration {
-        self.uptime().saturating_sub(Duration::from_millis(self.last_used.load(Ordering::Relaxed)))
-    }
-
     fn ttl(&self) -> Duration {
         Duration::from_millis(self.ttl.load(Ordering::Relaxed))
     }
@@ -94,8 +81,10 @@ impl Shared {
 #[derive(Debug)]
 pub struct Reactor {
     shared: Arc<Shared>,
-    listener: std::os::unix::net::UnixListener,
+    listener: UnixListener,
     children: OwnedFd,
+    /// Something ran at the last look.
+    ran: Cell<bool>,
 }
 
 impl Reactor {
@@ -130,19 +119,19 @@ impl Reactor {
             surroundings: RwLock::new(Surroundings { env: plan.boot.env, workdir: plan.boot.workdir }),
             hasher,
         };
+        let usage = Arc::new(Usage::from_now());
         let shared = Shared {
             execs: Execs::new(forker, setting),
             fence: Fence::new(plan.boot.epoch),
-            tunnels: Tunnels::new(listeners)?,
+            tunnels: Tunnels::new(listeners, usage.clone())?,
             secret: plan.boot.secret,
             boot,
-            started: Instant::now(),
+            usage,
             ttl: AtomicU64::new(plan.boot.ttl_ms),
-            last_used: AtomicU64::new(0),
             events,
             wake,
         };
-        Ok(Self { shared: Arc::new(shared), listener: plan.listener, children })
+        Ok(Self { shared: Arc::new(shared), listener: plan.listener, children, ran: Cell::new(false) })
     }
 
     /// Serves until the sandbox has been idle for too long.
@@ -173,11 +162,13 @@ impl Reactor {
 
     /// Returns the time left before the dead-man's switch, `None` when it is over.
     fn idle_left(&self) -> Option<Duration> {
-        if self.shared.execs.load().0 > 0 || self.shared.execs.is_stopped() {
-            self.shared.touch();
-            return Some(self.shared.ttl());
+        let execs = &self.shared.execs;
+        let runs = !execs.is_idle() || execs.is_stopped();
+        // Idle time counts from the end of what ran, and this may be the first look after it.
+        if self.ran.replace(runs) || runs {
+            self.shared.usage.touch();
         }
-        self.shared.ttl().checked_sub(self.shared.idle()).filter(|left| !left.is_zero())
+        self.shared.ttl().checked_sub(self.shared.usage.idle()).filter(|left| !left.is_zero())
     }
 
     fn handle(&self, token: u64) {

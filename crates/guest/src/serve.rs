@@ -133,7 +133,7 @@ fn converse(
         }
         let watching = matches!(&request, Ok(Request { body: Body::Status { unnoticed: Some(true) }, .. }));
         if !watching {
-            shared.touch();
+            shared.usage.touch();
         }
         if let Ok(Request { body: Body::Connect { port }, epoch }) = request {
             match request::connect(shared, epoch, port) {
@@ -152,7 +152,7 @@ fn converse(
             }
         };
         if !watching {
-            shared.touch();
+            shared.usage.touch();
         }
         connection.send(&reply)?;
     }

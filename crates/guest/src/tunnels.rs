@@ -18,6 +18,7 @@ use coracle_sys::rustix::event::{Timespec, epoll};
 use coracle_sys::rustix::io::Errno;
 use coracle_wire::Reply;
 
+use crate::usage::Usage;
 use crate::weak::{self, Wall};
 use joint::{Joint, Stride};
 
@@ -39,6 +40,8 @@ pub struct Tunnels {
     listeners: Vec<TcpListener>,
     events: OwnedFd,
     started: Once,
+    /// Where it is noted that something was carried.
+    usage: Arc<Usage>,
     table: Mutex<Table>,
 }
 
@@ -62,12 +65,13 @@ struct Waiting {
 
 impl Tunnels {
     /// Begins to accept, if there is anything to accept from.
-    pub fn new(listeners: Vec<TcpListener>) -> std::io::Result<Arc<Self>> {
+    pub fn new(listeners: Vec<TcpListener>, usage: Arc<Usage>) -> std::io::Result<Arc<Self>> {
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (token, listener) in (0..).zip(&listeners) {
             epoll::add(&events, listener, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?;
         }
-        let tunnels = Arc::new(Self { listeners, events, started: Once::new(), table: Mutex::default() });
+        let tunnels =
+            Arc::new(Self { listeners, events, started: Once::new(), usage, table: Mutex::default() });
         if !tunnels.listeners.is_empty() {
             tunnels.start();
         }
@@ -124,7 +128,7 @@ impl Tunnels {
                 match usize::try_from(token).ok().and_then(|index| Some((index, self.listeners.get(index)?)))
                 {
                     Some((index, listener)) => self.accept(&mut table, listener, index as u32),
-                    None => table.carry(token, &mut scratch),
+                    None => table.carry(token, &mut scratch, &self.usage),
                 }
             }
             let now = Instant::now();
@@ -187,11 +191,18 @@ impl Tunnels {
 }
 
 impl Table {
-    fn carry(&mut self, token: u64, scratch: &mut [u8]) {
-        match self.joints.get_mut(&token).map(|joint| joint.carry(scratch)) {
-            None | Some(Stride::Waits) => {}
-            Some(Stride::More) => self.ready.push_back(token),
-            Some(Stride::Over) => drop(self.joints.remove(&token)),
+    fn carry(&mut self, token: u64, scratch: &mut [u8], usage: &Usage) {
+        let Some(joint) = self.joints.get_mut(&token) else { return };
+        let before = joint.carried();
+        let stride = joint.carry(scratch);
+        // A connection that is open and silent is no use; one with traffic is.
+        if joint.carried() != before {
+            usage.touch();
+        }
+        match stride {
+            Stride::Waits => {}
+            Stride::More => self.ready.push_back(token),
+            Stride::Over => drop(self.joints.remove(&token)),
         }
     }
 

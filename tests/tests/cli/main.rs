@@ -17,6 +17,7 @@ mod forward;
 mod images;
 mod input;
 mod internet;
+mod lifetime;
 mod mounts;
 mod names;
 mod network;

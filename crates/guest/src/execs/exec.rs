@@ -9,6 +9,7 @@ use coracle_wire::{Ending, ExecState, LimitHit};
 
 use super::counters::Reading;
 use super::family::Family;
+use super::kept::KILL_AGAIN;
 use super::spool::Spool;
 
 /// Why we ended an exec ourselves.
@@ -82,7 +83,7 @@ impl Exec {
         if grace.is_zero() {
             family.kill();
             // Looked at again shortly, in case one was missed.
-            self.kill_at = Some(now + Duration::from_millis(5));
+            self.kill_at = Some(now + KILL_AGAIN);
         } else {
             family.signal(coracle_sys::rustix::process::Signal::TERM.as_raw());
             self.kill_at = Some(now + grace);
@@ -97,8 +98,12 @@ impl Exec {
         }
     }
 
-    /// Returns the last chunk everyone who attends it has; `None` if nobody does.
+    /// Returns the last chunk everyone who attends it has; `None` if nobody does. Once it has ended nobody waits for what
+    /// comes after: processes that were let live may write for ever.
     pub fn held(&self, now: Instant) -> Option<u64> {
+        if self.is_ended() {
+            return None;
+        }
         let expected = self.expected.filter(|until| *until > now).map(|_| 0);
         self.attendants.values().map(|attendant| attendant.since).min().or(expected)
     }
@@ -112,7 +117,7 @@ impl Exec {
             if let Some(family) = &self.family {
                 family.kill();
             }
-            self.kill_at = Some(now + Duration::from_millis(5));
+            self.kill_at = Some(now + KILL_AGAIN);
         }
         if self.cause.is_none()
             && self.deadline.is_some_and(|at| at <= now)

@@ -47,6 +47,7 @@ impl Execs {
         let Some(since) = table.stopped.take() else { return };
         let lost = since.elapsed();
         table.execs.values_mut().filter(|exec| !exec.is_ended()).for_each(|exec| exec.postpone(lost));
+        table.kept.iter_mut().for_each(|kept| kept.postpone(lost));
     }
 
     /// Tells whether time stands still.

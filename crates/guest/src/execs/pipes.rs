@@ -8,7 +8,7 @@ use coracle_sys::rustix::io::Errno;
 use coracle_sys::signal;
 use coracle_wire::{Fault, Stream};
 
-use super::exec::{Attendant, Phase};
+use super::exec::{Attendant, Exec, Phase};
 use super::spool::whole;
 use super::table::{BUDGET, Execs, Table, unknown};
 use crate::weak::{self, Wall};
@@ -47,7 +47,11 @@ impl Execs {
     /// for more now: a terminal is open elsewhere too and would go on reporting its end.
     pub fn drain(&self, token: u64, unwatch: impl Fn(&OwnedFd)) {
         let mut table = self.lock();
-        match table.drain(token, READ_MAX, Room::Bounded) {
+        let drained = table.drain(token, READ_MAX, Room::Bounded);
+        if table.is_left_over(token) {
+            table.bound_ended();
+        }
+        match drained {
             Drained::Open => {}
             Drained::Closed => {
                 if let Some(pipe) = table.close(token) {
@@ -122,7 +126,8 @@ impl Table {
         let share = self.share();
         let now = Instant::now();
         let Some(pipe) = self.pipes.get_mut(&token) else { return Drained::Closed };
-        let mut exec = self.execs.get_mut(&pipe.exec).filter(|exec| !exec.is_ended());
+        // Also of an exec that has ended: what it left running writes on, and that is kept or counted like the rest.
+        let mut exec = self.execs.get_mut(&pipe.exec);
         let held = exec.as_ref().and_then(|exec| exec.held(now));
         let limit = exec.as_ref().map_or(0, |exec| exec.output_bytes.min(share));
         let mut buffer = [0; 64 << 10];
@@ -158,16 +163,23 @@ impl Table {
     pub(super) fn close(&mut self, token: u64) -> Option<Pipe> {
         let share = self.share();
         let pipe = self.pipes.remove(&token)?;
-        if let Some(exec) = self.execs.get_mut(&pipe.exec).filter(|exec| !exec.is_ended()) {
+        if let Some(exec) = self.execs.get_mut(&pipe.exec) {
             let held = exec.held(Instant::now());
             exec.spool.push(pipe.stream, &pipe.begun, exec.output_bytes.min(share), held);
         }
         Some(pipe)
     }
 
-    /// Returns what one exec may keep, for all to have some.
+    /// Returns what one exec may keep, for all to have some that write.
     fn share(&self) -> usize {
-        BUDGET / self.running().max(1)
+        let left_over = self.pipes.keys().filter(|token| self.is_left_over(**token)).count();
+        BUDGET / (self.running() + left_over).max(1)
+    }
+
+    /// Tells whether a pipe is written to by what an ended exec has left running.
+    fn is_left_over(&self, token: u64) -> bool {
+        let pipe = self.pipes.get(&token);
+        pipe.is_some_and(|pipe| self.execs.get(&pipe.exec).is_none_or(Exec::is_ended))
     }
 
     fn is_full(&self, pipe: &Pipe) -> bool {

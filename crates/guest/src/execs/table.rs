@@ -10,6 +10,7 @@ use coracle_wire::{Chunk, ExecState, ExecSummary, Fault, FaultCode};
 use super::cgroup::Leaf;
 use super::exec::{Cause, Exec, Phase};
 use super::family::Family;
+use super::kept::{KILL_AGAIN, Kept};
 use super::pipes::{Drained, Pipe, Room};
 use super::start::Setting;
 use crate::forker::Forker;
@@ -43,8 +44,8 @@ pub struct Table {
     pub(super) stopped: Option<Instant>,
     /// Pipes nobody looks at until there is room again.
     pub(super) paused: Vec<u64>,
-    /// What was left running in the background, and under which epoch it was started.
-    kept: Vec<(u64, Family)>,
+    /// What was left running in the background.
+    pub(super) kept: Vec<Kept>,
     /// Empty leaves of ended execs.
     pub(super) spare: Vec<Leaf>,
     /// Leaders that ended before their start was written down.
@@ -161,13 +162,14 @@ impl Execs {
         Ok(())
     }
 
-    /// Begins to end an exec; returns the grace it has.
+    /// Begins to end an exec and what it has left running; returns the grace it has.
     pub fn begin_stop(&self, exec: &str, grace: Option<Duration>) -> Result<Duration, Fault> {
         let mut table = self.lock();
         let found = table.execs.get_mut(exec).ok_or_else(|| unknown(exec))?;
-        let grace = grace.unwrap_or(found.grace);
-        if !found.is_ended() {
-            found.stop(Cause::Asked, grace, Instant::now());
+        let (grace, now) = (grace.unwrap_or(found.grace), Instant::now());
+        match found.is_ended() {
+            false => found.stop(Cause::Asked, grace, now),
+            true => table.stop_kept(exec, grace, now),
         }
         Ok(grace)
     }
@@ -213,13 +215,6 @@ impl Execs {
         };
         let kept: Vec<_> = list.into_iter().rev().take_while(fits).collect();
         kept.into_iter().rev().collect()
-    }
-
-    /// Returns how many are in the background of execs that have ended.
-    pub fn background(&self) -> usize {
-        let mut table = self.lock();
-        table.kept.retain(|(_, family)| family.is_populated());
-        table.kept.len()
     }
 
     /// Returns how many run, and how much output is kept.
@@ -280,22 +275,13 @@ impl Execs {
             let clearing = table.execs.values().any(|exec| matches!(exec.phase, Phase::Clearing { .. }));
             return paused.or(clearing.then(|| now + LOOK_AGAIN));
         }
-        table.execs.values_mut().filter_map(|exec| exec.tick(now)).chain(paused).min()
+        let Table { execs, kept, .. } = &mut *table;
+        let execs = execs.values_mut().filter_map(|exec| exec.tick(now));
+        execs.chain(kept.iter_mut().filter_map(|kept| kept.tick(now))).chain(paused).min()
     }
 }
 
 impl Table {
-    /// Kills what was left in the background under an epoch before `epoch`. Tells whether anything of that epoch is left.
-    fn kill_kept(&mut self, epoch: u64) -> bool {
-        self.kept.retain(|(_, family)| family.is_populated());
-        let mut left = self.execs.values().any(|exec| exec.epoch < epoch && !exec.is_ended());
-        for (_, family) in self.kept.iter().filter(|(started, _)| *started < epoch) {
-            family.kill();
-            left = true;
-        }
-        left
-    }
-
     pub(super) fn running(&self) -> usize {
         self.execs.values().filter(|exec| !exec.is_ended()).count()
     }
@@ -303,7 +289,7 @@ impl Table {
     /// Takes note of a process that has ended; tells whether it was the nanny of an exec.
     fn note_nanny(&mut self, ended: signal::Ended) -> bool {
         let families = self.execs.values().filter_map(|exec| exec.family.as_ref());
-        let kept = self.kept.iter().map(|(_, family)| family);
+        let kept = self.kept.iter().map(Kept::family);
         families
             .chain(kept)
             .any(|family| matches!(family, Family::Tended(tended) if tended.note_end(ended.pid, ended.exit)))
@@ -324,15 +310,17 @@ impl Table {
     fn conclude(&mut self, id: &str, counters: impl FnOnce() -> super::counters::Reading) -> bool {
         let Some(exec) = self.execs.get_mut(id) else { return false };
         let Phase::Clearing { exit } = exec.phase else { return false };
-        let left = exec.family.as_ref().is_some_and(|family| !exec.keep_background && family.is_populated());
-        if left {
-            if let Some(family) = &exec.family {
+        // Whoever ends an exec ends all of it.
+        let keep_background = exec.keep_background && exec.cause.is_none();
+        if let Some(family) = exec.family.as_ref().filter(|family| !keep_background && family.is_populated())
+        {
+            // What was to be kept has a grace of its own; what was not goes with its leader.
+            if !exec.keep_background {
                 family.kill();
+                exec.kill_at = Some(Instant::now() + KILL_AGAIN);
             }
-            exec.kill_at = Some(Instant::now() + Duration::from_millis(5));
             return false;
         }
-        let keep_background = exec.keep_background;
         let tokens: Vec<_> =
             self.pipes.iter().filter(|(_, pipe)| pipe.exec == id).map(|(token, _)| *token).collect();
         for token in tokens {
@@ -344,12 +332,13 @@ impl Table {
         }
         if let Some(exec) = self.execs.get_mut(id) {
             let family = exec.conclude(exit, counters());
-            if !exec.keep_background {
+            let epoch = exec.epoch;
+            if !keep_background {
                 let reusable = family.and_then(Family::into_reusable);
                 self.spare.extend(reusable.filter(|_| self.spare.len() < SPARE_MAX));
             } else {
-                self.kept.retain(|(_, family)| family.is_populated());
-                self.kept.extend(family.map(|family| (exec.epoch, family)));
+                self.kept.extend(family.map(|family| Kept::new(id, epoch, family)));
+                self.forget_gone();
             }
         }
         self.remember(id);
@@ -364,6 +353,11 @@ impl Table {
                 self.execs.remove(&oldest);
             }
         }
+        self.bound_ended();
+    }
+
+    /// Drops the output of the oldest ended execs, past what is kept in all.
+    pub(super) fn bound_ended(&mut self) {
         let mut kept: usize = self.execs.values().map(|exec| exec.spool.cost()).sum();
         for oldest in &self.ended {
             if kept <= BUDGET {

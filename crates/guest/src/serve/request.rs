@@ -132,7 +132,10 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             let grace = execs.begin_stop(&exec, grace_ms.map(Duration::from_millis))?;
             drop(admitted);
             shared.wake();
-            let state = execs.wait(&exec, Patience { epoch, wait: grace + STOPPING })?;
+            let patience = Patience { epoch, wait: grace + STOPPING };
+            execs.wait(&exec, patience)?;
+            execs.wait_for_kept(&exec, patience);
+            let state = execs.wait(&exec, Patience { wait: Duration::ZERO, ..patience })?;
             drop(shared.fence.admit(epoch)?);
             Ok(Reply::State(state))
         }
@@ -204,12 +207,13 @@ pub fn connect(shared: &Shared, epoch: u64, port: u16) -> Result<TcpStream, Faul
 }
 
 fn status(shared: &Shared, standing: &Standing) -> Status {
-    let (running, spool) = shared.execs.load();
+    let (execs, spool) = shared.execs.load();
+    let running = execs + shared.execs.background();
     Status {
         epoch: standing.epoch(),
-        running: (running + shared.execs.background()) as u64,
-        idle_ms: if running > 0 { 0 } else { shared.idle().as_millis() as u64 },
-        uptime_ms: shared.uptime().as_millis() as u64,
+        running: running as u64,
+        idle_ms: if running > 0 { 0 } else { shared.usage.idle().as_millis() as u64 },
+        uptime_ms: shared.usage.uptime().as_millis() as u64,
         spool_bytes: spool as u64,
         paused: standing.is_paused(),
     }

@@ -42,7 +42,7 @@ pub fn resume(shared: &Shared, epoch: u64) -> Result<Reply, Fault> {
     // Also where nothing is paused: a pause that failed half way may have left something frozen.
     shared.execs.thaw()?;
     standing.calm = Calm::No;
-    shared.touch();
+    shared.usage.touch();
     shared.wake();
     Ok(Reply::Done {})
 }
@@ -89,7 +89,7 @@ fn go_on(shared: &Shared, paused: bool) {
         // There is nobody to tell; a command that stays frozen can be resumed.
         let _ = shared.execs.thaw();
     }
-    shared.touch();
+    shared.usage.touch();
 }
 
 fn is_idle(shared: &Shared) -> bool {

@@ -38,6 +38,8 @@ struct Way {
     /// What was read and could not be written yet; holds memory only meanwhile.
     pending: Vec<u8>,
     ended: bool,
+    /// Bytes that were read.
+    carried: u64,
     /// Its end was passed on.
     closed: bool,
 }
@@ -55,6 +57,11 @@ impl Joint {
 
     pub fn ends(&self) -> [BorrowedFd<'_>; 2] {
         [self.command.as_fd(), self.host.as_fd()]
+    }
+
+    /// Returns how many bytes have come from either side.
+    pub fn carried(&self) -> u64 {
+        self.outward.carried + self.inward.carried
     }
 
     /// Carries what there is, both ways.
@@ -88,6 +95,7 @@ impl Way {
                 read => read?,
             };
             self.ended = read == 0;
+            self.carried += read as u64;
             let written = match read {
                 0 => 0,
                 _ => write(to, &scratch[..read])?,

@@ -1,0 +1,33 @@
+//! When the sandbox was last used: asked for something, running something, or carrying traffic.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The last use, for every thread to note and to ask.
+#[derive(Debug)]
+pub struct Usage {
+    started: Instant,
+    /// In milliseconds since the start.
+    last: AtomicU64,
+}
+
+impl Usage {
+    pub fn from_now() -> Self {
+        Self { started: Instant::now(), last: AtomicU64::new(0) }
+    }
+
+    /// Notes that the sandbox is in use.
+    pub fn touch(&self) {
+        // Never back: another thread may have looked at the clock later.
+        self.last.fetch_max(self.uptime().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Returns how long the sandbox was not used.
+    pub fn idle(&self) -> Duration {
+        self.uptime().saturating_sub(Duration::from_millis(self.last.load(Ordering::Relaxed)))
+    }
+}
