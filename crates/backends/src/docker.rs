@@ -162,6 +162,10 @@ impl Backend for Docker {
         connect::connect(self, sandbox, placement)
     }
 
+    fn may_break(&self, placement: &Placement) -> bool {
+        connect::is_carried(placement)
+    }
+
     fn usage(&self, sandbox: &SandboxId, placement: &Placement) -> Result<Usage> {
         usage::usage(self, sandbox, placement)
     }

@@ -140,6 +140,11 @@ pub trait Backend: Send + Sync {
     /// sandbox is called lost then. A lack of descriptors, memory, rights or time is any other kind.
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream>;
 
+    /// Tells whether a stream to the guest can end although both ends live, as one that an engine carries.
+    fn may_break(&self, _placement: &Placement) -> bool {
+        false
+    }
+
     /// Returns what a sandbox uses now. What cannot be told is absent; nothing is changed and nobody in it notices.
     fn usage(&self, _sandbox: &SandboxId, _placement: &Placement) -> Result<Usage> {
         Ok(Usage::default())

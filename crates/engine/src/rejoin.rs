@@ -8,7 +8,7 @@ use crate::Engine;
 use crate::guest::Guest;
 
 /// An engine that is started again answers within seconds, even with many containers.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const APART: Duration = Duration::from_millis(100);
 
 /// How often one caller goes looking. An engine that breaks off more often while one command runs is none to wait for.

@@ -13,6 +13,7 @@ mod forker;
 mod install;
 mod reactor;
 mod serve;
+mod ties;
 mod tunnels;
 mod usage;
 mod users;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use crate::boot::Plan;
 use crate::execs::{Execs, Setting, Surroundings};
 use crate::forker::Forker;
 use crate::serve::{self, Fence};
+use crate::ties::Ties;
 use crate::tunnels::Tunnels;
 use crate::usage::Usage;
 
@@ -24,6 +25,8 @@ const CHILDREN: u64 = 1;
 const WAKE: u64 = 2;
 /// What any nanny tells by.
 const REPORT: u64 = 3;
+/// Any connection something is tied to.
+const TIE: u64 = 4;
 /// Tokens of pipes start here.
 const FIRST_PIPE: u64 = 16;
 
@@ -33,6 +36,7 @@ pub struct Shared {
     pub execs: Execs,
     pub fence: Fence,
     pub tunnels: Arc<Tunnels>,
+    pub ties: Ties,
     pub secret: Vec<u8>,
     /// Drawn at boot, to tell one guest from another.
     pub boot: u64,
@@ -65,6 +69,12 @@ impl Shared {
     /// Has a nanny heard when it tells something, which it does once.
     pub fn watch_report(&self, report: &OwnedFd) {
         self.await_input(REPORT, report, epoll::EventFlags::IN | epoll::EventFlags::ONESHOT);
+    }
+
+    /// Has the end of a connection noticed that something is tied to. Whatever comes on it is nobody's.
+    pub fn watch_tie(&self, stream: &UnixStream) {
+        let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        let _ = epoll::add(&self.events, stream, epoll::EventData::new_u64(TIE), ends);
     }
 
     fn await_input(&self, token: u64, descriptor: &OwnedFd, flags: epoll::EventFlags) {
@@ -124,6 +134,7 @@ impl Reactor {
             execs: Execs::new(forker, setting),
             fence: Fence::new(plan.boot.epoch),
             tunnels: Tunnels::new(listeners, usage.clone())?,
+            ties: Ties::default(),
             secret: plan.boot.secret,
             boot,
             usage,
@@ -134,13 +145,22 @@ impl Reactor {
         Ok(Self { shared: Arc::new(shared), listener: plan.listener, children, ran: Cell::new(false) })
     }
 
-    /// Serves until the sandbox has been idle for too long.
+    /// Serves until the sandbox has been idle for too long, or what it was tied to has ended.
     pub fn run(&self) {
         let mut events = Vec::with_capacity(64);
         loop {
             let now = Instant::now();
             let lapse = serve::lapse(&self.shared, now);
-            let due = self.shared.execs.tick(now).into_iter().chain(lapse).min();
+            let untied = self.shared.ties.due(now);
+            if untied.sandbox {
+                break;
+            }
+            for exec in &untied.execs {
+                if self.shared.execs.stop_untied(exec) {
+                    self.shared.ties.forget(exec);
+                }
+            }
+            let due = self.shared.execs.tick(now).into_iter().chain(lapse).chain(untied.next).min();
             self.shared.execs.resume(|token, pipe| self.shared.watch(token, pipe));
             let Some(idle_left) = self.idle_left() else { break };
             let left = due.map_or(idle_left, |at| at.saturating_duration_since(now).min(idle_left));
@@ -176,6 +196,7 @@ impl Reactor {
             LISTENER => self.accept(),
             CHILDREN => self.reap(),
             REPORT => self.shared.execs.reap(),
+            TIE => self.shared.ties.notice_ends(Instant::now()),
             WAKE => drop(rustix::io::read(&self.shared.wake, &mut [0; 8])),
             pipe => {
                 self.shared.execs.drain(pipe - FIRST_PIPE, |descriptor| {

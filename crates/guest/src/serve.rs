@@ -18,6 +18,7 @@ use coracle_wire::{
 };
 
 use crate::reactor::Shared;
+use crate::ties::Knot;
 
 pub use fence::Fence;
 pub use standstill::lapse;
@@ -141,6 +142,15 @@ fn converse(
                     connection.send(&Reply::Done {})?;
                     return Some(Handover::Join { port, epoch });
                 }
+                Err(fault) => connection.send(&Reply::Fault(fault))?,
+            }
+            continue;
+        }
+        if let Ok(Request { body: Body::Tie { exec, grace_ms }, epoch }) = request {
+            let knot = Knot { exec, epoch, grace: Duration::from_millis(grace_ms) };
+            match request::tie(shared, knot, connection.stream) {
+                // The table has the connection now.
+                Ok(()) => return connection.send(&Reply::Done {}).and(None),
                 Err(fault) => connection.send(&Reply::Fault(fault))?,
             }
             continue;

@@ -230,6 +230,17 @@ pub enum Body {
     },
     #[n(33)]
     LetGo {},
+    /// Ties something to this connection, which carries nothing else from then on: an exec, or without one the sandbox
+    /// itself, ends when the last connection it is tied to has ended and nobody has tied it again within `grace_ms`.
+    /// An exec is tied before it is started; afterwards only one that is tied already can be tied to another connection.
+    /// A newer epoch unties. Answered by [`Reply::Done`].
+    #[n(60)]
+    Tie {
+        #[n(0)]
+        exec: Option<String>,
+        #[n(1)]
+        grace_ms: u64,
+    },
 }
 
 impl Body {
@@ -262,7 +273,8 @@ impl Body {
             | Self::Hold { .. }
             | Self::LetGo {}
             | Self::Accept {}
-            | Self::Connect { .. } => false,
+            | Self::Connect { .. }
+            | Self::Tie { .. } => false,
         }
     }
 }

@@ -73,6 +73,18 @@ fn version_one_is_written_as_it_always_was() {
 }
 
 #[test]
+fn what_was_added_keeps_its_number() {
+    let tie = |exec: Option<&str>| {
+        let body = Body::Tie { exec: exec.map(str::to_owned), grace_ms: 500 };
+        let frame = encode(&Request { epoch: 7, body }).expect("a small message fits a frame");
+        hex(&frame[4..])
+    };
+
+    assert_eq!(tie(Some("e")), hex(&bytes("a2 00 07 01 82 18 3c 82 61 65 19 01f4")));
+    assert_eq!(tie(None), hex(&bytes("a2 00 07 01 82 18 3c 82 f6 19 01f4")));
+}
+
+#[test]
 fn version_one_is_still_understood() {
     assert_eq!(decode::<Request>(&bytes(START)), Ok(start()));
     assert_eq!(decode::<Reply>(&bytes(OUTPUT)), Ok(output()));

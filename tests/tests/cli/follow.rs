@@ -40,8 +40,8 @@ fn a_follower_gets_each_line_once_though_the_starter_was_killed() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open();
-    let starter =
-        home.call(["exec", &sandbox, "--id", "lines", "--", "python3", "-c", THOUSAND_LINES]).start();
+    let words = ["exec", &sandbox, "--keep-running", "--id", "lines", "--", "python3", "-c", THOUSAND_LINES];
+    let starter = home.call(words).start();
     starter.wait_for(|output| output.ends_with(b"\n"));
 
     assert!(starter.kill().was_killed());

@@ -7,6 +7,7 @@ mod completion;
 mod deadline;
 mod detached;
 mod egress;
+mod endings;
 mod exec;
 mod exit_codes;
 mod files;

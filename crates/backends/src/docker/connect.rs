@@ -81,6 +81,11 @@ pub fn connect(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> R
     }
 }
 
+/// Tells whether the engine carries the streams to this guest: they end with it.
+pub fn is_carried(placement: &Placement) -> bool {
+    Reached::of(placement) == Reached::Program
+}
+
 fn unreached(kind: Kind, sandbox: &SandboxId) -> Error {
     Error::new(kind, format!("could not reach the guest of sandbox `{sandbox}`"))
 }

@@ -17,6 +17,7 @@ mod exit;
 mod forwarding;
 mod input;
 mod keepers;
+mod leash;
 mod live;
 mod lock;
 mod missing;

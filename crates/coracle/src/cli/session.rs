@@ -13,7 +13,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::signals::{Caught, Target, Tie};
 use super::stop::Stop;
-use super::{input, live, stderr, stdout, terminal};
+use super::{input, leash, live, stderr, stdout, terminal};
 
 /// Everything that is ready before the command starts. Signals wait from here on.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub struct Session<'a> {
     engine: Engine,
     caller: Caller,
     caught: Caught,
+    tie: Tie,
 }
 
 /// A command that has ended.
@@ -44,7 +45,7 @@ impl Ran {
 
 impl<'a> Session<'a> {
     pub fn on(context: &'a Context, engine: Engine, tie: Tie) -> Result<Self, Stop> {
-        Ok(Self { context, engine, caller: context.caller()?, caught: Caught::from_now(tie)? })
+        Ok(Self { context, engine, caller: context.caller()?, caught: Caught::from_now(tie)?, tie })
     }
 
     pub fn engine(&self) -> &Engine {
@@ -86,6 +87,11 @@ impl<'a> Session<'a> {
         let (json, engine, caller) = (self.context.json, self.engine.clone(), self.caller.clone());
         let target = Target { engine, caller, sandbox: sandbox.clone(), exec };
 
+        let _leash = match self.tie {
+            Tie::Client | Tie::Terminal => leash::of_exec(&target),
+            // The one is to run on, the other goes with its sandbox.
+            Tie::Loose | Tie::Bound => None,
+        };
         let plain = request.stdin != Stdin::Open && request.terminal.is_none();
         if json && plain {
             self.caught.pass_on(target.clone());

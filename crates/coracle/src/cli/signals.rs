@@ -12,8 +12,10 @@ use super::{stderr, terminal};
 /// What becomes of the command when coracle is told to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tie {
-    /// It runs on: a client that vanishes does not end its exec.
+    /// It runs on.
     Loose,
+    /// It ends: the guest sees to that when we are gone.
+    Client,
     /// It ends, because its sandbox goes with it.
     Bound,
     /// It is hung up on, as a terminal does.
@@ -46,7 +48,7 @@ impl Caught {
     /// Catches from now on what a command tied like this has to hear of.
     pub fn from_now(tie: Tie) -> Result<Self> {
         let wanted: &[i32] = match tie {
-            Tie::Loose => &[SIGINT],
+            Tie::Loose | Tie::Client => &[SIGINT],
             Tie::Bound | Tie::Terminal => &[SIGINT, SIGTERM, SIGHUP, SIGWINCH],
         };
         let signals = iterator::Signals::new(wanted)
@@ -101,7 +103,7 @@ impl Relay {
 
     fn end(&mut self, signal: i32) -> Result<()> {
         match self.tie {
-            Tie::Loose | Tie::Bound => self.stop(),
+            Tie::Loose | Tie::Client | Tie::Bound => self.stop(),
             Tie::Terminal => {
                 let hung_up = self.control().and_then(|control| control.signal(SIGHUP));
                 terminal::restore();

@@ -1,10 +1,12 @@
-//! Connections that carry something else than requests: a client of the sandbox's network, a port of the sandbox.
+//! Connections that carry something else than requests: a client of the sandbox's network, a port of the sandbox, or
+//! nothing, because something is tied to them.
 
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use coracle_wire::{Body, Reply};
 
+use super::execs::millis;
 use super::{Failure, Guest};
 
 /// A guest that has nobody to tell of says nothing for as long as it likes.
@@ -35,6 +37,16 @@ impl Guest {
         };
         let (stream, rest) = self.link.into_stream()?;
         Ok(Accepted { listener, stream, rest })
+    }
+
+    /// Ties an exec that is about to be started, or else the sandbox, to this connection: it ends with the result of this,
+    /// unless it is tied again within `grace`.
+    pub fn tie(mut self, exec: Option<&str>, grace: Duration) -> Result<UnixStream, Failure> {
+        let body = Body::Tie { exec: exec.map(str::to_owned), grace_ms: millis(grace) };
+        match self.ask(body, Duration::ZERO)? {
+            Reply::Done {} => self.link.into_stream().map(|(stream, _)| stream),
+            _ => Err(Failure::Unexpected),
+        }
     }
 
     /// Connects to a port of the sandbox, and becomes that connection; the second is what has come from it already.

@@ -23,6 +23,8 @@ const ENDED_MAX: usize = 1000;
 pub(super) const BUDGET: usize = 64 << 20;
 /// How long what is killed may take to be gone. Shorter than the host waits for an answer.
 const KILLING: Duration = Duration::from_secs(8);
+/// What a command has between TERM and KILL when its client has gone: all of it is to be dead within a second.
+const UNTIED_GRACE: Duration = Duration::from_millis(500);
 /// How soon paused pipes are looked at again, in case nobody comes to read.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// What a list of execs may take of a frame.
@@ -172,6 +174,22 @@ impl Execs {
             true => table.stop_kept(exec, grace, now),
         }
         Ok(grace)
+    }
+
+    /// Ends an exec whose client has gone, soon and for certain. Tells whether there is one.
+    pub fn stop_untied(&self, exec: &str) -> bool {
+        let mut table = self.lock();
+        // While time stands still no grace ends.
+        let grace = if table.stopped.is_some() { Duration::ZERO } else { UNTIED_GRACE };
+        let Some(found) = table.execs.get_mut(exec) else { return false };
+        if !found.is_ended() {
+            found.stop(Cause::Asked, grace.min(found.grace), Instant::now());
+        }
+        true
+    }
+
+    pub fn has(&self, exec: &str) -> bool {
+        self.lock().execs.contains_key(exec)
     }
 
     /// Ends everything that runs under an epoch before `epoch`, at once. A fault if some of it is not dead in time.

@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use coracle_wire::{Body, Fault, FaultCode, Reply, Request, Running, Status};
 
@@ -11,6 +12,7 @@ use super::standstill::{self, Hold};
 use crate::execs::{Attendant, Bounds, Patience, Watched};
 use crate::files::{self, Upload, Walk};
 use crate::reactor::Shared;
+use crate::ties::Knot;
 
 /// No wait is longer than this at a time; the host asks again.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -70,7 +72,9 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
     cut_before(shared, epoch);
     match body {
         // Taken care of by whoever owns the connection.
-        Body::Accept {} | Body::Connect { .. } => Err(files::out_of_turn("the connection is for requests")),
+        Body::Accept {} | Body::Connect { .. } | Body::Tie { .. } => {
+            Err(files::out_of_turn("the connection is for requests"))
+        }
         Body::Fence { running, before } => {
             drop(admitted);
             if running == Running::Kill {
@@ -94,6 +98,10 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
                 Watched::Report => shared.watch_report(descriptor),
             };
             let existing = execs.start(epoch, &exec, &command, watch)?;
+            // Its client may have gone while this was on its way.
+            if shared.ties.is_over(&exec) {
+                execs.stop_untied(&exec);
+            }
             // Its deadline may be the next one now.
             shared.wake();
             Ok(Reply::Started { existing })
@@ -206,6 +214,25 @@ pub fn connect(shared: &Shared, epoch: u64, port: u16) -> Result<TcpStream, Faul
     connected.map_err(refused)
 }
 
+/// Ties an exec that is about to be started, or the sandbox, to a connection, for a caller the fence admits.
+pub fn tie(shared: &Shared, knot: Knot, stream: &UnixStream) -> Result<(), Fault> {
+    let _admitted = shared.fence.admit(knot.epoch)?;
+    cut_before(shared, knot.epoch);
+    let unshared = |error: std::io::Error| Fault {
+        code: FaultCode::Internal,
+        message: format!("could not keep the connection: {error}"),
+        errno: error.raw_os_error(),
+    };
+    let stream = stream.try_clone().map_err(unshared)?;
+    shared.watch_tie(&stream);
+    let started = knot.exec.as_deref().is_some_and(|exec| shared.execs.has(exec));
+    shared.ties.tie(knot, started, stream)?;
+    // Its end may have been told before there was a tie to end.
+    shared.ties.notice_ends(Instant::now());
+    shared.wake();
+    Ok(())
+}
+
 fn status(shared: &Shared, standing: &Standing) -> Status {
     let (execs, spool) = shared.execs.load();
     let running = execs + shared.execs.background();
@@ -255,9 +282,10 @@ fn list(begun: &mut Begun) -> Result<Reply, Fault> {
     Ok(Reply::Entries { entries, more })
 }
 
-/// Ends what earlier owners have open: connections to ports, and places among those who attend a command.
+/// Ends what earlier owners have open: connections to ports, ties, and places among those who attend a command.
 fn cut_before(shared: &Shared, epoch: u64) {
     shared.tunnels.cut_before(epoch);
+    shared.ties.untie_before(epoch);
     if shared.execs.dismiss_before(epoch) {
         shared.wake();
     }

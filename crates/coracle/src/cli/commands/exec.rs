@@ -24,6 +24,9 @@ pub struct Args {
     /// Return at once and print the id of the exec
     #[arg(short, long, conflicts_with_all = ["interactive", "tty"])]
     detach: bool,
+    /// Let the command run on when this process is killed or its output is closed
+    #[arg(long, conflicts_with = "tty")]
+    keep_running: bool,
     /// Choose the id of the exec: asking twice under one id starts one command
     #[arg(long, value_name = "EXEC")]
     id: Option<ExecId>,
@@ -52,7 +55,11 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         request.timeout = request.timeout.in_background();
         return detach(context, &engine.exec_start(&context.caller()?, &sandbox, &request)?);
     }
-    let tie = if args.process.tty { Tie::Terminal } else { Tie::Loose };
+    let tie = match (args.process.tty, args.keep_running) {
+        (true, _) => Tie::Terminal,
+        (false, true) => Tie::Loose,
+        (false, false) => Tie::Client,
+    };
     Session::on(context, engine, tie)?.exec(&sandbox, request)
 }
 

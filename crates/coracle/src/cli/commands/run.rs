@@ -23,7 +23,7 @@ use crate::cli::session::{Ran, Session};
 use crate::cli::signals::Tie;
 use crate::cli::stock::Stock;
 use crate::cli::stop::Stop;
-use crate::cli::{forwarding, missing, refusals, stderr, stdout};
+use crate::cli::{forwarding, leash, missing, refusals, stderr, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -112,6 +112,7 @@ fn attended(context: &Context, engine: Engine, wanted: Wanted, mut plan: Plan) -
         None => open_new(&engine, &caller, sandbox)?,
     };
     let open::Output { sandbox_id: id, backend, refused, missing, .. } = opened;
+    let _leash = leash::of_sandbox(&engine, &caller, &id);
     refusals::say(&backend, &refused);
 
     let ran = match session.signalled() {

@@ -39,7 +39,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         terminal: typed.then(terminal::size),
         ..ExecRequest::default()
     };
-    let tie = if typed { Tie::Terminal } else { Tie::Loose };
+    let tie = if typed { Tie::Terminal } else { Tie::Client };
     let engine = context.engine()?;
     let sandbox = context.sandbox(&engine, &args.sandbox)?;
     Session::on(context, engine, tie)?.exec(&sandbox, request)

@@ -147,6 +147,7 @@ fn answer(guest: &Guest, request: Request, begun: &mut Begun<'_>) -> Answer<Repl
         Body::Start { exec, command } => guest.start(exec, command, request.epoch),
         // The fake drops nothing, so attending changes nothing.
         Body::Attend { .. } | Body::Adopt { .. } | Body::Renew { .. } => Ok(Reply::Done {}),
+        Body::Tie { .. } => Err(fault(FaultCode::Unsupported, "nothing is tied in a guest in memory")),
         Body::Read { exec, since, max_chunks, wait_ms } => {
             guest.read(&exec, since, max_chunks as usize, deadline(wait_ms))
         }
