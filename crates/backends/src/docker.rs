@@ -31,7 +31,7 @@ mod volumes;
 use std::fmt;
 use std::os::unix::net::UnixStream;
 
-use coracle_core::backend::{Created, Found, Order, Placement, Probe, Silence};
+use coracle_core::backend::{Created, Found, GuestEnd, Order, Placement, Probe, Silence};
 use coracle_core::branch::{Branch, Held};
 use coracle_core::image::{Builder, Images, Progress, Stored};
 use coracle_core::usage::Usage;
@@ -164,6 +164,10 @@ impl Backend for Docker {
 
     fn may_break(&self, placement: &Placement) -> bool {
         connect::is_carried(placement)
+    }
+
+    fn guest_end(&self, sandbox: &SandboxId) -> Option<GuestEnd> {
+        self.expect_here(sandbox).ok().and_then(|()| survey::guest_end(self, sandbox))
     }
 
     fn usage(&self, sandbox: &SandboxId, placement: &Placement) -> Result<Usage> {

@@ -27,7 +27,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use coracle_core::backend::{Created, Found, Order, Placement, Probe};
+use coracle_core::backend::{Created, Found, GuestEnd, Order, Placement, Probe};
 use coracle_core::branch::{Branch, Held};
 use coracle_core::image::{Builder, Images, Progress, Stored};
 use coracle_core::usage::Usage;
@@ -160,6 +160,10 @@ impl Backend for Native {
             let kind = if place::proves_death(&error) { Kind::NotFound } else { Kind::NotAvailable };
             Error::new(kind, format!("could not reach the guest of sandbox `{sandbox}`")).caused_by(error)
         })
+    }
+
+    fn guest_end(&self, sandbox: &SandboxId) -> Option<GuestEnd> {
+        survey::guest_end(self, sandbox)
     }
 
     fn usage(&self, sandbox: &SandboxId, _placement: &Placement) -> Result<Usage> {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::branch::{Branch, Held};
+use crate::clock::Timestamp;
 use crate::error::{Error, Kind, Result};
 use crate::fit;
 use crate::ids::{ImageId, InstanceId, SandboxId};
@@ -80,8 +81,19 @@ pub struct Found {
     pub sandbox: SandboxId,
     /// Its guest is running. Without it only leftovers are there.
     pub alive: bool,
+    /// How its guest has ended, where it did so by itself and left word of it.
+    pub end: Option<GuestEnd>,
     /// What is there, for people: `cgroup`, `directory`, `process`.
     pub objects: Vec<String>,
+}
+
+/// How a guest has ended by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuestEnd {
+    /// It was idle for as long as it may be, and ended then.
+    Idle { ended: Timestamp },
+    /// The client it was tied to is gone.
+    Untied,
 }
 
 /// What all processes of a home know of an engine that does not answer.
@@ -143,6 +155,12 @@ pub trait Backend: Send + Sync {
     /// Tells whether a stream to the guest can end although both ends live, as one that an engine carries.
     fn may_break(&self, _placement: &Placement) -> bool {
         false
+    }
+
+    /// Returns how a guest has ended that is proved to be gone; nothing where it did not end by itself, or nobody can say.
+    /// Commands cannot make it say anything.
+    fn guest_end(&self, _sandbox: &SandboxId) -> Option<GuestEnd> {
+        None
     }
 
     /// Returns what a sandbox uses now. What cannot be told is absent; nothing is changed and nobody in it notices.

@@ -1,9 +1,13 @@
 //! Time as a port: nothing in the pure rules reads a clock.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
 
 /// Milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +29,64 @@ impl Timestamp {
     }
 }
 
+/// A date and a time in UTC, the same on every machine and sortable as text: `2026-11-16T09:00:31.123Z`.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, millis) = (self.0 / 1000, self.0 % 1000);
+        let (days, second) = (seconds / 86_400, seconds % 86_400);
+        let (year, month, day) = civil(days);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+    }
+}
+
+/// Reads what is shown, with any number of decimals. The only zone is UTC.
+impl FromStr for Timestamp {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let read = || {
+            let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+            let (time, decimals) = time.split_once('.').unwrap_or((time, "0"));
+            let [year, month, day] = numbers(date, '-')?;
+            let [hour, minute, second] = numbers(time, ':')?;
+            let millis: u64 = format!("{decimals:0<3}").get(..3)?.parse().ok()?;
+            let in_range = (1970..10_000).contains(&year) && (1..=12).contains(&month) && hour < 24;
+            let days = in_range
+                .then(|| days_before(year, month))
+                .and_then(|days| days.checked_add(day.checked_sub(1)?))?;
+            Some(Self((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + millis))
+        };
+        read().ok_or_else(|| Error::invalid("time", format!("`{}` is not a moment", text.escape_debug())))
+    }
+}
+
+fn numbers(text: &str, between: char) -> Option<[u64; 3]> {
+    let parts: Option<Vec<u64>> =
+        text.split(between).map(|part| part.parse().ok().filter(|n| *n < 10_000)).collect();
+    parts?.try_into().ok()
+}
+
+/// Returns year, month and day so many days after 1970-01-01. Counted in years that begin in March, the day that is there
+/// only sometimes is the last one, and months follow one rule.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, day)
+}
+
+/// Returns how many days after 1970-01-01 a month begins, by the same count.
+fn days_before(year: u64, month: u64) -> u64 {
+    let year = year - u64::from(month <= 2);
+    let march_month = (month + 9) % 12;
+    year * 365 + year / 4 - year / 100 + year / 400 + (153 * march_month + 2) / 5 - 719_468
+}
+
 /// Tells the time.
 pub trait Clock: Send + Sync {
     /// Returns what the machine's clock says. Anybody may set it, forth and back.
@@ -32,4 +94,40 @@ pub trait Clock: Send + Sync {
 
     /// Returns the time since the machine was started, sleep included. Nobody can set it.
     fn up(&self) -> Duration;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_and_read_as_other_programs_do() {
+        // `date -u -d @SECONDS +%FT%TZ`
+        for (millis, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_709_164_800_001, "2024-02-29T00:00:00.001Z"),
+            (1_709_251_200_000, "2024-03-01T00:00:00.000Z"),
+            (1_798_761_599_000, "2026-12-31T23:59:59.000Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(Timestamp::from_millis(millis).to_string(), text);
+            assert_eq!(text.parse().ok(), Some(Timestamp::from_millis(millis)));
+        }
+    }
+
+    #[test]
+    fn an_engines_moments_are_read_and_others_refused() {
+        assert_eq!(
+            "2000-02-29T00:00:00.123456789Z".parse().ok(),
+            Some(Timestamp::from_millis(951_782_400_123))
+        );
+        assert_eq!("2000-02-29T00:00:00Z".parse().ok(), Some(Timestamp::from_millis(951_782_400_000)));
+        for refused in
+            ["", "0001-01-01T00:00:00Z", "2000-13-01T00:00:00Z", "2000-02-29T00:00:00+01:00", "2000-00-00TZ"]
+        {
+            assert!(refused.parse::<Timestamp>().is_err(), "{refused}");
+        }
+    }
 }

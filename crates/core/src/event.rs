@@ -48,6 +48,8 @@ pub enum Kind {
     Narrowed,
     /// Another one was made from its files.
     Forked,
+    /// It was idle for as long as it may be, and has ended.
+    Expired,
     /// It is gone and nobody destroyed it.
     Lost,
     /// It was found without a record.
@@ -66,7 +68,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of a life.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Opened,
         Self::Ready,
         Self::Failed,
@@ -81,6 +83,7 @@ impl Kind {
         Self::GivenBack,
         Self::Narrowed,
         Self::Forked,
+        Self::Expired,
         Self::Lost,
         Self::Quarantined,
         Self::Destroying,
@@ -109,6 +112,7 @@ impl Kind {
             Self::GivenBack => "given_back",
             Self::Narrowed => "narrowed",
             Self::Forked => "forked",
+            Self::Expired => "expired",
             Self::Lost => "lost",
             Self::Quarantined => "quarantined",
             Self::Destroying => "destroying",
@@ -299,6 +303,7 @@ fn of_state(before: State, after: &Record) -> Vec<Event> {
         State::Destroying => (Kind::Destroying, why(after)),
         State::Destroyed => (Kind::Destroyed, json!({})),
         State::Failed => (Kind::Failed, why(after)),
+        State::Expired => (Kind::Expired, idle(after)),
         State::Lost => (Kind::Lost, why(after)),
         State::Quarantined => (Kind::Quarantined, why(after)),
         State::DestroyFailed => (Kind::DestroyFailed, why(after)),
@@ -317,6 +322,7 @@ fn of_ready(before: State, after: &Record) -> Vec<Event> {
         | State::Destroying
         | State::Destroyed
         | State::Failed
+        | State::Expired
         | State::Lost
         | State::Quarantined
         | State::DestroyFailed => {
@@ -346,6 +352,10 @@ fn of_lease(before: &Record, after: &Record) -> Option<Event> {
         (false, true) => Event::of(after, Kind::Lent, json!({"from": from, "to": to, "epoch": epoch})),
         (false, false) => Event::of(after, Kind::GivenBack, json!({"from": from, "to": to, "epoch": epoch})),
     })
+}
+
+fn idle(record: &Record) -> Value {
+    json!({"reason": record.reason, "idle_since": record.idle_since})
 }
 
 fn why(record: &Record) -> Value {

@@ -24,6 +24,8 @@ pub enum State {
     Destroyed,
     /// It could not be made; nothing of it is left.
     Failed,
+    /// It was idle for as long as it may be, and has ended.
+    Expired,
     /// It was there and is not any more, without having been destroyed by us.
     Lost,
     /// It is ours but nothing is known of it; kept aside for a person to look at.
@@ -34,7 +36,7 @@ pub enum State {
 
 impl State {
     /// Every state, in the order of a life.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Creating,
         Self::Spare,
         Self::Ready,
@@ -45,6 +47,7 @@ impl State {
         Self::Destroying,
         Self::Destroyed,
         Self::Failed,
+        Self::Expired,
         Self::Lost,
         Self::Quarantined,
         Self::DestroyFailed,
@@ -68,7 +71,10 @@ impl State {
             (Self::Hibernating, Event::NotSaved) => Ok(Self::Ready),
             (Self::Hibernated, Event::Resume) => Ok(Self::Resuming),
             (Self::Ready | Self::Paused | Self::Hibernating, Event::Vanished) => Ok(Self::Lost),
-            (Self::Destroyed | Self::Failed, Event::Destroy) => Err(Refused { state: self, event }),
+            (Self::Ready | Self::Paused | Self::Hibernating, Event::Idled) => Ok(Self::Expired),
+            (Self::Destroyed | Self::Failed | Self::Expired, Event::Destroy) => {
+                Err(Refused { state: self, event })
+            }
             (_, Event::Destroy) => Ok(Self::Destroying),
             (Self::Destroying, Event::Removed) => Ok(Self::Destroyed),
             (Self::Destroying, Event::NotRemoved) => Ok(Self::DestroyFailed),
@@ -83,7 +89,7 @@ impl State {
 
     /// Tells whether nothing will ever happen to it again.
     pub fn is_ended(self) -> bool {
-        matches!(self, Self::Destroyed | Self::Failed)
+        matches!(self, Self::Destroyed | Self::Failed | Self::Expired)
     }
 
     /// Tells whether commands and file operations are admitted.
@@ -109,6 +115,7 @@ impl State {
             Self::Destroying => "destroying",
             Self::Destroyed => "destroyed",
             Self::Failed => "failed",
+            Self::Expired => "expired",
             Self::Lost => "lost",
             Self::Quarantined => "quarantined",
             Self::DestroyFailed => "destroy_failed",
@@ -126,7 +133,7 @@ impl State {
 
     fn advice(self, sandbox: &SandboxId) -> (Kind, String) {
         match self {
-            Self::Destroyed | Self::Failed | Self::Spare => (
+            Self::Destroyed | Self::Failed | Self::Expired | Self::Spare => (
                 Kind::NotFound,
                 "open a new one with `coracle open`, or see `coracle ps` for those there are".into(),
             ),
@@ -177,6 +184,8 @@ pub enum Event {
     Resume,
     /// It is gone and nobody destroyed it.
     Vanished,
+    /// It has ended because it was idle for as long as it may be.
+    Idled,
     /// Someone wants it gone. Also the retry of a removal that stopped half way.
     Destroy,
     Removed,
@@ -185,7 +194,7 @@ pub enum Event {
 
 impl Event {
     /// Every event.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Started,
         Self::Stocked,
         Self::Taken,
@@ -197,6 +206,7 @@ impl Event {
         Self::NotSaved,
         Self::Resume,
         Self::Vanished,
+        Self::Idled,
         Self::Destroy,
         Self::Removed,
         Self::NotRemoved,
@@ -210,6 +220,7 @@ impl Event {
             Self::Unpause | Self::Resume => "resume",
             Self::Hibernate | Self::Saved | Self::NotSaved => "hibernate",
             Self::Vanished => "give up",
+            Self::Idled => "expire",
             Self::Destroy | Self::Removed | Self::NotRemoved => "destroy",
         }
     }

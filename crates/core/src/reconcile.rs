@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::backend::Found;
+use crate::backend::{Found, GuestEnd};
 use crate::clock::Timestamp;
 use crate::ids::SandboxId;
 use crate::lifecycle::State;
@@ -13,7 +13,8 @@ use crate::record::Record;
 /// How long an object without a record is kept for a person to look at.
 pub const QUARANTINE: Duration = Duration::from_secs(24 * 3600);
 
-/// How long a lost sandbox can be asked about before its record, and its session key, are let go.
+/// How long a lost sandbox can be asked about before its record, and its session key, are let go. Lists show one that has
+/// expired for as long.
 pub const LOST_KEPT: Duration = Duration::from_secs(3600);
 
 /// What a plan depends on besides records and objects.
@@ -56,8 +57,10 @@ pub enum Action {
     Sweep { id: SandboxId },
     /// Make a record in state `quarantined`; what is there stays.
     Quarantine { id: SandboxId },
+    /// Record that it was idle for as long as it may be, then destroy what is there.
+    Expire { id: SandboxId, ended: Timestamp },
     /// Record that it shall go, destroy it, record that it is gone.
-    Expire { id: SandboxId },
+    Discard { id: SandboxId },
 }
 
 impl Action {
@@ -70,7 +73,8 @@ impl Action {
             | Self::Finish { id }
             | Self::Sweep { id }
             | Self::Quarantine { id }
-            | Self::Expire { id } => id,
+            | Self::Expire { id, .. }
+            | Self::Discard { id } => id,
         }
     }
 }
@@ -82,7 +86,7 @@ pub enum Reason {
     Abandoned,
     #[error("the machine was restarted")]
     Restarted,
-    #[error("its guest is gone: it was idle for too long, or it was killed")]
+    #[error("its guest is gone, and nobody has ended it")]
     GuestGone,
 }
 
@@ -93,16 +97,20 @@ pub enum Reason {
 /// record comes before its object, so the second reading knows every object that was found. Pass that one, and add
 /// to `busy` what differs between the two: such a sandbox may have started after the survey.
 pub fn plan(records: &[Record], found: &[Found], facts: &Facts<'_>) -> Vec<Action> {
-    let mut alive = BTreeMap::new();
+    let mut seen = BTreeMap::new();
     for object in found {
-        *alive.entry(&object.sandbox).or_insert(false) |= object.alive;
+        let presence = Presence::of(object);
+        seen.entry(&object.sandbox)
+            .and_modify(|known: &mut Presence| *known = known.or(presence))
+            .or_insert(presence);
     }
     let known: BTreeSet<_> = records.iter().map(|record| &record.id).collect();
 
-    let of_records =
-        records.iter().filter_map(|record| for_record(record, Presence::of(record, &alive), facts));
+    let of_records = records.iter().filter_map(|record| {
+        for_record(record, seen.get(&record.id).copied().unwrap_or(Presence::Nothing), facts)
+    });
     let of_objects =
-        alive.keys().filter(|id| !known.contains(**id)).map(|id| Action::Quarantine { id: (*id).clone() });
+        seen.keys().filter(|id| !known.contains(**id)).map(|id| Action::Quarantine { id: (*id).clone() });
     of_records.chain(of_objects).filter(|action| !facts.busy.contains(action.sandbox())).collect()
 }
 
@@ -110,16 +118,31 @@ pub fn plan(records: &[Record], found: &[Found], facts: &Facts<'_>) -> Vec<Actio
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Presence {
     Nothing,
-    Leftovers,
+    Leftovers { end: Option<GuestEnd> },
     Guest,
 }
 
 impl Presence {
-    fn of(record: &Record, alive: &BTreeMap<&SandboxId, bool>) -> Self {
-        match alive.get(&record.id) {
-            None => Self::Nothing,
-            Some(false) => Self::Leftovers,
-            Some(true) => Self::Guest,
+    fn of(object: &Found) -> Self {
+        match object.alive {
+            true => Self::Guest,
+            false => Self::Leftovers { end: object.end },
+        }
+    }
+
+    /// Returns what two objects of one sandbox say together.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Guest, _) | (_, Self::Guest) => Self::Guest,
+            (Self::Leftovers { end }, Self::Leftovers { end: more }) => Self::Leftovers { end: end.or(more) },
+            (Self::Nothing, seen) | (seen, Self::Nothing) => seen,
+        }
+    }
+
+    fn end(self) -> Option<GuestEnd> {
+        match self {
+            Self::Leftovers { end } => end,
+            Self::Nothing | Self::Guest => None,
         }
     }
 }
@@ -135,17 +158,21 @@ fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<
             Some(Action::Lose { id, reason: Reason::Restarted })
         }
         State::Ready | State::Paused | State::Hibernating if presence != Presence::Guest => {
-            Some(Action::Lose { id, reason: Reason::GuestGone })
+            Some(match presence.end() {
+                Some(GuestEnd::Idle { ended }) => Action::Expire { id, ended },
+                Some(GuestEnd::Untied) => Action::Finish { id },
+                None => Action::Lose { id, reason: Reason::GuestGone },
+            })
         }
         State::Ready | State::Paused => None,
         State::Hibernating => Some(Action::Revive { id }),
         // Whoever tends a spare works on it all the time, and is left alone; a spare nobody works on is a leftover.
         State::Spare | State::Destroying | State::DestroyFailed => Some(Action::Finish { id }),
         State::Quarantined => {
-            (facts.observed.since(record.observed_at) > facts.quarantine).then_some(Action::Expire { id })
+            (facts.observed.since(record.observed_at) > facts.quarantine).then_some(Action::Discard { id })
         }
-        State::Lost if facts.observed.since(record.observed_at) > LOST_KEPT => Some(Action::Expire { id }),
-        State::Hibernated | State::Destroyed | State::Failed | State::Lost => {
+        State::Lost if facts.observed.since(record.observed_at) > LOST_KEPT => Some(Action::Discard { id }),
+        State::Hibernated | State::Destroyed | State::Failed | State::Expired | State::Lost => {
             (presence != Presence::Nothing).then_some(Action::Sweep { id })
         }
     }

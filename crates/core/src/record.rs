@@ -53,6 +53,9 @@ pub struct Record {
     /// The same in observed time, by which it is given up or forgotten; older coracles did not write it.
     #[serde(default = "never")]
     pub observed_at: Timestamp,
+    /// Since when it was idle, where it has ended because of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_since: Option<Timestamp>,
     /// Why it is in the state it is in, for people.
     pub reason: Option<String>,
 }

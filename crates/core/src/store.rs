@@ -31,8 +31,12 @@ pub trait Work: Send {}
 /// Which records a listing wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// Those that are not `destroyed` or `failed`.
+    /// Those that have not ended.
     Live,
+    /// Those, and what has expired since then, in observed time: its owner has to learn why it is gone.
+    Shown {
+        expired_since: Timestamp,
+    },
     All,
 }
 

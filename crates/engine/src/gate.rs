@@ -7,6 +7,7 @@
 use coracle_core::store::Durability;
 use coracle_core::{Epoch, Error, Kind, Record, Result, SandboxId, State, lifecycle};
 
+use crate::expiry::refuse;
 use crate::guest::{Failure, Guest};
 use crate::{Caller, Engine, crash, spans, unknown};
 
@@ -65,7 +66,7 @@ impl Engine {
         // Who owned a sandbox that has ended matters to nobody, and a spare is nobody's to ask for. One in quarantine has
         // no owner and gets none: to advise claiming it would not help.
         if record.state.is_ended() || matches!(record.state, State::Spare | State::Quarantined) {
-            return Err(record.state.refuse(id, "use"));
+            return Err(refuse(&record, "use"));
         }
         let epoch = record.lease.admit(&caller.claim).map_err(|denied| denied.into_error(id))?;
         match record.state {
@@ -75,7 +76,7 @@ impl Engine {
         }
     }
 
-    /// Connects to the guest under `epoch`. A guest that is gone makes the sandbox `lost`.
+    /// Connects to the guest under `epoch`. A guest that is gone makes the sandbox `lost`, or `expired`.
     pub(crate) fn reach(&self, record: &Record, epoch: Epoch) -> Result<Guest> {
         let mut guest = spans::within(spans::connect(record), || self.greet(record, epoch))?;
         self.carry_out_kill(record, &mut guest)?;
@@ -114,21 +115,21 @@ impl Engine {
         let placement = record.placement.as_ref().ok_or_else(|| unknown(&record.id))?;
         match self.backend_of(record)?.connect(&record.id, placement) {
             Ok(stream) => Ok(Guest::connect(stream, &record.secret, epoch)),
-            Err(error) if error.kind == Kind::NotFound => Err(self
-                .lose(record, "its guest is gone: it was idle for too long, or it was killed")
-                .caused_by(error)),
+            Err(error) if error.kind == Kind::NotFound => {
+                Err(self.end_without_guest(record).caused_by(error))
+            }
             Err(error) => Err(error),
         }
     }
 
     /// Records that a sandbox vanished and returns what to tell the caller.
-    fn lose(&self, record: &Record, reason: &str) -> Error {
+    pub(crate) fn lose(&self, record: &Record, reason: &str) -> Error {
         match self.note(&record.id, lifecycle::Event::Vanished, reason) {
             Ok(()) => lost(&record.id, Some(reason)),
             // Somebody was faster, closing it perhaps; what they made of it is the answer.
             Err(error) => match self.find(&record.id) {
                 Ok(row) if row.state == State::Lost => lost(&row.id, row.reason.as_deref()),
-                Ok(row) if !row.state.accepts_work() => row.state.refuse(&row.id, "use"),
+                Ok(row) if !row.state.accepts_work() => refuse(&row, "use"),
                 Ok(_) => error,
                 Err(unknown) => unknown,
             },

@@ -89,7 +89,8 @@ impl Engine {
             | State::Destroying
             | State::DestroyFailed
             | State::Destroyed
-            | State::Failed => Err(record.state.refuse(id, "hand over")),
+            | State::Failed
+            | State::Expired => Err(record.state.refuse(id, "hand over")),
             State::Ready
             | State::Paused
             | State::Hibernating

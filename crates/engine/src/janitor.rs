@@ -33,6 +33,8 @@ const EVENTS_MAX: u64 = 100_000;
 pub struct Report {
     /// Never came to be; what there was of them is removed.
     pub failed: usize,
+    /// Idle for as long as they may be; what there was of them is removed.
+    pub expired: usize,
     /// Vanished; what there was of them is removed.
     pub lost: usize,
     /// Usable again after saving them had failed.
@@ -43,8 +45,8 @@ pub struct Report {
     pub swept: usize,
     /// Found without a record, kept for a person to look at.
     pub quarantined: usize,
-    /// Looked at by nobody for too long.
-    pub expired: usize,
+    /// Lost or in quarantine, and looked at by nobody for too long.
+    pub discarded: usize,
     /// Records of ended sandboxes that were dropped.
     pub forgotten: usize,
     /// Layers of images that nothing used any more, or that somebody had brought half way.
@@ -60,7 +62,7 @@ pub struct Report {
 pub struct Orphan {
     pub sandbox_id: SandboxId,
     pub backend: String,
-    /// What a sweep would do: `fail`, `lose`, `revive`, `finish`, `sweep`, `quarantine` or `expire`.
+    /// What a sweep would do: `fail`, `expire`, `lose`, `revive`, `finish`, `sweep`, `quarantine` or `discard`.
     pub action: &'static str,
     /// What is there of it.
     pub objects: Vec<String>,
@@ -325,7 +327,12 @@ impl Engine {
                     "whoever was saving it stopped before it was done",
                 )?;
             }
-            (Action::Finish { .. } | Action::Expire { .. }, Some(_)) => {
+            (Action::Expire { ended, .. }, Some(_)) => {
+                self.expire(id, *ended)?;
+                self.freeing(|| survey.backend.destroy(id))?;
+                self.freeing(|| self.unkeep(id))?;
+            }
+            (Action::Finish { .. } | Action::Discard { .. }, Some(_)) => {
                 let record = self.entomb(id, &|_| Ok(()))?;
                 // Whoever began it may have been killed before; of spares there is nothing.
                 if !record.is_untaken() {
@@ -367,6 +374,7 @@ impl Engine {
             created_at: now,
             updated_at: now,
             observed_at: observed,
+            idle_since: None,
             reason: Some("found without a record".to_owned()),
         };
         self.freeing(|| self.store().open(record.clone())).map(drop)
@@ -382,6 +390,7 @@ fn name_of(action: &Action) -> &'static str {
         Action::Sweep { .. } => "sweep",
         Action::Quarantine { .. } => "quarantine",
         Action::Expire { .. } => "expire",
+        Action::Discard { .. } => "discard",
     }
 }
 
@@ -409,7 +418,7 @@ impl Survey<'_> {
 impl Report {
     /// Adds what another sweep did.
     pub(crate) fn add(&mut self, other: Self) {
-        let Self { failed, lost, revived, finished, swept, quarantined, expired, forgotten, .. } = other;
+        let Self { failed, expired, lost, revived, finished, swept, quarantined, .. } = other;
         self.failed += failed;
         self.lost += lost;
         self.revived += revived;
@@ -417,7 +426,8 @@ impl Report {
         self.swept += swept;
         self.quarantined += quarantined;
         self.expired += expired;
-        self.forgotten += forgotten;
+        self.discarded += other.discarded;
+        self.forgotten += other.forgotten;
         self.layers += other.layers;
         self.layer_bytes += other.layer_bytes;
         self.trouble.extend(other.trouble);
@@ -432,6 +442,7 @@ impl Report {
             Action::Sweep { .. } => &mut self.swept,
             Action::Quarantine { .. } => &mut self.quarantined,
             Action::Expire { .. } => &mut self.expired,
+            Action::Discard { .. } => &mut self.discarded,
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod control;
 pub mod crash;
 pub mod egress;
 pub mod exec;
+mod expiry;
 pub mod files;
 pub mod follow;
 mod forget;

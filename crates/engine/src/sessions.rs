@@ -148,6 +148,7 @@ impl Engine {
             created_at: now,
             updated_at: now,
             observed_at: observed,
+            idle_since: None,
             reason: None,
         })
     }
@@ -160,7 +161,7 @@ impl Engine {
             State::Creating | State::Destroying => self.await_worker(&record).map(|()| None),
             State::Ready => self.revisit(caller, record),
             State::Lost | State::DestroyFailed => self.clear(caller, &record).map(|()| None),
-            State::Destroyed | State::Failed => Ok(None),
+            State::Destroyed | State::Failed | State::Expired => Ok(None),
             State::Spare
             | State::Paused
             | State::Hibernating

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use coracle_sys::rustix::event::epoll;
 use coracle_sys::rustix::event::{EventfdFlags, Timespec, eventfd};
 use coracle_sys::{rustix, signal, spawn};
+use coracle_wire::End;
 
 use crate::boot::Plan;
 use crate::execs::{Execs, Setting, Surroundings};
@@ -93,6 +94,8 @@ pub struct Reactor {
     shared: Arc<Shared>,
     listener: UnixListener,
     children: OwnedFd,
+    /// Where it leaves word when it ends by itself.
+    end: Option<OwnedFd>,
     /// Something ran at the last look.
     ran: Cell<bool>,
 }
@@ -142,7 +145,13 @@ impl Reactor {
             events,
             wake,
         };
-        Ok(Self { shared: Arc::new(shared), listener: plan.listener, children, ran: Cell::new(false) })
+        Ok(Self {
+            shared: Arc::new(shared),
+            listener: plan.listener,
+            children,
+            end: plan.end,
+            ran: Cell::new(false),
+        })
     }
 
     /// Serves until the sandbox has been idle for too long, or what it was tied to has ended.
@@ -153,7 +162,7 @@ impl Reactor {
             let lapse = serve::lapse(&self.shared, now);
             let untied = self.shared.ties.due(now);
             if untied.sandbox {
-                break;
+                self.leave(End::Untied);
             }
             for exec in &untied.execs {
                 if self.shared.execs.stop_untied(exec) {
@@ -162,7 +171,7 @@ impl Reactor {
             }
             let due = self.shared.execs.tick(now).into_iter().chain(lapse).chain(untied.next).min();
             self.shared.execs.resume(|token, pipe| self.shared.watch(token, pipe));
-            let Some(idle_left) = self.idle_left() else { break };
+            let Some(idle_left) = self.idle_left() else { self.leave(End::Idle) };
             let left = due.map_or(idle_left, |at| at.saturating_duration_since(now).min(idle_left));
             events.clear();
             match epoll::wait(
@@ -171,13 +180,21 @@ impl Reactor {
                 Some(&to_timespec(left)),
             ) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(_) => break,
+                Err(_) => spawn::exit(1),
             }
             for event in &events {
                 self.handle(event.data.u64());
             }
         }
-        spawn::exit(0);
+    }
+
+    /// Ends everything, and leaves word of why.
+    fn leave(&self, end: End) -> ! {
+        if let Some(file) = &self.end {
+            // Without it the sandbox is called lost.
+            let _ = rustix::io::pwrite(file, &[end.as_byte()], 0);
+        }
+        spawn::exit(end.exit_code())
     }
 
     /// Returns the time left before the dead-man's switch, `None` when it is over.

@@ -218,3 +218,36 @@ impl Table {
         Some(Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    #[test]
+    fn traffic_is_use_and_an_open_connection_is_not() {
+        let usage = Arc::new(Usage::from_now());
+        let tunnels = Tunnels::new(Vec::new(), usage.clone()).expect("it starts");
+        let server = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+        let port = TcpStream::connect(server.local_addr().expect("it is bound")).expect("it listens");
+        let (mut command, _) = server.accept().expect("somebody has connected");
+        let (mut host, theirs) = UnixStream::pair().expect("a pair");
+        tunnels.join(theirs, port, 1, Vec::new());
+        let opened = usage.last();
+
+        // Longer than the clock needs to tell two moments apart.
+        std::thread::sleep(Duration::from_millis(20));
+        let silent = usage.last();
+        host.write_all(b"ping").expect("it is carried");
+        command.read_exact(&mut [0; 4]).expect("it arrives");
+
+        assert_eq!(silent, opened);
+        // It is noted right after it was carried.
+        let noted = (0..5000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            usage.last() >= opened + 20
+        });
+        assert!(noted);
+    }
+}

@@ -26,6 +26,11 @@ impl Usage {
         self.started.elapsed()
     }
 
+    #[cfg(test)]
+    pub fn last(&self) -> u64 {
+        self.last.load(Ordering::Relaxed)
+    }
+
     /// Returns how long the sandbox was not used.
     pub fn idle(&self) -> Duration {
         self.uptime().saturating_sub(Duration::from_millis(self.last.load(Ordering::Relaxed)))

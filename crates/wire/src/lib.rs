@@ -6,6 +6,7 @@
 
 mod boot;
 pub mod bytes;
+mod end;
 mod frame;
 mod handshake;
 mod message;
@@ -15,6 +16,7 @@ mod wall;
 pub use boot::{
     Boot, Egress, MemoryStorage, MountPoint, Place, ProcessLimit, Renewal, Report, Restack, Source, Standing,
 };
+pub use end::End;
 pub use frame::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, decode, encode};
 pub use handshake::{Answer, Hello, Refusal, VERSION_MAX, VERSION_MIN, Welcome, negotiate};
 pub use message::{Body, Fault, FaultCode, Reply, Request, Stage};

@@ -201,7 +201,7 @@ impl Engine {
             let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let words = String::from_utf8_lossy(&words).into_owned();
             // Whoever keeps it apart has the same words further behind.
-            words.starts_with("dockerd") && words.contains(&socket)
+            (words.starts_with("dockerd") || words.starts_with("podman")) && words.contains(&socket)
         };
         pids.find(is_ours).expect("the engine runs")
     }

@@ -2,6 +2,7 @@
 
 use coracle_tests::census::instance_groups;
 use coracle_tests::{Home, SOON, count, eventually, requires};
+use serde_json::{Value, json};
 
 #[test]
 fn the_first_command_of_the_readme_prints_42() {
@@ -92,12 +93,38 @@ fn an_idle_sandbox_is_gone_after_its_ttl() {
     let gone = eventually(SOON, || home.census().guests().is_empty());
 
     assert!(gone.is_some(), "the guest of an idle sandbox still runs");
+    let other = home.open_with(&["--key", "idle"]);
+    assert_ne!(other, sandbox, "its key is free at once");
+    home.call(["close", &other]).succeed();
     home.call(["gc"]).succeed();
     home.expect_nothing_left();
     let record = home.call(["show", &sandbox, "--json"]).succeed().json();
-    assert!(["lost", "destroyed"].contains(&record["state"].as_str().unwrap_or_default()), "{record}");
-    assert!(record["reason"].is_string(), "{record}");
-    assert_ne!(home.open_with(&["--key", "idle"]), sandbox, "its key is free again");
+    assert_eq!((&record["state"], &record["session_key"]), (&json!("expired"), &json!("idle")), "{record}");
+    let (since, made) = (record["idle_since"].as_u64(), record["created_at"].as_u64());
+    assert!(since >= made && since < made.map(|made| made + 10_000), "{record}");
+    assert!(record["reason"].as_str().is_some_and(|reason| reason.starts_with("idle since 2")), "{record}");
+    assert!(home.live().iter().any(|one| one["sandbox_id"] == *sandbox), "it is listed for an hour");
+    let refused = home.call(["exec", &sandbox, "--json", "--", "true"]).run().error();
+    assert_eq!((&refused["kind"], &refused["details"]["state"]), (&json!("not_found"), &json!("expired")));
+    let events = home.call(["events", "--json"]).succeed();
+    let told: Vec<Value> = events.text().lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let expired = told.iter().find(|event| event["kind"] == "expired").expect("it is told");
+    assert_eq!(
+        (&expired["sandbox_id"], &expired["details"]["idle_since"]),
+        (&json!(sandbox), &record["idle_since"])
+    );
+}
+
+#[test]
+fn a_guest_that_was_killed_is_lost_and_not_expired() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+
+    home.census().processes.iter().filter(|process| process.is_guest()).for_each(|guest| guest.kill());
+    eventually(SOON, || home.census().guests().is_empty()).expect("it is dead");
+
+    assert_eq!(home.call(["show", &sandbox, "--json"]).succeed().json()["state"], "lost");
 }
 
 #[test]

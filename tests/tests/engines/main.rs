@@ -4,6 +4,7 @@ mod conformance;
 mod crash;
 mod far;
 mod first;
+mod lifetime;
 mod parity;
 mod private;
 mod tls;

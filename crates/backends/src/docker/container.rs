@@ -155,10 +155,9 @@ fn host_config(docker: &Docker, spec: &Spec, flavour: Flavour, way: Way<'_>) -> 
             name: Some(RestartPolicyNameEnum::NO),
             ..RestartPolicy::default()
         }),
-        // With podman, a guest that ends by itself takes everything with it, whether or not anybody comes by. Docker's
-        // daemon would take such containers for over when it is started again, however well they live (20.10 does, with
-        // live-restore): there the janitor removes them.
-        auto_remove: Some(flavour == Flavour::Podman),
+        // Docker's daemon would take such containers for over when it is started again, however well they live (20.10 does,
+        // with live-restore), and how a guest has ended is known by its exit code. The janitor removes them.
+        auto_remove: Some(false),
         ..limits(spec)
     })
 }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use bollard::models::{ContainerSummary, ContainerSummaryStateEnum};
+use bollard::models::{ContainerStateStatusEnum, ContainerSummary, ContainerSummaryStateEnum};
 use bollard::query_parameters::ListContainersOptionsBuilder;
-use coracle_core::backend::Found;
+use coracle_core::backend::{Found, GuestEnd};
 use coracle_core::{Error, Result, SandboxId};
+use coracle_wire::End;
 
 use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, container_name, patience};
 
@@ -21,8 +22,12 @@ pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
     }
     let mut found: BTreeMap<SandboxId, Found> = BTreeMap::new();
     let mut entry = |sandbox: SandboxId, object: &str, alive: bool| {
-        let known =
-            found.entry(sandbox.clone()).or_insert(Found { sandbox, alive: false, objects: Vec::new() });
+        let known = found.entry(sandbox.clone()).or_insert(Found {
+            sandbox,
+            alive: false,
+            end: None,
+            objects: Vec::new(),
+        });
         known.alive |= alive;
         known.objects.push(object.to_owned());
     };
@@ -35,7 +40,26 @@ pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
         let elsewhere = docker.expect_here(&sandbox).is_err() || docker.expect_ours(&sandbox).is_err();
         entry(sandbox, "directory", elsewhere);
     }
-    Ok(found.into_values().collect())
+    let mut found: Vec<_> = found.into_values().collect();
+    for ended in found.iter_mut().filter(|found| !found.alive) {
+        ended.end = guest_end(docker, &ended.sandbox);
+    }
+    Ok(found)
+}
+
+/// Returns how a guest that is gone has ended, by the exit code the engine keeps: it is the first process of its
+/// container, so no command can signal it, and whoever kills it from outside leaves another code.
+pub fn guest_end(docker: &Docker, sandbox: &SandboxId) -> Option<GuestEnd> {
+    let container = docker.home.container_of(sandbox)?;
+    let inspected = docker.client.ask_within(patience::ANSWER, "look at a container", |engine| async move {
+        engine.inspect_container(&container, None).await
+    });
+    let state = inspected.ok()?.state?;
+    let exited = state.status == Some(ContainerStateStatusEnum::EXITED) && !state.oom_killed.unwrap_or(false);
+    match End::from_exit_code(state.exit_code.filter(|_| exited)?)? {
+        End::Idle => Some(GuestEnd::Idle { ended: state.finished_at?.parse().ok()? }),
+        End::Untied => Some(GuestEnd::Untied),
+    }
 }
 
 fn containers(docker: &Docker) -> Result<Vec<(SandboxId, bool)>> {

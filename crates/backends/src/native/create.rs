@@ -7,8 +7,8 @@ pub(super) mod trees;
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -130,7 +130,8 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created
     let mut plan = boot::plan(order, &parts.root, parts.storage, native.privilege);
     plan.bases = parts.bases().iter().map(|base| base.generation).collect();
     let capabilities = plan.capabilities;
-    send_plan(plan, trees, parts.cage.group(), &ours, &listener)?;
+    let end = room.make_end().map_err(at("make the file for the guest's last word"))?;
+    send_plan(plan, trees, parts.cage.group(), &ours, &[listener.as_fd(), end.as_fd()])?;
     let landlock = wait_until_ready(&ours).map_err(at("boot the guest"))?;
     crash("native.create.ready");
     let seen = Seen { guest: launched.pid, capabilities, landlock };
@@ -191,13 +192,14 @@ fn start(
     launch(&order).map_err(at("make namespaces"))
 }
 
-/// Sends the plan with its descriptors, in the order the guest expects them.
+/// Sends the plan with its descriptors, in the order the guest expects them; its `own` come first: its socket, and the
+/// file for its last word.
 fn send_plan(
     mut plan: Boot,
     trees: Trees,
     group: Option<&Group<'_>>,
     socket: &UnixStream,
-    listener: &UnixListener,
+    own: &[BorrowedFd<'_>],
 ) -> Result<(), Failure> {
     let mut descriptors: Vec<OwnedFd> = Vec::new();
     match trees {
@@ -213,7 +215,7 @@ fn send_plan(
         descriptors.extend(joins.into_iter().chain(memory).chain(pids));
     }
     let payload = coracle_wire::encode(&plan).map_err(io::Error::other).map_err(at("write the boot plan"))?;
-    let sent: Vec<_> = [listener.as_fd()].into_iter().chain(descriptors.iter().map(AsFd::as_fd)).collect();
+    let sent: Vec<_> = own.iter().copied().chain(descriptors.iter().map(AsFd::as_fd)).collect();
     descriptors::send(socket, &payload[coracle_wire::HEADER_LEN..], &sent).map_err(at("send the boot plan"))
 }
 

@@ -8,9 +8,11 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use coracle_core::{InstanceId, SandboxId, VolumeName};
 use coracle_sys::tree;
+use coracle_wire::End;
 use serde::{Deserialize, Serialize};
 
 use crate::mark;
@@ -21,6 +23,8 @@ const USES: &str = "uses";
 const STORAGE: &str = "storage";
 const DISK: &str = "disk";
 const FIRST: &str = "first";
+/// Where the guest leaves word when it ends by itself.
+const END: &str = "end";
 /// Disks one sandbox starts from, one below the other: each is a device and a filesystem of the machine's.
 pub const BASES_MAX: usize = 16;
 
@@ -96,6 +100,13 @@ impl Home {
         self.sandboxes.join(sandbox.as_str()).join(FIRST)
     }
 
+    /// Returns the word a guest has left, and when.
+    pub fn end(&self, sandbox: &SandboxId) -> Option<(End, SystemTime)> {
+        let path = self.sandboxes.join(sandbox.as_str()).join(END);
+        let end = End::from_byte(*fs::read(&path).ok()?.first()?)?;
+        Some((end, fs::metadata(&path).ok()?.modified().ok()?))
+    }
+
     /// Tells whether a sandbox keeps its files in a directory here.
     pub fn has_plain_storage(&self, sandbox: &SandboxId) -> bool {
         self.sandboxes.join(sandbox.as_str()).join(STORAGE).symlink_metadata().is_ok()
@@ -168,6 +179,13 @@ impl Home {
 impl Room {
     pub fn listen(&self) -> io::Result<UnixListener> {
         UnixListener::bind(short_path(&self.directory, SOCKET))
+    }
+
+    /// Makes the file the guest leaves word in. It has its byte already: on a full disk there may be no room for one.
+    pub fn make_end(&self) -> io::Result<File> {
+        let path = self.path.join(END);
+        fs::write(&path, [0])?;
+        File::options().write(true).open(path)
     }
 
     /// Writes down what the sandbox is made from, before it is.

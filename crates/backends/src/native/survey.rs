@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
+use std::time::SystemTime;
 
-use coracle_core::backend::Found;
-use coracle_core::{Error, Kind, Result, SandboxId};
+use coracle_core::backend::{Found, GuestEnd};
+use coracle_core::{Error, Kind, Result, SandboxId, Timestamp};
 use coracle_sys::cgroup::Population;
+use coracle_wire::End;
 
 use super::{Native, elsewhere};
 use crate::place;
@@ -49,7 +51,7 @@ fn groups(directory: &Path) -> io::Result<Vec<SandboxId>> {
 fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
     if elsewhere::expect_ours(native, &sandbox).is_err() {
         // Of what another instance has made nobody here can say that it is gone.
-        return Ok(Found { sandbox, alive: true, objects: vec!["directory".to_owned()] });
+        return Ok(Found { sandbox, alive: true, end: None, objects: vec!["directory".to_owned()] });
     }
     let cage = native.cage(&sandbox)?;
     let population = cage
@@ -62,7 +64,23 @@ fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
         ("directory", native.home.has(&sandbox)),
     ];
     let objects = there.into_iter().filter(|(_, there)| *there).map(|(name, _)| name.to_owned()).collect();
-    Ok(Found { sandbox, alive, objects })
+    let end = if alive { None } else { guest_end(native, &sandbox) };
+    Ok(Found { sandbox, alive, end, objects })
+}
+
+/// Returns how a guest that is gone has ended, by the word it left. Its file is in our directory, and the guest alone has
+/// it open: no command can.
+pub fn guest_end(native: &Native, sandbox: &SandboxId) -> Option<GuestEnd> {
+    let (end, at) = native.home.end(sandbox)?;
+    Some(match end {
+        End::Idle => GuestEnd::Idle { ended: timestamp(at) },
+        End::Untied => GuestEnd::Untied,
+    })
+}
+
+fn timestamp(at: SystemTime) -> Timestamp {
+    let since_1970 = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Tells whether a guest listens. An error where neither that nor the opposite is proved: the reader of the survey would

@@ -21,7 +21,6 @@ mod leash;
 mod live;
 mod lock;
 mod missing;
-mod moment;
 mod paint;
 mod printable;
 mod refusals;

@@ -12,7 +12,7 @@ use super::guest::{Guest, Tree};
 use super::images::FakeImages;
 use super::sample;
 use super::volumes::FakeVolumes;
-use crate::backend::{Backend, Created, Found, Order, Placement, Probe, Profile, Silence, Wall};
+use crate::backend::{Backend, Created, Found, GuestEnd, Order, Placement, Probe, Profile, Silence, Wall};
 use crate::branch::{Branch, Held, Method};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ImageId, InstanceId, SandboxId};
@@ -104,6 +104,8 @@ struct Machine {
 struct Resident {
     instance: InstanceId,
     guest: Option<Guest>,
+    /// What its guest has left word of.
+    end: Option<GuestEnd>,
 }
 
 impl FakeBackend {
@@ -200,7 +202,14 @@ impl FakeBackend {
         lock(&self.machine.faults).insert(step, fault);
     }
 
-    /// Kills the guest and leaves its directory, as the idle switch or a killer would.
+    /// Has the guest end by itself: it leaves word of it, and its directory.
+    pub fn end_guest(&self, sandbox: &SandboxId, end: GuestEnd) {
+        self.kill_guest(sandbox);
+        let mut sandboxes = lock(&self.machine.sandboxes);
+        sandboxes.get_mut(sandbox).expect("it was there").end = Some(end);
+    }
+
+    /// Kills the guest and leaves its directory.
     pub fn kill_guest(&self, sandbox: &SandboxId) {
         let guest = lock(&self.machine.sandboxes).get_mut(sandbox).and_then(|resident| resident.guest.take());
         guest.expect("a guest that is killed was alive").die();
@@ -218,7 +227,7 @@ impl FakeBackend {
     /// Puts a sandbox there that nobody has a record of.
     pub fn plant(&self, sandbox: &SandboxId) {
         let guest = Guest::boot(sample::record().secret, 1, self.next_boot(), Vec::new(), Tree::fresh());
-        let resident = Resident { instance: self.instance.clone(), guest: Some(guest) };
+        let resident = Resident { instance: self.instance.clone(), guest: Some(guest), end: None };
         lock(&self.machine.sandboxes).insert(sandbox.clone(), resident);
     }
 
@@ -297,7 +306,7 @@ impl FakeBackend {
     }
 
     fn insert_directory(&self, order: &Order<'_>) {
-        let resident = Resident { instance: self.instance.clone(), guest: None };
+        let resident = Resident { instance: self.instance.clone(), guest: None, end: None };
         let before = lock(&self.machine.sandboxes).insert(order.sandbox.clone(), resident);
         assert!(before.is_none(), "sandbox `{}` was made twice", order.sandbox);
     }
@@ -401,6 +410,10 @@ impl Backend for FakeBackend {
         }
     }
 
+    fn guest_end(&self, sandbox: &SandboxId) -> Option<GuestEnd> {
+        lock(&self.machine.sandboxes).get(sandbox).and_then(|resident| found(sandbox, resident).end)
+    }
+
     fn silence(&self) -> Option<&dyn Silence> {
         self.far.then_some(self as &dyn Silence)
     }
@@ -449,7 +462,8 @@ impl Branch for FakeBranch<'_> {
 fn found(sandbox: &SandboxId, resident: &Resident) -> Found {
     let alive = resident.guest.as_ref().is_some_and(Guest::is_alive);
     let objects: &[&str] = if alive { &["directory", "process"] } else { &["directory"] };
-    Found { sandbox: sandbox.clone(), alive, objects: objects.iter().map(ToString::to_string).collect() }
+    let objects = objects.iter().map(ToString::to_string).collect();
+    Found { sandbox: sandbox.clone(), alive, end: resident.end.filter(|_| !alive), objects }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -40,6 +40,7 @@ pub fn record() -> Record {
         created_at: Timestamp::from_millis(1_700_000_000_000),
         updated_at: Timestamp::from_millis(1_700_000_000_000),
         observed_at: Timestamp::from_millis(0),
+        idle_since: None,
         reason: None,
     }
 }

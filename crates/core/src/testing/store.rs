@@ -123,7 +123,14 @@ impl Store for FakeStore {
     }
 
     fn list(&self, which: Which) -> Result<Vec<Record>> {
-        let wanted = |record: &&Record| which == Which::All || record.state.is_live();
+        let wanted = |record: &&Record| match which {
+            Which::All => true,
+            Which::Live => record.state.is_live(),
+            Which::Shown { expired_since } => {
+                let expired = record.state == State::Expired && record.observed_at >= expired_since;
+                record.state.is_live() || expired
+            }
+        };
         let mut records: Vec<_> = self.records().values().filter(wanted).cloned().collect();
         records.sort_by_key(|record| (record.created_at, record.id.clone()));
         Ok(records)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use coracle_core::backend::Found;
+use coracle_core::backend::{Found, GuestEnd};
 use coracle_core::clock::Timestamp;
 use coracle_core::ids::SandboxId;
 use coracle_core::lease::Lease;
@@ -74,6 +74,7 @@ fn record(id: SandboxId, state: State) -> Record {
         created_at: NOW,
         updated_at: NOW,
         observed_at: NOW,
+        idle_since: None,
         reason: None,
     }
 }
@@ -107,7 +108,12 @@ impl World {
         let found: Vec<_> = self
             .objects
             .iter()
-            .map(|(sandbox, alive)| Found { sandbox: sandbox.clone(), alive: *alive, objects: Vec::new() })
+            .map(|(sandbox, alive)| Found {
+                sandbox: sandbox.clone(),
+                alive: *alive,
+                end: None,
+                objects: Vec::new(),
+            })
             .collect();
         plan(&records, &found, &facts(&self.busy))
     }
@@ -126,7 +132,11 @@ impl World {
                 self.remove(&id, removes);
             }
             Action::Revive { .. } => self.step(&id, Event::NotSaved),
-            Action::Finish { .. } | Action::Expire { .. } => {
+            Action::Expire { .. } => {
+                self.step(&id, Event::Idled);
+                self.remove(&id, removes);
+            }
+            Action::Finish { .. } | Action::Discard { .. } => {
                 self.step(&id, Event::Destroy);
                 let removed = self.remove(&id, removes);
                 self.step(&id, if removed { Event::Removed } else { Event::NotRemoved });
@@ -259,6 +269,23 @@ fn a_sandbox_without_its_guest_is_lost() {
 }
 
 #[test]
+fn a_guest_that_left_word_makes_no_lost_sandbox() {
+    let ended = Timestamp::from_millis(7);
+    let decide = |state: State, alive: bool, end: GuestEnd| {
+        let found = Found { sandbox: id(0), alive, end: Some(end), objects: Vec::new() };
+        // A second object of the same sandbox that says nothing.
+        let silent = Found { alive: false, end: None, ..found.clone() };
+        plan(&[record(id(0), state)], &[found, silent], &facts(&BTreeSet::new()))
+    };
+    let idle = GuestEnd::Idle { ended };
+
+    assert_eq!(decide(State::Ready, false, idle), [Action::Expire { id: id(0), ended }]);
+    assert_eq!(decide(State::Ready, false, GuestEnd::Untied), [Action::Finish { id: id(0) }]);
+    assert_eq!(decide(State::Ready, true, idle), [], "who is alive has not ended");
+    assert_eq!(decide(State::Expired, false, idle), [Action::Sweep { id: id(0) }]);
+}
+
+#[test]
 fn a_sandbox_from_before_a_restart_is_lost_whatever_seems_to_live() {
     let action = decide(Case { other_boot: true, ..case(Some(State::Paused), Some(true)) });
 
@@ -272,15 +299,15 @@ fn an_object_without_a_record_is_set_aside() {
 }
 
 #[test]
-fn what_was_set_aside_expires_after_a_day_and_not_before() {
+fn what_was_set_aside_is_discarded_after_a_day_and_not_before() {
     let young = case(Some(State::Quarantined), Some(true));
 
     assert_eq!(decide(young.clone()), None);
-    assert_eq!(decide(Case { old: true, ..young }), Some(Action::Expire { id: id(0) }));
+    assert_eq!(decide(Case { old: true, ..young }), Some(Action::Discard { id: id(0) }));
 }
 
 #[test]
-fn no_time_of_the_machines_clock_expires_anything() {
+fn no_time_of_the_machines_clock_discards_anything() {
     for state in [State::Quarantined, State::Lost] {
         for wall in [0, 2 * NOW.as_millis()] {
             let wall = Timestamp::from_millis(wall);
@@ -292,7 +319,7 @@ fn no_time_of_the_machines_clock_expires_anything() {
 
 #[test]
 fn the_leftovers_of_the_ended_and_the_lost_are_swept() {
-    for state in [State::Destroyed, State::Failed, State::Lost, State::Hibernated] {
+    for state in [State::Destroyed, State::Failed, State::Expired, State::Lost, State::Hibernated] {
         assert_eq!(decide(case(Some(state), Some(false))), Some(Action::Sweep { id: id(0) }), "{state}");
         assert_eq!(decide(case(Some(state), None)), None, "{state}");
     }

@@ -40,7 +40,7 @@ fn what_is_quarantined_or_lost_stays_and_goes_in_its_time() {
     assert!(jumped.iter().all(|report| *report == Report::default()), "{jumped:?}");
     assert_eq!((world.record(&aside).state, world.record(&lost).state), (State::Quarantined, State::Lost));
     world.clock.advance(Duration::from_secs(25 * 3600));
-    assert_eq!(world.engine.sweep().expect("a sweep"), Report { expired: 2, ..Report::default() });
+    assert_eq!(world.engine.sweep().expect("a sweep"), Report { discarded: 2, ..Report::default() });
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_clock_that_is_set_back_keeps_nothing_for_ever() {
     world.engine.sweep().expect("a sweep");
     world.clock.advance(Duration::from_secs(25 * 3600));
 
-    assert_eq!(world.engine.sweep().expect("a sweep"), Report { expired: 1, ..Report::default() });
+    assert_eq!(world.engine.sweep().expect("a sweep"), Report { discarded: 1, ..Report::default() });
 }
 
 #[test]
@@ -121,6 +121,6 @@ fn a_home_of_an_older_coracle_forgets_nothing_at_once() {
 
     world.clock.advance(RETENTION);
     let report = world.engine.sweep().expect("a sweep");
-    assert_eq!((report.expired, report.forgotten), (1, 1));
+    assert_eq!((report.discarded, report.forgotten), (1, 1));
     assert_eq!(Store::find(&world.store, &ended.id).expect("the store answers"), None);
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use coracle_core::backend::GuestEnd;
 use coracle_core::testing::backend::crashes;
 use coracle_core::testing::{Fault, Step, sample};
 use coracle_core::{Backend, Record, State, Store, Timestamp};
@@ -87,6 +88,33 @@ fn what_did_not_survive_a_reboot_is_lost_and_swept() {
 }
 
 #[test]
+fn what_was_idle_has_expired_and_is_listed_for_an_hour() {
+    let world = World::new();
+    let (idle, untied) = (world.open_key("run_a", Some("k")), world.open("run_a"));
+    world.backend.end_guest(&idle, GuestEnd::Idle { ended: world.record(&idle).created_at });
+    world.backend.end_guest(&untied, GuestEnd::Untied);
+    let listed = |all: bool| {
+        let reply = world.ok("run_a", "sandbox_list", json!({"all": all}));
+        let found = reply["sandboxes"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .find(|one| one["sandbox_id"] == json!(idle));
+        found.map(|one| (one["state"].clone(), one["idle_since"].is_u64()))
+    };
+
+    let report = world.engine.sweep().expect("a sweep");
+
+    assert_eq!(report, Report { expired: 1, finished: 1, ..Report::default() });
+    assert_eq!((world.record(&idle).state, world.record(&untied).state), (State::Expired, State::Destroyed));
+    assert!(world.backend.survey().expect("a survey").is_empty());
+    assert_eq!(listed(false), Some((json!("expired"), true)));
+    world.clock.advance(Duration::from_secs(3601));
+    assert_eq!(listed(false), None);
+    assert_eq!(listed(true), Some((json!("expired"), true)));
+}
+
+#[test]
 fn a_reboot_of_this_machine_loses_nothing_on_another() {
     let world = World::far();
     let id = world.open("run_a");
@@ -125,7 +153,7 @@ fn the_sandbox_of_another_instance_is_left_alone() {
 }
 
 #[test]
-fn an_object_without_a_record_is_quarantined_then_expires() {
+fn an_object_without_a_record_is_quarantined_then_discarded() {
     let world = World::new();
     let id = sample::sandbox();
     world.backend.plant(&id);
@@ -133,11 +161,11 @@ fn an_object_without_a_record_is_quarantined_then_expires() {
     let found = world.engine.sweep().expect("a sweep");
     let kept = world.engine.sweep().expect("a sweep");
     world.clock.advance(Duration::from_secs(25 * 3600));
-    let expired = world.engine.sweep().expect("a sweep");
+    let discarded = world.engine.sweep().expect("a sweep");
 
     assert_eq!(found, Report { quarantined: 1, ..Report::default() });
     assert_eq!(kept, Report::default());
-    assert_eq!(expired, Report { expired: 1, ..Report::default() });
+    assert_eq!(discarded, Report { discarded: 1, ..Report::default() });
     assert_eq!(world.record(&id).state, State::Destroyed);
 }
 

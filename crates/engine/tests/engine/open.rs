@@ -2,9 +2,10 @@
 
 use std::sync::Barrier;
 
+use coracle_core::backend::GuestEnd;
 use coracle_core::testing::backend::crashes;
 use coracle_core::testing::{Fault, Step};
-use coracle_core::{Backend, Kind, State};
+use coracle_core::{Backend, Kind, State, Timestamp};
 use serde_json::json;
 
 use crate::world::World;
@@ -131,6 +132,26 @@ fn a_session_whose_guest_died_is_made_anew() {
     assert_ne!(reply["sandbox_id"], json!(lost));
     assert_eq!(world.record(&lost).state, State::Destroyed);
     assert_eq!(world.backend.survey().expect("a survey").len(), 1);
+}
+
+#[test]
+fn the_key_of_what_has_expired_is_free_at_once() {
+    let world = World::new();
+    let idle = world.open_key("run_a", Some("k"));
+    let ended = Timestamp::from_millis(world.record(&idle).created_at.as_millis() + 3_600_000);
+    world.backend.end_guest(&idle, GuestEnd::Idle { ended });
+
+    let reply = world.ok("run_a", "sandbox_open", json!({"session_key": "k"}));
+
+    assert_ne!(reply["sandbox_id"], json!(idle));
+    let record = world.record(&idle);
+    let since = record.idle_since.expect("it says since when");
+    assert_eq!((record.state, ended.since(since)), (State::Expired, record.spec.limits.idle()));
+    assert!(record.reason.is_some_and(|reason| reason.contains(&since.to_string())));
+    let error = world.refused("run_a", "sandbox_exec", json!({"sandbox_id": idle, "cmd": ["true"]}));
+    assert_eq!((error.kind, &error.details["state"]), (Kind::NotFound, &json!("expired")));
+    assert!(error.message.contains("idle since"), "{}", error.message);
+    world.ok("run_a", "sandbox_close", json!({"sandbox_id": idle}));
 }
 
 #[test]

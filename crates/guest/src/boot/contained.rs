@@ -76,6 +76,7 @@ fn receive(mut input: &File) -> Result<Plan, Failure> {
     let listener = listen().map_err(Failure::at("listen for the host"))?;
     Ok(Plan {
         listener,
+        end: None,
         layers: Vec::new(),
         storage: None,
         devices: Vec::new(),

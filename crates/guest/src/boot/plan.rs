@@ -22,6 +22,8 @@ const PLAN_MAX: usize = 2 << 20;
 pub struct Plan {
     pub boot: Boot,
     pub listener: UnixListener,
+    /// Where it leaves word when it ends by itself; an engine keeps its exit code instead.
+    pub end: Option<OwnedFd>,
     /// The image's root, the topmost layer first; read-only by being lower layers.
     pub layers: Vec<OwnedFd>,
     /// The sandbox's own storage, if it is not in memory: the upper layers and the workspace.
@@ -79,10 +81,13 @@ fn open(source: &Source) -> Result<OwnedFd, Failure> {
 fn sort(boot: Boot, opened: Vec<OwnedFd>, descriptors: Vec<OwnedFd>) -> Option<Plan> {
     let mut given = descriptors.into_iter();
     let listener = given.next()?.into();
+    let end = given.next();
+    end.as_ref()?;
     let mut trees = opened.into_iter().chain(given);
     let mut take = |count: usize| (0..count).map(|_| trees.next()).collect::<Option<Vec<_>>>();
     Some(Plan {
         listener,
+        end,
         layers: take(boot.layers as usize)?,
         storage: if boot.memory.is_none() { take(1)?.pop() } else { None },
         devices: take(DEVICES.len())?,

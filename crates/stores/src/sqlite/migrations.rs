@@ -12,7 +12,7 @@ use super::instance::{self, Recall};
 use super::{error, home};
 
 /// Each step brings the schema from its index to the next number. Never change one that was released.
-const STEPS: [&str; 13] = [
+const STEPS: [&str; 14] = [
     // What is looked for has a column; the whole record is the document. `records` keeps the two in step.
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE sandboxes (
@@ -98,6 +98,20 @@ const STEPS: [&str; 13] = [
      ALTER TABLE events ADD COLUMN observed_at INTEGER NOT NULL DEFAULT 0;
      UPDATE forgotten_events SET until = 0;
      UPDATE answers SET asked_at = 0;",
+    // What has expired has ended: its key is free. Older builds do not know the state, and are kept away.
+    "DROP INDEX live_keys;
+     DROP INDEX live_sandboxes;
+     DROP INDEX live_of_tenants;
+     DROP INDEX ended_in_order;
+     DROP INDEX ended_of_tenants;
+     CREATE UNIQUE INDEX live_keys ON sandboxes (key)
+         WHERE key IS NOT NULL AND state NOT IN ('destroyed', 'failed', 'expired');
+     CREATE INDEX live_sandboxes ON sandboxes (created_at) WHERE state NOT IN ('destroyed', 'failed', 'expired');
+     CREATE INDEX live_of_tenants ON sandboxes (tenant, created_at)
+         WHERE state NOT IN ('destroyed', 'failed', 'expired');
+     CREATE INDEX ended_in_order ON sandboxes (observed_at) WHERE state IN ('destroyed', 'failed', 'expired');
+     CREATE INDEX ended_of_tenants ON sandboxes (tenant, observed_at, id)
+         WHERE state IN ('destroyed', 'failed', 'expired');",
 ];
 
 /// The version this build writes.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use coracle_core::clock::Timestamp;
 use coracle_core::error::{Error, Kind};
 use coracle_core::ids::{SandboxId, SessionKey, TenantId};
+use coracle_core::lifecycle::State;
 use coracle_core::record::Record;
 use coracle_core::store::Which;
 use rusqlite::{Connection, OptionalExtension, Params, params};
@@ -20,18 +21,26 @@ pub fn find_key(
     tenant: Option<&TenantId>,
     key: &SessionKey,
 ) -> Answer<Option<Record>> {
-    let sql = "SELECT document FROM sandboxes WHERE key = ?1 AND state NOT IN ('destroyed', 'failed')";
+    let sql =
+        "SELECT document FROM sandboxes WHERE key = ?1 AND state NOT IN ('destroyed', 'failed', 'expired')";
     one(connection, sql, [key_of(tenant, key)])
 }
 
 pub fn list(connection: &Connection, which: Which) -> Answer<Vec<Record>> {
     let sql = match which {
         Which::Live => {
-            "SELECT document FROM sandboxes WHERE state NOT IN ('destroyed', 'failed') ORDER BY created_at, id"
+            "SELECT document FROM sandboxes WHERE state NOT IN ('destroyed', 'failed', 'expired') ORDER BY created_at, id"
         }
-        Which::All => "SELECT document FROM sandboxes ORDER BY created_at, id",
+        Which::Shown { .. } | Which::All => "SELECT document FROM sandboxes ORDER BY created_at, id",
     };
-    many(connection, sql, [])
+    let mut records = many(connection, sql, [])?;
+    if let Which::Shown { expired_since } = which {
+        records.retain(|record: &Record| {
+            let expired = record.state == State::Expired && record.observed_at >= expired_since;
+            record.state.is_live() || expired
+        });
+    }
+    Ok(records)
 }
 
 pub fn newest(
@@ -44,12 +53,20 @@ pub fn newest(
     let whose = if tenant.is_some() { "tenant = ?1" } else { "?1 IS NULL" };
     let part = |state: &str| {
         format!(
-            "SELECT id, created_at FROM sandboxes WHERE state {state} ('destroyed', 'failed') AND {whose} AND state <> 'spare'"
+            "SELECT id, created_at FROM sandboxes WHERE state {state} ('destroyed', 'failed', 'expired') AND {whose} AND state <> 'spare'"
         )
     };
     let parts = match which {
         Which::Live => part("NOT IN"),
         Which::All => format!("{} UNION ALL {}", part("NOT IN"), part("IN")),
+        Which::Shown { expired_since } => {
+            let since = column(expired_since.as_millis());
+            format!(
+                "{} UNION ALL {} AND state = 'expired' AND observed_at >= {since}",
+                part("NOT IN"),
+                part("IN")
+            )
+        }
     };
     let sql = format!(
         "SELECT document FROM sandboxes WHERE id IN (
@@ -67,14 +84,14 @@ pub fn newest(
 
 pub fn count(connection: &Connection, tenant: &TenantId) -> Answer<usize> {
     let sql = "SELECT count(*) FROM sandboxes
-               WHERE tenant = ?1 AND state NOT IN ('destroyed', 'failed') AND state <> 'lost'";
+               WHERE tenant = ?1 AND state NOT IN ('destroyed', 'failed', 'expired') AND state <> 'lost'";
     let count: i64 = connection.prepare_cached(sql)?.query_row([tenant.as_str()], |row| row.get(0))?;
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
 pub fn ended_on(connection: &Connection, since: Timestamp) -> Answer<BTreeSet<String>> {
     let sql = "SELECT DISTINCT json_extract(document, '$.backend') FROM sandboxes
-               WHERE state IN ('destroyed', 'failed') AND observed_at >= ?1";
+               WHERE state IN ('destroyed', 'failed', 'expired') AND observed_at >= ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let names = statement.query_map([column(since.as_millis())], |row| row.get(0))?;
     Ok(names.collect::<rusqlite::Result<_>>()?)
@@ -113,11 +130,11 @@ pub fn replace(connection: &Connection, id: &SandboxId, record: &Record) -> Answ
 }
 
 pub fn forget(connection: &Connection, before: Timestamp, keep: usize) -> Answer<usize> {
-    let sql = "DELETE FROM sandboxes WHERE state IN ('destroyed', 'failed') AND observed_at < ?1";
+    let sql = "DELETE FROM sandboxes WHERE state IN ('destroyed', 'failed', 'expired') AND observed_at < ?1";
     let old = connection.prepare_cached(sql)?.execute([column(before.as_millis())])?;
     let sql = "DELETE FROM sandboxes WHERE id IN (SELECT id FROM (
                    SELECT id, row_number() OVER (PARTITION BY tenant ORDER BY observed_at DESC, id DESC) AS place
-                   FROM sandboxes WHERE state IN ('destroyed', 'failed'))
+                   FROM sandboxes WHERE state IN ('destroyed', 'failed', 'expired'))
                WHERE place > ?1)";
     let many = connection.prepare_cached(sql)?.execute([i64::try_from(keep).unwrap_or(i64::MAX)])?;
     Ok(old + many)

@@ -11,7 +11,7 @@ use crate::cli::args::{SandboxName, Span, span};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
-use crate::cli::{moment, printable, stderr, stdout};
+use crate::cli::{printable, stderr, stdout};
 
 /// How long one look may take. Nothing depends on it: an interrupt ends the process at any time.
 const LOOK: Duration = Duration::from_secs(60);
@@ -86,7 +86,7 @@ fn line(Numbered { seq, event }: &Numbered) -> String {
     let run = event.run.as_ref().map_or("-", |run| run.as_str());
     let text = format!(
         "{seq:>6}  {}  {:<17} {:<30} {run:<16} {}",
-        moment::shown(event.at),
+        event.at.to_string(),
         event.kind.as_str(),
         event.sandbox_id.as_ref().map_or("-", |sandbox| sandbox.as_str()),
         details(event.exec_id.as_ref().map(|exec| exec.as_str()), &event.details),

@@ -18,7 +18,12 @@ pub fn carry_out(context: &Context, Args {}: Args) -> Result<Exit, Stop> {
         true => stdout::json(&report)?,
         false => {
             report.trouble.iter().for_each(|trouble| stderr::warning(trouble));
-            let removed = report.failed + report.lost + report.finished + report.swept + report.expired;
+            let removed = report.failed
+                + report.expired
+                + report.lost
+                + report.finished
+                + report.swept
+                + report.discarded;
             let Report { revived, quarantined, forgotten, layers, .. } = &report;
             stdout::line(&format!(
                 "removed {removed}, revived {revived}, quarantined {quarantined}, forgot {forgotten}, \

@@ -46,6 +46,7 @@ macro_rules! store_conformance {
                 a_change_of_owner_is_seen_by_everyone,
                 a_listing_is_oldest_first_and_leaves_ended_ones_out_on_request,
                 a_tenants_newest_are_its_own_without_spares,
+                the_key_of_what_has_expired_is_free,
                 what_has_ended_keeps_no_environment,
                 only_ended_records_from_before_are_forgotten,
                 of_each_tenant_the_newest_ended_records_are_kept,
@@ -72,6 +73,7 @@ pub fn an_opened_record_is_found_again_with_every_field(home: &impl Home) {
         key: Some(sample::key("build of föhn / 1")),
         placement: Some(Placement(json!({"pid": 17, "path": "/run/x"}))),
         profile: Some(Profile { walls: vec![wall] }),
+        idle_since: Some(Timestamp::from_millis(17)),
         reason: Some("why \"not\" \n".into()),
         ..sample::record()
     };
@@ -302,6 +304,7 @@ pub fn a_tenants_newest_are_its_own_without_spares(home: &impl Home) {
     open(Some("mine"), 2, &[State::Failed]);
     open(Some("other"), 4, &[]);
     open(None, 5, &[State::Spare]);
+    open(Some("mine"), 6, &[State::Ready, State::Expired]);
 
     let newest = |tenant: Option<&str>, which, max| -> Vec<_> {
         let records = store.newest(tenant.map(sample::tenant).as_ref(), which, max).expect("lists");
@@ -309,12 +312,41 @@ pub fn a_tenants_newest_are_its_own_without_spares(home: &impl Home) {
         records.iter().map(|record| record.created_at.as_millis()).collect()
     };
 
-    assert_eq!(newest(Some("mine"), Which::All, 10), [3, 2, 1]);
-    assert_eq!(newest(Some("mine"), Which::All, 2), [3, 2]);
+    assert_eq!(newest(Some("mine"), Which::All, 10), [6, 3, 2, 1]);
+    assert_eq!(newest(Some("mine"), Which::All, 2), [6, 3]);
     assert_eq!(newest(Some("mine"), Which::Live, 10), [3, 1]);
     assert_eq!(newest(Some("nobody"), Which::All, 10), Vec::<u64>::new());
-    assert_eq!(newest(None, Which::All, 10), [4, 3, 2, 1]);
+    assert_eq!(newest(None, Which::All, 10), [6, 4, 3, 2, 1]);
     assert_eq!(newest(None, Which::Live, 2), [4, 3]);
+    let expired_since = sample::record().observed_at;
+    let later = Timestamp::from_millis(expired_since.as_millis() + 1);
+    for (tenant, since, shown) in [
+        (Some("mine"), expired_since, &[6, 3, 1][..]),
+        (None, expired_since, &[6, 4, 3, 1]),
+        (None, later, &[4, 3, 1]),
+    ] {
+        let which = Which::Shown { expired_since: since };
+        assert_eq!(newest(tenant, which, 10), shown);
+        assert_eq!(
+            store.list(which).expect("lists").iter().any(|one| one.state == State::Expired),
+            since != later
+        );
+    }
+}
+
+pub fn the_key_of_what_has_expired_is_free(home: &impl Home) {
+    let store = home.open();
+    let keyed = || Record { key: Some(sample::key("k")), ..sample::record() };
+    let expired = keyed();
+    store.open(expired.clone()).expect("opens");
+    [State::Ready, State::Expired].iter().for_each(|state| become_state(&*store, &expired.id, *state));
+
+    let opened = store.open(keyed()).expect("opens");
+
+    assert!(matches!(&opened, Opened::Created(_)));
+    let found = store.find_key(None, &sample::key("k")).expect("looks").expect("it is there");
+    assert_eq!(found.id, id_of(&opened));
+    assert_eq!(store.find(&expired.id).expect("looks").and_then(|kept| kept.key), expired.key);
 }
 
 pub fn what_has_ended_keeps_no_environment(home: &impl Home) {

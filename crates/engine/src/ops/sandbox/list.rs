@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use coracle_core::reconcile::LOST_KEPT;
 use coracle_core::store::Which;
 use coracle_core::{Epoch, Error, Record, Result, RunId, SandboxId, SessionKey, State, Timestamp};
 use schemars::JsonSchema;
@@ -17,7 +18,7 @@ pub const MOST: usize = 10_000;
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Those that have ended, too.
+    /// Those that have ended, too. What has expired is listed for an hour without it.
     #[serde(default)]
     pub all: bool,
     /// At most this many, the newest; 1000 if absent.
@@ -49,6 +50,9 @@ pub struct Summary {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub labels: BTreeMap<String, String>,
+    /// Since when it was idle, where it has expired.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_since: Option<Timestamp>,
     /// Why it is in the state it is in.
     pub reason: Option<String>,
     /// The sandbox whose files it started with.
@@ -69,6 +73,7 @@ impl From<&Record> for Summary {
             created_at: record.created_at,
             updated_at: record.updated_at,
             labels: record.spec.labels.clone(),
+            idle_since: record.idle_since,
             reason: record.reason.clone(),
             forked_from: record.forked_from.clone(),
         }
@@ -76,7 +81,9 @@ impl From<&Record> for Summary {
 }
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    let which = if input.all { Which::All } else { Which::Live };
+    let kept = u64::try_from(LOST_KEPT.as_millis()).unwrap_or(u64::MAX);
+    let expired_since = Timestamp::from_millis(engine.observed()?.as_millis().saturating_sub(kept));
+    let which = if input.all { Which::All } else { Which::Shown { expired_since } };
     let max = input.max.unwrap_or(DEFAULT);
     if !(1..=MOST).contains(&max) {
         return Err(Error::invalid("max", format!("must be 1 to {MOST}")));

@@ -1,0 +1,54 @@
+//! How a guest that ends by itself leaves word of it: one byte in a file the host has given it, or its exit code where an
+//! engine keeps that. Guests that were started by an older coracle leave no byte, and exit with 0 when they were idle.
+
+/// Why a guest ended by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It was idle for as long as it may be.
+    Idle,
+    /// What it was tied to has ended.
+    Untied,
+}
+
+impl End {
+    const ALL: [Self; 2] = [Self::Idle, Self::Untied];
+
+    pub fn as_byte(self) -> u8 {
+        match self {
+            Self::Idle => 1,
+            Self::Untied => 2,
+        }
+    }
+
+    /// Returns what the file says; nothing while the guest runs, and where something else has ended it.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|end| end.as_byte() == byte)
+    }
+
+    pub fn exit_code(self) -> i32 {
+        match self {
+            Self::Idle => 0,
+            Self::Untied => 3,
+        }
+    }
+
+    /// Returns what an exit code says; any other is that of a guest that failed or was killed.
+    pub fn from_exit_code(code: i64) -> Option<Self> {
+        Self::ALL.into_iter().find(|end| i64::from(end.exit_code()) == code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_of_saying_it_are_read_back() {
+        for end in End::ALL {
+            assert_eq!(End::from_byte(end.as_byte()), Some(end));
+            assert_eq!(End::from_exit_code(end.exit_code().into()), Some(end));
+        }
+        // A file nobody has written to, a failed guest, a killed one.
+        assert_eq!((End::from_byte(0), End::from_exit_code(1), End::from_exit_code(137)), (None, None, None));
+    }
+}
