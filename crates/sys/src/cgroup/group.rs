@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::layout::{Controller, Layout};
 
@@ -228,11 +229,13 @@ impl<'a> Group<'a> {
 
     /// Kills every process in it, whatever it forks meanwhile, and waits until they are gone.
     pub fn kill(&self, patience: Duration) -> io::Result<()> {
+        let guest = self.guest_pid().and_then(Pid::from_raw);
+        let guest = guest.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         match fs::write(self.unified().join("cgroup.kill"), "1") {
             Err(error) if is_gone(&error) => return Ok(()),
             result => result?,
         }
-        match self.wait_until_empty(Instant::now() + patience) {
+        match self.wait_until_empty(guest, Instant::now() + patience) {
             // Only an empty one can be removed by somebody else.
             Err(error) if is_gone(&error) => Ok(()),
             waited => waited,
@@ -240,7 +243,10 @@ impl<'a> Group<'a> {
     }
 
     /// Waits for the kernel's word that the last process has gone.
-    fn wait_until_empty(&self, deadline: Instant) -> io::Result<()> {
+    ///
+    /// The kernel signals a change of `cgroup.events` at most every 10 ms, and the end of a process at once. The guest is the
+    /// first process of its pid namespace, so it ends last: the file is read again when it has.
+    fn wait_until_empty(&self, mut guest: Option<OwnedFd>, deadline: Instant) -> io::Result<()> {
         let events = File::open(self.unified().join("cgroup.events"))?;
         loop {
             let mut text = [0; 256];
@@ -254,7 +260,14 @@ impl<'a> Group<'a> {
             }
             // A change between the reading and here is not lost: the file stays marked until it is read again.
             let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-            poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&left))?;
+            let mut waits = vec![PollFd::new(&events, PollFlags::PRI)];
+            waits.extend(guest.as_ref().map(|guest| PollFd::new(guest, PollFlags::IN)));
+            poll(&mut waits, Some(&left))?;
+            let ended = waits.get(1).is_some_and(|guest| !guest.revents().is_empty());
+            if ended {
+                // A process beside the guest may be left, and only `cgroup.events` tells of that one.
+                guest = None;
+            }
         }
     }
 
