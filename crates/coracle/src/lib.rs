@@ -86,14 +86,20 @@ impl Coracle {
 
     /// Makes a new sandbox.
     pub fn create(&self, spec: SpecInput) -> Result<Sandbox> {
-        self.open_input(open::Input { session_key: None, spec })
+        self.open_input(open::Input { spec, ..open::Input::default() })
     }
 
     /// Returns the sandbox with this key, making it if there is none.
     ///
-    /// Any number of callers may ask at the same time: one sandbox is made. The spec counts only when it is made.
+    /// Any number of callers may ask at the same time: one sandbox is made. Where there is one already, fields of the spec
+    /// that are written and differ from it are a conflict.
     pub fn open_session(&self, key: SessionKey, spec: SpecInput) -> Result<Sandbox> {
-        self.open_input(open::Input { session_key: Some(key), spec })
+        self.open_input(open::Input { session_key: Some(key), replace: false, spec })
+    }
+
+    /// Closes the sandbox with this key, if there is one, and makes a new one.
+    pub fn replace_session(&self, key: SessionKey, spec: SpecInput) -> Result<Sandbox> {
+        self.open_input(open::Input { session_key: Some(key), replace: true, spec })
     }
 
     /// Takes a sandbox that is this run's already, or nobody's.

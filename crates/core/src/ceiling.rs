@@ -117,6 +117,23 @@ impl Ceiling {
         }
     }
 
+    /// Returns what counts as written where a caller opens a sandbox by its key: its own fields, and those a person has
+    /// decided on. What it may choose and did not is open: it may have chosen less the last time.
+    pub fn written(&self, written: SpecInput) -> SpecInput {
+        let Freedom::Chosen(choices) = &self.freedom else { return written };
+        let mut whole = self.spec.clone();
+        if choices.has(Choice::Image) {
+            (whole.image, whole.runtime) = (written.image, None);
+        }
+        if choices.has(Choice::Network) {
+            whole.network = written.network;
+        }
+        if choices.has(Choice::Limits) {
+            (whole.limits, whole.ttl) = (written.limits, None);
+        }
+        whole
+    }
+
     /// Lays what a caller chose over the ceiling's own spec.
     fn overlaid(&self, written: SpecInput, purpose: Purpose) -> SpecInput {
         let mut spec = self.spec.clone();

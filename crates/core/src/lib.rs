@@ -11,6 +11,7 @@ pub mod ceiling;
 pub mod clock;
 pub mod conceal;
 mod decimal;
+pub mod difference;
 pub mod duration;
 pub mod error;
 pub mod event;

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use coracle_core::difference::{Difference, Values, Wish};
 use coracle_core::observed::Moment;
 use coracle_core::record::Secret;
 use coracle_core::store::{Durability, Opened};
@@ -17,11 +18,21 @@ use crate::gate::Inside;
 use crate::guest::Guest;
 use crate::random::random;
 use crate::spares::Taken;
+use crate::teardown::may_close;
 use crate::{Caller, Engine, crash, spans};
 
 /// How often a key is looked up again after what it named went away. Each round means that somebody else made and
 /// lost a sandbox in the meantime.
 const ROUNDS: usize = 16;
+
+/// What is done with a sandbox that has the key already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It is returned, if it is what the caller wrote.
+    Keep,
+    /// It is closed, and another one is made.
+    Replace,
+}
 
 /// A sandbox, and whether it was made for this call.
 #[derive(Debug)]
@@ -49,34 +60,58 @@ impl Session {
 }
 
 impl Engine {
-    /// Returns the sandbox with this key, or a new one. Without a key it is always a new one.
-    pub(crate) fn open_session(
-        &self,
-        caller: &Caller,
-        key: Option<&SessionKey>,
-        spec: &Spec,
-    ) -> Result<Session> {
-        let span = spans::session();
-        let opened = spans::within(span.clone(), || self.open_by_key(caller, key, spec));
-        if let Ok(session) = &opened {
-            spans::opened(&span, session.created);
-            spans::name(&session.record);
-        }
-        opened
+    /// Returns a new sandbox without a key.
+    pub(crate) fn open_session(&self, caller: &Caller, spec: &Spec) -> Result<Session> {
+        told(|| self.open_another(caller, spec))
     }
 
-    fn open_by_key(&self, caller: &Caller, key: Option<&SessionKey>, spec: &Spec) -> Result<Session> {
-        let Some(key) = key else { return self.open_another(caller, spec) };
+    /// Returns the sandbox with this key, or a new one.
+    ///
+    /// One that differs from what the caller wrote is a conflict. Of several who replace a sandbox at the same time, each
+    /// closes the one it found at first, and the others' new one is treated like any other that is there: all end with one.
+    pub(crate) fn open_by_key(
+        &self,
+        caller: &Caller,
+        key: &SessionKey,
+        wish: &Wish,
+        existing: Existing,
+    ) -> Result<Session> {
+        told(|| {
+            let found = self.store().find_key(caller.tenant.as_ref(), key)?;
+            if let Some(record) = found.filter(|_| existing == Existing::Replace) {
+                self.clear_for(caller, &record, &wish.spec)?;
+            }
+            self.look_up(caller, key, wish)
+        })
+    }
+
+    fn look_up(&self, caller: &Caller, key: &SessionKey, wish: &Wish) -> Result<Session> {
         for _ in 0..ROUNDS {
             let settled = match self.store().find_key(caller.tenant.as_ref(), key)? {
-                Some(record) => self.settle(caller, record)?,
-                None => self.open_new(caller, Some(key), spec)?,
+                Some(record) => self.settle(caller, record, wish)?,
+                None => self.open_new(caller, Some(key), &wish.spec)?,
             };
             if let Some(session) = settled {
                 return Ok(session);
             }
         }
         Err(contended().detail("session_key", key.as_str()))
+    }
+
+    /// Closes a sandbox so that another can have its key. What the other needs is here by then: a name that leads nowhere
+    /// must not cost the old one.
+    fn clear_for(&self, caller: &Caller, record: &Record, spec: &Spec) -> Result<()> {
+        may_close(caller, record)?;
+        self.expect_headroom("open a sandbox")?;
+        self.on_backend(spec, |choice| {
+            self.check_image(caller, &**choice.backend, spec)?;
+            let bring = || choice.backend.prepare(spec, self.progress());
+            self.hold_image(caller.tenant.as_ref(), choice.backend, &spec.image, bring)
+        })?;
+        match record.state {
+            State::Destroying => self.await_worker(record),
+            _ => self.close(caller, &record.id),
+        }
     }
 
     /// Returns a sandbox nobody had before, made ahead or made now.
@@ -154,8 +189,11 @@ impl Engine {
     }
 
     /// Decides what an existing record means for the caller; `None` if its key is free again.
-    fn settle(&self, caller: &Caller, record: Record) -> Result<Option<Session>> {
+    fn settle(&self, caller: &Caller, record: Record, wish: &Wish) -> Result<Option<Session>> {
         caller.check_reach(&record)?;
+        if record.state == State::Ready {
+            self.expect_as_written(caller, &record, wish)?;
+        }
         let record = self.own(caller, record)?;
         match record.state {
             State::Creating | State::Destroying => self.await_worker(&record).map(|()| None),
@@ -168,6 +206,25 @@ impl Engine {
             | State::Hibernated
             | State::Resuming
             | State::Quarantined => Err(record.state.refuse(&record.id, "open")),
+        }
+    }
+
+    /// Refuses a sandbox that differs from what the caller wrote. Before it is taken, if it is nobody's; one that is gone
+    /// differs from nothing.
+    fn expect_as_written(&self, caller: &Caller, record: &Record, wish: &Wish) -> Result<()> {
+        let differences = wish.differences(record);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        if record.lease.owner().is_some() {
+            record.lease.admit(&caller.claim).map_err(|denied| denied.into_error(&record.id))?;
+        }
+        match self.reach(record, record.lease.epoch()) {
+            Ok(_) => Err(differs(caller, record, &differences)),
+            Err(error) => match self.find(&record.id)?.state {
+                State::Ready => Err(error),
+                _ => Ok(()),
+            },
         }
     }
 
@@ -209,6 +266,66 @@ impl Engine {
     /// Ends a sandbox that cannot be used any more, so that its key is free.
     fn clear(&self, caller: &Caller, record: &Record) -> Result<()> {
         self.close(caller, &record.id)
+    }
+}
+
+/// Has a session told of as one.
+fn told(open: impl FnOnce() -> Result<Session>) -> Result<Session> {
+    let span = spans::session();
+    let opened = spans::within(span.clone(), open);
+    if let Ok(session) = &opened {
+        spans::opened(&span, session.created);
+        spans::name(&session.record);
+    }
+    opened
+}
+
+/// Refuses a sandbox that is not what was written.
+fn differs(caller: &Caller, record: &Record, differences: &[Difference]) -> Error {
+    let key = record.key.as_ref().map_or("", SessionKey::as_str);
+    let fields: Vec<_> = differences.iter().map(|difference| difference.field.as_str()).collect();
+    let said: Vec<_> = differences.iter().map(said).collect();
+    let model = caller.ceiling.as_ref().is_some_and(|ceiling| ceiling.is_of_model());
+    let hint = match model {
+        true => {
+            "close it with `sandbox_close` and open it again, or use another `session_key`; the person who started this \
+             door has changed what its sandboxes are"
+        }
+        false => {
+            "leave these fields out to use it as it is, close it and open a new one with `replace` (`--replace`), or use \
+             another key"
+        }
+    };
+    let what = format!(
+        "sandbox `{}` with the key `{key}` is not what was asked for: {}",
+        record.id,
+        said.join("; ")
+    );
+    Error::new(Kind::Conflict, what)
+        .hint(hint)
+        .detail("sandbox_id", record.id.as_str())
+        .detail("session_key", key)
+        .detail("fields", fields)
+        .detail("differences", differences.iter().map(Difference::to_json).collect::<Vec<_>>())
+}
+
+/// Says in words what differs.
+fn said(Difference { field, values }: &Difference) -> String {
+    match values {
+        None => format!("its `{field}` is another"),
+        Some(Values { written, sandbox }) if sandbox.is_null() => {
+            format!("it has no `{field}`, which should be {}", shown(written))
+        }
+        Some(Values { written, sandbox }) => {
+            format!("its `{field}` is {}, not {}", shown(sandbox), shown(written))
+        }
+    }
+}
+
+fn shown(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => format!("`{text}`"),
+        other => format!("`{other}`"),
     }
 }
 

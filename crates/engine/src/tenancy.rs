@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use coracle_core::difference::Wish;
 use coracle_core::image::Images;
 use coracle_core::selection::AUTO;
 use coracle_core::spec::{Purpose, SpecInput};
@@ -80,6 +81,16 @@ impl Engine {
             tenant::spec_of(Some(tenant), &spec)?;
         }
         Ok(spec)
+    }
+
+    /// Does the same for a sandbox that may be there already, and keeps what counts as written.
+    pub(crate) fn wish_for(&self, caller: &Caller, input: SpecInput) -> Result<Wish> {
+        let spec = self.resolve_for(caller, input.clone(), Purpose::Session)?;
+        let written = match &caller.ceiling {
+            None => input,
+            Some(ceiling) => ceiling.written(input),
+        };
+        Ok(Wish { written, spec })
     }
 
     /// Refuses an image the caller may not choose.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use coracle_tests::{Home, requires};
+use serde_json::json;
 
 #[test]
 fn twenty_processes_with_one_key_open_one_sandbox() {
@@ -68,4 +69,65 @@ fn without_json_open_prints_the_id_and_nothing_else() {
     let id = opened.text().trim_end();
     assert!(id.starts_with("sbx_") && !id.contains(char::is_whitespace), "{opened}");
     home.exec(id, ["true"]).succeed();
+}
+
+#[test]
+fn the_same_key_with_another_wish_is_a_conflict_that_names_it() {
+    requires!(native);
+    let (home, other) = (Home::new(), tempfile::tempdir().expect("a directory can be made"));
+    let first = home.open_with(&[
+        "--key",
+        "k",
+        "--env",
+        "TOKEN=hunter2",
+        "--network",
+        "allow=a.test",
+        "--pids",
+        "99",
+    ]);
+    let workspace = other.path().to_str().expect("temporary paths are text");
+
+    for (field, flags) in [
+        ("network", ["--network", "open"]),
+        ("image", ["--image", "alpine:3"]),
+        ("limits.pids", ["--pids", "98"]),
+        ("mounts./workspace", ["--workspace", workspace]),
+        ("env.TOKEN", ["--env", "TOKEN=other"]),
+        ("labels.a", ["--label", "a=b"]),
+        ("ttl", ["--ttl", "77s"]),
+        ("privileges", ["--privileges", "install"]),
+    ] {
+        let refused = home.call(["open", "--key", "k", "--json"].iter().chain(&flags)).run();
+
+        assert!(!refused.to_string().contains("hunter2"), "{refused}");
+        let error = refused.error();
+        assert_eq!(
+            (&error["kind"], &error["details"]["fields"]),
+            (&json!("conflict"), &json!([field])),
+            "{error}"
+        );
+    }
+    assert_eq!(home.open_with(&["--key", "k", "--pids", "99", "--network", "allow=a.test"]), first);
+    home.call(["network", &first, "none"]).succeed();
+    assert_eq!(home.open_with(&["--key", "k", "--network", "allow=a.test"]), first, "narrowing is no wish");
+}
+
+#[test]
+fn replacing_closes_the_old_sandbox_and_two_who_do_it_end_with_one() {
+    requires!(native);
+    let home = Home::new();
+    let first = home.open_with(&["--key", "k"]);
+    home.exec(&first, ["touch", "old"]).succeed();
+
+    let words = ["open", "--key", "k", "--replace", "--pids", "77", "--json"];
+    let racers: Vec<_> = (0..4).map(|_| home.call(words).start()).collect();
+    let opened: Vec<_> = racers.into_iter().map(|racer| racer.finish().expect_code(0).json()).collect();
+
+    let live = home.live();
+    assert_eq!(live.len(), 1, "{opened:?}");
+    assert!(opened.iter().any(|opened| opened["sandbox_id"] == live[0]["sandbox_id"]), "{opened:?}");
+    let next = live[0]["sandbox_id"].as_str().expect("an id");
+    assert_ne!(next, first);
+    home.exec(next, ["test", "!", "-e", "old"]).succeed();
+    home.call(["open", "--replace"]).run().expect_code(125);
 }

@@ -99,6 +99,29 @@ fn a_sandbox_with_more_is_not_found_by_its_key_or_its_id() {
 }
 
 #[test]
+fn flags_that_were_changed_are_not_ignored() {
+    requires!(native);
+    let home = Home::new();
+    let before = Client::start(&home, &["--network", "none"]);
+    let first = before.data("sandbox_open", json!({}));
+    before.finish().expect_code(0);
+
+    let after = Client::start(&home, &["--network", "allow=a.test"]);
+    let refused = error(&after.call("sandbox_open", json!({})));
+    after.data("sandbox_close", json!({"sandbox_id": refused["details"]["sandbox_id"]}));
+    let second = after.data("sandbox_open", json!({}));
+
+    assert_eq!(
+        (&refused["kind"], &refused["details"]["fields"]),
+        (&json!("conflict"), &json!(["network"])),
+        "{refused}"
+    );
+    assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("`sandbox_close`")), "{refused}");
+    assert_ne!(first["sandbox_id"], second["sandbox_id"]);
+    after.finish().expect_code(0);
+}
+
+#[test]
 fn a_door_that_could_not_give_it_does_not_open() {
     requires!(native);
     let home = Home::new();

@@ -72,7 +72,8 @@ impl Request {
     /// Tells whether it may be carried out once more without doing more than the first time.
     fn is_repeatable(&self) -> bool {
         match self.operation {
-            "sandbox_open" => !self.input["session_key"].is_null(),
+            // Replacing it again would end what the first answer named.
+            "sandbox_open" => !self.input["session_key"].is_null() && self.input["replace"] != true,
             // Where nothing may be there, what was written the first time would be in the way.
             "sandbox_fs_write" => self.input["overwrite"] != false,
             "sandbox_exec" | "sandbox_exec_stop" | "sandbox_close" | "sandbox_pause" | "sandbox_resume"

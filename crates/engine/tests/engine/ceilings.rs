@@ -234,3 +234,50 @@ fn a_tokens_bounds_are_applied_in_the_same_place() {
     assert_eq!((higher.kind, entered.kind), (Kind::Denied, Kind::Denied));
     assert_eq!(higher.details["max"], 64);
 }
+
+#[test]
+fn a_door_that_gives_something_else_now_does_not_find_the_old_sandbox() {
+    let world = World::new();
+    let old = json!({"network": "allow=a.test", "limits": {"memory_mb": 64}});
+    let key = json!({"session_key": "user:x"});
+    let record = opened(&world, &model(old.clone(), &[]), key.clone());
+    let wider = json!({"network": "open", "limits": {"memory_mb": 64}});
+
+    let conflict = refused(&world, &model(wider, &[]), "sandbox_open", key.clone());
+    let again = opened(&world, &model(old, &[]), key);
+
+    assert_eq!((conflict.kind, &conflict.details["fields"]), (Kind::Conflict, &json!(["network"])));
+    assert_eq!(conflict.details["sandbox_id"], record.id.as_str());
+    assert!(conflict.hint.as_deref().is_some_and(|hint| hint.contains("`sandbox_close`")), "{conflict:?}");
+    assert_eq!(again.id, record.id);
+}
+
+#[test]
+fn what_a_model_chose_once_it_need_not_choose_again() {
+    let world = World::new();
+    let given = json!({"network": "open", "limits": {"memory_mb": 64}, "ttl": "5m"});
+    let who = model(given, &[Choice::Network, Choice::Limits]);
+    let chosen = json!({"session_key": "user:x", "network": "none", "limits": {"memory_mb": 8}});
+    let record = opened(&world, &who, chosen);
+
+    let found = opened(&world, &who, json!({"session_key": "user:x"}));
+    let other = json!({"session_key": "user:x", "limits": {"memory_mb": 16}});
+    let conflict = refused(&world, &who, "sandbox_open", other);
+
+    assert_eq!(found.id, record.id);
+    assert_eq!((conflict.kind, &conflict.details["fields"]), (Kind::Conflict, &json!(["limits.memory_mb"])));
+}
+
+#[test]
+fn bounds_of_a_token_are_nobodys_wish() {
+    let world = World::new();
+    let bounded = |memory_mb| {
+        let limits = LimitsInput { memory_mb: Some(memory_mb), ..LimitsInput::default() };
+        caller("run_a").below(Ceiling::of_token(Bounds { limits, ..Bounds::default() }))
+    };
+    let record = opened(&world, &bounded(64), json!({"session_key": "user:x"}));
+
+    let found = opened(&world, &bounded(128), json!({"session_key": "user:x"}));
+
+    assert_eq!(found.id, record.id);
+}

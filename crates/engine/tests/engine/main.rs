@@ -30,4 +30,5 @@ mod spares;
 mod standstill;
 mod tenants;
 mod volumes;
+mod wishes;
 mod world;

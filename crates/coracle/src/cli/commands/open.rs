@@ -17,13 +17,16 @@ pub struct Args {
     // Only to say what to do instead.
     #[arg(short, long, value_name = "LOCAL[:PORT]", value_parser = published, hide = true)]
     publish: Vec<Ports>,
+    /// Close the sandbox that has this key, if there is one, and make a new one
+    #[arg(long, requires = "key")]
+    replace: bool,
     #[command(flatten)]
     spec: SpecArgs,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     forwarding::expect_none(&args.publish)?;
-    let input = open::Input { session_key: args.key, spec: args.spec.input()? };
+    let input = open::Input { session_key: args.key, replace: args.replace, spec: args.spec.input()? };
     let opened = context.engine()?.perform(&context.caller()?, input)?;
     if opened.created {
         refusals::say(&opened.backend, &opened.refused);

@@ -70,7 +70,7 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
     if plan.request.argv.is_empty() && resolved.image == HOST {
         return Err(nothing_to_run().into());
     }
-    let wanted = open::Input { session_key: args.name, spec };
+    let wanted = open::Input { session_key: args.name, replace: false, spec };
     match args.detach {
         true => detached::start(context, &engine, wanted, plan),
         false => {
@@ -134,21 +134,22 @@ fn attended(context: &Context, engine: Engine, wanted: Wanted, mut plan: Plan) -
 
 /// Makes a sandbox nobody had before: what runs in it is the caller's alone.
 fn open_new(engine: &Engine, caller: &Caller, wanted: open::Input) -> Result<open::Output> {
-    let name = wanted.session_key.clone();
-    let opened = engine.perform(caller, wanted)?;
-    match (opened.created, name) {
-        (false, Some(name)) => {
-            let shown = name.as_str().escape_debug().to_string();
-            let message = format!("there is a sandbox `{shown}` already: `{}`", opened.sandbox_id);
-            Err(Error::new(Kind::Conflict, message)
-                .hint(format!(
-                    "use it with `coracle exec`, or remove it with `coracle rm {}`",
-                    opened.sandbox_id
-                ))
-                .detail("sandbox_id", opened.sandbox_id.as_str()))
+    let Some(name) = wanted.session_key.clone() else { return engine.perform(caller, wanted) };
+    match engine.perform(caller, wanted) {
+        Ok(opened) if !opened.created => Err(taken(&name, opened.sandbox_id.as_str())),
+        // That it is another than was asked for does not matter here.
+        Err(error) if error.details.contains_key("differences") => {
+            let id = error.details.get("sandbox_id").and_then(|id| id.as_str());
+            Err(taken(&name, id.unwrap_or_default()))
         }
-        _ => Ok(opened),
+        opened => opened,
     }
+}
+
+fn taken(name: &SessionKey, id: &str) -> Error {
+    Error::new(Kind::Conflict, format!("there is a sandbox `{name}` already: `{id}`"))
+        .hint(format!("use it with `coracle exec`, or remove it with `coracle rm {id}`"))
+        .detail("sandbox_id", id)
 }
 
 /// Leads the ports here to the sandbox. If that is gone, the command has ended, and its end is what is told.

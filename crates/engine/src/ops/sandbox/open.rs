@@ -2,11 +2,12 @@
 
 use coracle_core::mount::MountInput;
 use coracle_core::selection::Refusal;
-use coracle_core::spec::{Purpose, SpecInput};
-use coracle_core::{Epoch, Record, Result, RunId, SandboxId, SessionKey, State};
+use coracle_core::spec::SpecInput;
+use coracle_core::{Epoch, Error, Record, Result, RunId, SandboxId, SessionKey, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::sessions::Existing;
 use crate::{Caller, Engine};
 
 // Serde documents that an outer `deny_unknown_fields` does not go with `flatten`; what does not work is a flattened
@@ -17,7 +18,11 @@ pub struct Input {
     /// The name the sandbox is found again by. Without it every call makes a new one.
     #[serde(default)]
     pub session_key: Option<SessionKey>,
-    /// Used when the sandbox is made; one that exists is returned as it is.
+    /// Closes the sandbox that has the key, whatever it is like, and makes a new one.
+    #[serde(default)]
+    pub replace: bool,
+    /// What the sandbox shall be. Where one with the key exists, written fields that differ from it are a conflict, and
+    /// others are not compared.
     #[serde(flatten)]
     pub spec: SpecInput,
 }
@@ -72,8 +77,15 @@ impl Output {
 }
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    let spec = engine.resolve_for(caller, input.spec, Purpose::Session)?;
-    let mut session = engine.open_session(caller, input.session_key.as_ref(), &spec)?;
+    let existing = if input.replace { Existing::Replace } else { Existing::Keep };
+    let wish = engine.wish_for(caller, input.spec)?;
+    let mut session = match &input.session_key {
+        Some(key) => engine.open_by_key(caller, key, &wish, existing)?,
+        None if input.replace => {
+            return Err(Error::invalid("replace", "needs a `session_key`: without one nothing is replaced"));
+        }
+        None => engine.open_session(caller, &wish.spec)?,
+    };
     session.cool_down()?;
     Ok(Output::of(session.record, session.created))
 }

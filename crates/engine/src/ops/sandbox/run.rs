@@ -122,7 +122,7 @@ pub fn call_where(
     // Where no program text is run, the language has chosen the image and is of no more use.
     let spec = Spec { runtime: plan.runtime, ..spec };
 
-    let session = engine.open_session(caller, None, &spec)?;
+    let session = engine.open_session(caller, &spec)?;
     let place = Place::of(&session.record);
     let captured = placed(&place.id).and_then(|()| work(engine, session, &mut plan));
     let removed = engine.dismiss(&caller.of_its_own(), &place.id);

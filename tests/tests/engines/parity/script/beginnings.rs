@@ -8,7 +8,7 @@ pub fn play(stage: &mut Stage) {
     let sandbox = stage.open(&["--key", "mine", "--label", "purpose=parity", "--env", "FROM_OPEN=yes"]);
     let again = stage.open(&["--key", "mine", "--label", "purpose=parity", "--env", "FROM_OPEN=yes"]);
     assert_eq!(sandbox, again, "one key, one sandbox");
-    stage.open(&["--key", "mine", "--env", "FROM_OPEN=no"]);
+    stage.make(&["open", "--key", "mine", "--env", "FROM_OPEN=no", "--json"]);
     stage.shell(&sandbox, "echo $FROM_OPEN $GREETING");
     stage.call(&["fs", "write", &sandbox, "kept"]);
     stage.call(&["close", &sandbox, "--json"]);
