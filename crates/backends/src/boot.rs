@@ -39,7 +39,8 @@ pub fn plan(order: &Order<'_>, image: &image::Config, env: &[(String, String)]) 
         memory: None,
         mounts: spec.mounts.iter().map(mount_point).collect(),
         sources: Vec::new(),
-        user: image.user.as_deref().map(bytes),
+        user: spec.user(Some(image)).map(bytes),
+        asks_owner: false,
         on_disk: false,
         without_cgroups: None,
         bases: Vec::new(),
@@ -59,7 +60,11 @@ pub fn shm_bytes(spec: &Spec) -> u64 {
 }
 
 fn mount_point(mount: &Mount) -> MountPoint {
-    MountPoint { target: bytes(&mount.target), overlay: mount.access == Access::Overlay }
+    MountPoint {
+        target: bytes(&mount.target),
+        overlay: mount.access == Access::Overlay,
+        volume: matches!(mount.source, Source::Volume(_)),
+    }
 }
 
 /// The image's variables, then the caller's: a later one replaces an earlier.

@@ -79,6 +79,9 @@ impl Wish {
         if written.workdir.is_some() && asked.workdir.as_deref() != Some(record.workdir()) {
             found.push(Difference::new("workdir", &asked.workdir, record.workdir()));
         }
+        if written.user.is_some() && asked.user.as_deref() != record.user() {
+            found.push(Difference::new("user", &asked.user, record.user()));
+        }
         // A variable may be a key or a password.
         let other = asked.env.iter().filter(|(name, value)| has.env.get(*name) != Some(value));
         found.extend(other.map(|(name, _)| Difference::secret(format!("env.{name}"))));

@@ -76,6 +76,11 @@ impl Record {
         self.spec.workdir(of_image)
     }
 
+    /// Returns the user commands run as unless they say otherwise, as the caller or the image said it; root if absent.
+    pub fn user(&self) -> Option<&str> {
+        self.spec.user(self.image.as_ref())
+    }
+
     /// Tells whether it was made ahead and nobody has taken it yet, or ever did. Whatever happens to it is nobody's
     /// business. What was found without a record has no secret, and is everybody's.
     pub fn is_untaken(&self) -> bool {

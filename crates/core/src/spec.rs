@@ -31,6 +31,8 @@ const LABELS_MAX: usize = 64;
 const LABEL_LEN_MAX: usize = 256;
 /// There are fewer walls than this.
 const WALLS_MAX: usize = 64;
+/// More than any user name; also keeps messages about it short.
+const USER_MAX: usize = 256;
 
 /// A sandbox as a caller describes it. Everything may be absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +48,9 @@ pub struct SpecInput {
     /// Where commands start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
+    /// The user commands run as unless they say otherwise, by name or number; the image's if absent. The workspace is theirs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -183,6 +188,9 @@ pub struct Spec {
     /// Where commands start, if the caller said it; else the image or the workspace decides.
     #[serde(default)]
     pub workdir: Option<String>,
+    /// Who commands run as, if the caller said it; else the image decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     pub limits: Limits,
     /// Where files are kept, if the caller said it; else on disk where that can be bounded.
     #[serde(default)]
@@ -212,6 +220,12 @@ impl Spec {
     pub fn workdir<'a>(&'a self, of_image: Option<&'a str>) -> &'a str {
         let brought = self.mounts.iter().any(|mount| mount.target == WORKSPACE);
         self.workdir.as_deref().or(of_image.filter(|_| !brought)).unwrap_or(WORKSPACE)
+    }
+
+    /// Returns the user commands run as unless they say otherwise: as the caller said, or the image; root if absent.
+    pub fn user<'a>(&'a self, image: Option<&'a image::Config>) -> Option<&'a str> {
+        let of_image = || image?.user.as_deref().filter(|user| !user.is_empty());
+        self.user.as_deref().or_else(of_image)
     }
 
     /// Returns what of it a sandbox is built by: two of the same shape differ only in what a guest can be told later.
@@ -244,6 +258,7 @@ impl Spec {
         if let Some(workdir) = &input.workdir {
             check_absolute("workdir", workdir)?;
         }
+        input.user.as_deref().map_or(Ok(()), check_user)?;
         let storage = input.storage;
         let files = match &input.limits {
             Some(LimitsChoice::Limits(limits)) => limits.workspace_mb,
@@ -257,6 +272,7 @@ impl Spec {
             runtime: input.runtime,
             env: input.env,
             workdir: input.workdir,
+            user: input.user,
             limits: fit_storage(limits, storage, files)?,
             storage,
             network: policy.network.resolve(input.network.as_deref())?,
@@ -376,6 +392,16 @@ pub fn check_path(field: &str, path: &str) -> Result<()> {
     match path.len() < PATH_MAX {
         true => Ok(()),
         false => Err(Error::invalid(field, format!("has {} bytes, more than {}", path.len(), PATH_MAX - 1))),
+    }
+}
+
+/// Refuses what could not name a user.
+pub fn check_user(user: &str) -> Result<()> {
+    match user.is_empty() || user.len() > USER_MAX || user.chars().any(char::is_control) {
+        true => {
+            Err(Error::invalid("user", format!("must be 1 to {USER_MAX} bytes without control characters")))
+        }
+        false => Ok(()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod contained;
 mod devices;
+mod give;
 mod hold;
 mod mask;
 mod plan;
@@ -15,11 +16,13 @@ use std::os::unix::net::UnixStream;
 
 use coracle_sys::rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use coracle_sys::{capability, identity, landlock, loopback, rustix, signal, spawn};
+use coracle_wire::Boot;
 
 use crate::GUEST_ID;
 use crate::forker::{self, Confinement, Fenced, Forker};
 use crate::weak::{self, Wall};
 
+pub use give::give_places;
 pub use plan::{Plan, receive};
 pub use restack::restack;
 pub use root::Built;
@@ -70,8 +73,8 @@ pub fn socket() -> UnixStream {
 }
 
 /// Makes this process's view of the world the sandbox's.
-pub fn build(plan: &Plan) -> Result<Built, Failure> {
-    let built = root::build(plan)?;
+pub fn build(plan: &Plan, host: &UnixStream) -> Result<Built, Failure> {
+    let built = root::build(plan, host)?;
     rustix::system::sethostname(plan.boot.hostname.as_bytes()).map_err(Failure::at("set the host name"))?;
     loopback::up().map_err(Failure::at("bring up the loopback interface"))?;
     Ok(built)
@@ -202,7 +205,8 @@ fn bound_processes(pids: Option<u64>) -> io::Result<()> {
 
 /// Tells the host that the guest serves, and whether Landlock stands.
 pub fn report_ready(mut socket: &UnixStream, fenced: Fenced) -> Result<(), Failure> {
-    socket.write_all(&[1, u8::from(fenced == Fenced::Yes)]).map_err(Failure::at("tell the host"))
+    let word = [Boot::READY, u8::from(fenced == Fenced::Yes)];
+    socket.write_all(&word).map_err(Failure::at("tell the host"))
 }
 
 /// Tells the host why there is no guest. PID 1 then ends, and everything with it.

@@ -47,7 +47,7 @@ fn main() {
 
 fn start(socket: &std::os::unix::net::UnixStream) -> Result<reactor::Reactor, boot::Failure> {
     let plan = boot::receive(socket)?;
-    let boot::Built { devpts, bottom } = boot::build(&plan)?;
+    let boot::Built { devpts, bottom } = boot::build(&plan, socket)?;
     let listeners = egress::bind(&plan)?;
     let forker = boot::start_forker(&plan, bottom.as_fd())?;
     drop(bottom);

@@ -13,7 +13,7 @@ use coracle_sys::rustix::event::{EventfdFlags, Timespec, eventfd};
 use coracle_sys::{rustix, signal, spawn};
 use coracle_wire::End;
 
-use crate::boot::Plan;
+use crate::boot::{self, Plan};
 use crate::execs::{Execs, Setting, Surroundings};
 use crate::forker::Forker;
 use crate::serve::{self, Fence};
@@ -109,7 +109,7 @@ impl Reactor {
     ) -> std::io::Result<Self> {
         crate::files::open_roots()?;
         crate::files::make_directory(&plan.boot.workdir);
-        give_workspace(&plan);
+        boot::give_places(&plan);
         let children = signal::child_descriptor()?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -233,18 +233,6 @@ impl Reactor {
         // One read takes many signals of the same kind; the processes are asked for one by one.
         let _ = rustix::io::read(&self.children, &mut [0; 128]);
         self.shared.execs.reap();
-    }
-}
-
-/// Gives the workspace to the user the image's commands run as, unless it is the caller's.
-fn give_workspace(plan: &Plan) {
-    if plan.boot.mounts.iter().any(|mount| mount.target == b"/workspace") {
-        return;
-    }
-    let owner = plan.boot.user.as_deref().and_then(|user| crate::users::find(Some(user)));
-    if let Some(user) = owner.filter(|user| user.uid != 0 && !plan.is_single_user()) {
-        let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
-        let _ = rustix::fs::chown("/workspace", Some(uid), Some(gid));
     }
 }
 

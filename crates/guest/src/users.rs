@@ -1,7 +1,11 @@
 //! Who a command runs as, by the sandbox's own `passwd` and `group`. Both are written by whoever made the image:
 //! they are data, read with bounds, and can name nobody outside the sandbox.
 
+use std::fs::File;
 use std::io::Read;
+use std::os::fd::BorrowedFd;
+
+use coracle_sys::rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use crate::GUEST_ID;
 
@@ -22,6 +26,15 @@ pub struct User {
 /// Finds the user called `wanted`: a name, a number, or `user:group` of either. If absent it is root, whose entry
 /// needs no looking up.
 pub fn find(wanted: Option<&[u8]>) -> Option<User> {
+    find_by(wanted, read)
+}
+
+/// Does the same in a root that is not yet ours. Nothing but the image's files may be mounted in it.
+pub fn find_in(root: BorrowedFd<'_>, wanted: Option<&[u8]>) -> Option<User> {
+    find_by(wanted, |path| read_in(root, path))
+}
+
+fn find_by(wanted: Option<&[u8]>, read: impl Fn(&str) -> String) -> Option<User> {
     let Some(wanted) = wanted else {
         return Some(User {
             uid: 0,
@@ -87,10 +100,20 @@ fn memberships(name: &str, groups: &str) -> Vec<u32> {
 /// Returns the file's text, or nothing: a sandbox without it has only numbers. Anything but a plain file could make
 /// the guest wait for ever.
 fn read(path: &str) -> String {
+    crate::files::open_plain(path.as_bytes()).map(beginning).unwrap_or_default()
+}
+
+fn read_in(root: BorrowedFd<'_>, path: &str) -> String {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let opened = openat2(root, path, flags, Mode::empty(), within).map(File::from).ok();
+    let plain = |file: &File| file.metadata().is_ok_and(|found| found.is_file());
+    opened.filter(plain).map(beginning).unwrap_or_default()
+}
+
+fn beginning(file: File) -> String {
     let mut text = Vec::new();
-    if let Ok(file) = crate::files::open_plain(path.as_bytes()) {
-        let _ = file.take(READ_MAX).read_to_end(&mut text);
-    }
+    let _ = file.take(READ_MAX).read_to_end(&mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 

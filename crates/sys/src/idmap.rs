@@ -15,8 +15,8 @@ pub struct Range {
     pub count: u32,
 }
 
-/// Makes a namespace in which these ids are mapped.
-pub fn namespace(users: Range, groups: Range) -> io::Result<OwnedFd> {
+/// Makes a namespace in which these ids are mapped. No id may be in two ranges, on either side.
+pub fn namespace(users: &[Range], groups: &[Range]) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
     let arguments = libc::clone_args {
         flags: libc::CLONE_NEWUSER as u64,
@@ -38,10 +38,11 @@ pub fn namespace(users: Range, groups: Range) -> io::Result<OwnedFd> {
 }
 
 /// Writes the maps of a process in a new namespace and returns that.
-fn map(pid: i32, users: Range, groups: Range) -> io::Result<OwnedFd> {
-    let line = |range: Range| format!("{} {} {}", range.inside, range.outside, range.count);
-    fs::write(format!("/proc/{pid}/uid_map"), line(users))?;
-    fs::write(format!("/proc/{pid}/gid_map"), line(groups))?;
+fn map(pid: i32, users: &[Range], groups: &[Range]) -> io::Result<OwnedFd> {
+    let line = |range: &Range| format!("{} {} {}\n", range.inside, range.outside, range.count);
+    let lines = |ranges: &[Range]| ranges.iter().map(line).collect::<String>();
+    fs::write(format!("/proc/{pid}/uid_map"), lines(users))?;
+    fs::write(format!("/proc/{pid}/gid_map"), lines(groups))?;
     File::open(format!("/proc/{pid}/ns/user")).map(OwnedFd::from)
 }
 

@@ -61,9 +61,13 @@ pub struct Boot {
     /// What the guest opens itself, in the stead and in the order of descriptors: without root outside, only it can.
     #[n(17)]
     pub sources: Vec<Source>,
-    /// Whose the workspace is, as `passwd` of the image knows them; root if absent.
+    /// Who commands run as unless they say otherwise, as `passwd` of the image knows them; root if absent. The workspace
+    /// is theirs.
     #[cbor(n(18), with = "minicbor::bytes")]
     pub user: Option<Vec<u8>>,
+    /// The host waits to be told who `user` is: what it brings in shows as that user's, and is not to be attached before.
+    #[n(23)]
+    pub asks_owner: bool,
     /// Commands have no cgroup: they are told apart by a namespace, and this many processes bounds them.
     #[n(19)]
     pub without_cgroups: Option<ProcessLimit>,
@@ -83,6 +87,14 @@ pub struct Boot {
     /// Added to the filters where the engine gives the sandbox no user namespace.
     #[cbor(n(51), with = "minicbor::bytes")]
     pub shared_users_filter: Option<Vec<u8>>,
+}
+
+impl Boot {
+    /// The first byte of the guest's word that it serves: whether Landlock stands follows.
+    pub const READY: u8 = 1;
+    /// The first byte of what the guest says of `user`: its numbers follow, of the user and of the group. The host answers
+    /// with one byte.
+    pub const OWNER: u8 = 2;
 }
 
 /// What a guest in a container of an engine's answers to its boot plan: how things stand, or what went wrong.
@@ -188,6 +200,9 @@ pub struct MountPoint {
     /// Changes go to the sandbox's own files.
     #[n(1)]
     pub overlay: bool,
+    /// It is kept by coracle, so that its top can be given to whom commands run as. A directory of the machine cannot.
+    #[n(2)]
+    pub volume: bool,
 }
 
 /// A file or directory of the machine.

@@ -21,15 +21,25 @@ for name; do eval "[ \"\${$name+set}\" ] && printf '%s\\n' \"\$$name\"" || exit 
 /// Returns it as `docker save` writes it. It is made in a moment, the same each time.
 pub fn archive() -> &'static [u8] {
     static ARCHIVE: OnceLock<Vec<u8>> = OnceLock::new();
-    ARCHIVE.get_or_init(|| {
-        let image = Image::single(layer()).configured(|configuration| {
-            configuration["config"] = json!({
-                "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "GREETING=hello"],
-                "Cmd": ["/bin/sh"],
-            });
+    ARCHIVE.get_or_init(|| archive_of(TEST_IMAGE, None))
+}
+
+/// Returns the same image under another name, with a user its commands run as.
+pub fn archive_with_user(name: &str, user: &str) -> Vec<u8> {
+    archive_of(name, Some(user))
+}
+
+fn archive_of(name: &str, user: Option<&str>) -> Vec<u8> {
+    let image = Image::single(layer()).configured(|configuration| {
+        configuration["config"] = json!({
+            "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "GREETING=hello"],
+            "Cmd": ["/bin/sh"],
         });
-        image.docker_save(&[TEST_IMAGE])
-    })
+        if let Some(user) = user {
+            configuration["config"]["User"] = json!(user);
+        }
+    });
+    image.docker_save(&[name])
 }
 
 /// Returns busybox under all its names.

@@ -79,6 +79,7 @@ fn fields(canary: &Canary) -> Vec<(&'static str, &'static str, Value)> {
         ("a language", "runtime", json!("bash")),
         ("variables", "env", json!({"A": "b"})),
         ("sockets", "allow_sockets", json!(true)),
+        ("a user", "user", json!("1000")),
     ]
 }
 

@@ -24,6 +24,7 @@ mod names;
 mod network;
 mod open;
 mod ordinary;
+mod owners;
 mod ownership;
 mod pause;
 mod persistence;

@@ -5,6 +5,7 @@ mod crash;
 mod far;
 mod first;
 mod lifetime;
+mod owners;
 mod parity;
 mod private;
 mod tls;

@@ -33,19 +33,19 @@ pub fn find(docker: &Docker, spec: &Spec) -> Result<Root> {
     let id = found.id.clone().ok_or_else(|| Error::new(Kind::Internal, "the engine's image has no id"))?;
     let config = found.config.unwrap_or_default();
     let mut root = Root { env: variables(&config), config: describe(digest, config), id };
-    if root.config.user.is_none() {
-        root.config.user = owner(spec);
+    if spec.user.is_none() {
+        root.config.user = owner(spec).unwrap_or(root.config.user);
     }
     Ok(root)
 }
 
-/// Returns whose the caller's own workspace is, if there is one: an engine shows files with the owners they have, and root
-/// without rights could not write to them.
-fn owner(spec: &Spec) -> Option<String> {
+/// Returns whose the caller's own workspace is, if there is one: an engine shows files with the owners they have, so nobody
+/// else could write to them, neither root without rights nor the image's user. Root needs no name.
+fn owner(spec: &Spec) -> Option<Option<String>> {
     let workspace = spec.mounts.iter().find(|mount| mount.target == WORKSPACE)?;
     let Source::Directory(path) = &workspace.source else { return None };
     let found = std::fs::metadata(path).ok()?;
-    (found.uid() != 0).then(|| format!("{}:{}", found.uid(), found.gid()))
+    Some((found.uid() != 0).then(|| format!("{}:{}", found.uid(), found.gid())))
 }
 
 /// Returns the image by the name the engine is asked for it. What is the machine's own there is what the operator says.

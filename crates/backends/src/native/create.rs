@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use coracle_core::backend::{Created, Order, Placement};
-use coracle_core::{Error, ImageId, Kind, Result, fit};
+use coracle_core::{Error, ImageId, Kind, Result, Spec, fit};
 use coracle_sys::cgroup::Group;
 use coracle_sys::descriptors;
 use coracle_sys::launch::{Launch, Launched, launch};
@@ -29,7 +29,7 @@ use super::storage::Storage;
 use super::{Native, destroy, ids, snapshot};
 use crate::{program, weak};
 use bring::Brought;
-use trees::{Site, Trees};
+use trees::{Owner, Shared, Site, Trees};
 
 /// A guest that has not come up by then never will. Building a sandbox takes a millisecond; on a loaded machine it once took
 /// more than twenty seconds.
@@ -44,6 +44,7 @@ pub fn create(native: &Native, order: &Order<'_>, taken: Option<&Taken>) -> Resu
     let taken = taken.or(kept.as_ref());
     let expected = probe::expect(native, order.spec)?;
     fit::check("native", &expected, order.spec)?;
+    expect_user(native, order.spec)?;
     let parts = Parts {
         root: match taken {
             Some(taken) => native.root(&taken.origin, taken.digest.as_deref())?,
@@ -68,6 +69,22 @@ pub fn create(native: &Native, order: &Order<'_>, taken: Option<&Taken>) -> Resu
             Err(left) => error.detail("left_behind", left.chain()),
         }
     })
+}
+
+/// Refuses a user there is not.
+fn expect_user(native: &Native, spec: &Spec) -> Result<()> {
+    const ROOT: [&str; 4] = ["root", "0", "root:root", "0:0"];
+    let other = spec.user.as_deref().filter(|user| !ROOT.contains(user));
+    match other.filter(|_| !native.privilege.is_root()) {
+        None => Ok(()),
+        Some(user) => {
+            let what =
+                format!("could not give the sandbox the user `{user}`: without root it has one, who is you");
+            Err(Error::new(Kind::Unsupported, what)
+                .hint("leave `user` out, or run coracle as root")
+                .detail("field", "user"))
+        }
+    }
 }
 
 /// What a sandbox is made of, decided before anything is made.
@@ -128,11 +145,12 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created
     };
     let trees = Trees::open(&site, native.privilege)?;
     let mut plan = boot::plan(order, &parts.root, parts.storage, native.privilege);
+    let (trees, shared) = settle_owner(trees, &mut plan).map_err(at("show a mount as its owner's"))?;
     plan.bases = parts.bases().iter().map(|base| base.generation).collect();
     let capabilities = plan.capabilities;
     let end = room.make_end().map_err(at("make the file for the guest's last word"))?;
     send_plan(plan, trees, parts.cage.group(), &ours, &[listener.as_fd(), end.as_fd()])?;
-    let landlock = wait_until_ready(&ours).map_err(at("boot the guest"))?;
+    let landlock = wait_until_ready(&ours, &shared).map_err(at("boot the guest"))?;
     crash("native.create.ready");
     let seen = Seen { guest: launched.pid, capabilities, landlock };
     let profile = probe::observe(native, order.spec, seen).map_err(at("see the walls stand"))?;
@@ -196,16 +214,12 @@ fn start(
 /// file for its last word.
 fn send_plan(
     mut plan: Boot,
-    trees: Trees,
+    trees: Vec<OwnedFd>,
     group: Option<&Group<'_>>,
     socket: &UnixStream,
     own: &[BorrowedFd<'_>],
 ) -> Result<(), Failure> {
-    let mut descriptors: Vec<OwnedFd> = Vec::new();
-    match trees {
-        Trees::Opened(opened) => descriptors.extend(opened),
-        Trees::Named(sources) => plan.sources = sources,
-    }
+    let mut descriptors = trees;
     if let Some(group) = group {
         descriptors.push(group.commands().map_err(at("open the commands' cgroup"))?);
         let joins = group.joins().map_err(at("open the commands' cgroup"))?;
@@ -219,20 +233,62 @@ fn send_plan(
     descriptors::send(socket, &payload[coracle_wire::HEADER_LEN..], &sent).map_err(at("send the boot plan"))
 }
 
-/// Waits for the guest's word: a 1 and whether Landlock stands, or a 0 and what went wrong.
-fn wait_until_ready(socket: &UnixStream) -> io::Result<bool> {
+/// Puts into the plan what the guest opens itself, and returns the rest: all that is mounted, and those directories of the
+/// machine that wait for the guest's word. Root is known without it; another user only the image knows.
+fn settle_owner(trees: Trees, plan: &mut Boot) -> io::Result<(Vec<OwnedFd>, Vec<Shared>)> {
+    match trees {
+        Trees::Named(sources) => {
+            plan.sources = sources;
+            Ok((Vec::new(), Vec::new()))
+        }
+        Trees::Opened { trees, shared } if plan.user.is_some() => {
+            plan.asks_owner = !shared.is_empty();
+            Ok((trees, shared))
+        }
+        Trees::Opened { trees, shared } => {
+            shared.iter().try_for_each(|directory| directory.show_to(Owner::ROOT))?;
+            Ok((trees, Vec::new()))
+        }
+    }
+}
+
+/// Waits for the guest's word: that it serves and whether Landlock stands, or a 0 and what went wrong. Before that it may
+/// say who commands run as, for the directories that are to be that user's.
+fn wait_until_ready(mut socket: &UnixStream, shared: &[Shared]) -> io::Result<bool> {
     socket.set_read_timeout(Some(BOOT_TIME))?;
-    let mut word = [0; 2];
-    let mut socket = socket;
-    socket.read_exact(&mut word[..1]).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => io::Error::other("its process ended at once"),
-        _ => error,
-    })?;
-    if word[0] == 1 {
-        socket.read_exact(&mut word[1..])?;
-        return Ok(word[1] == 1);
+    let mut word = first_byte(socket)?;
+    if word == Boot::OWNER && !shared.is_empty() {
+        let owner = Owner { uid: number(socket)?, gid: number(socket)? };
+        shared.iter().try_for_each(|directory| directory.show_to(owner))?;
+        socket.write_all(&[1])?;
+        word = first_byte(socket)?;
+    }
+    if word == Boot::READY {
+        let mut fenced = [0];
+        socket.read_exact(&mut fenced)?;
+        return Ok(fenced[0] == 1);
     }
     let mut reason = String::new();
     let _ = socket.take(4096).read_to_string(&mut reason);
     Err(io::Error::other(reason))
+}
+
+fn first_byte(mut socket: &UnixStream) -> io::Result<u8> {
+    let mut byte = [0];
+    socket.read_exact(&mut byte).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => io::Error::other("its process ended at once"),
+        _ => error,
+    })?;
+    Ok(byte[0])
+}
+
+/// Reads the number of a user or group of the sandbox, of which there are so many.
+fn number(mut socket: &UnixStream) -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    socket.read_exact(&mut bytes)?;
+    let number = u32::from_le_bytes(bytes);
+    match number < ids::COUNT {
+        true => Ok(number),
+        false => Err(io::ErrorKind::InvalidData.into()),
+    }
 }

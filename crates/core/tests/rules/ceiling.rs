@@ -70,6 +70,7 @@ fn fields() -> Vec<(&'static str, SpecInput)> {
         ("require", SpecInput { require: vec!["seccomp".into()], ..none() }),
         ("allow_missing", SpecInput { allow_missing: vec![Limit::Memory], ..none() }),
         ("allow_sockets", SpecInput { allow_sockets: true, ..none() }),
+        ("user", SpecInput { user: Some("1000".to_owned()), ..none() }),
     ]
 }
 

@@ -28,11 +28,6 @@ fn nothing_to_run(image: &str) -> Error {
         .hint("give a command, or program text and its runtime")
 }
 
-/// Returns the user the image wants commands to have.
-pub(super) fn user(record: &Record) -> Option<&str> {
-    record.image.as_ref()?.user.as_deref().filter(|user| !user.is_empty())
-}
-
 /// Adds to a failed start what the image has to do with it.
 pub(super) fn explained(error: Error, record: &Record, argv: &[Vec<u8>]) -> Error {
     let missing = error.details.get("exit_code").is_some_and(|code| code == 127);

@@ -4,19 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use coracle_core::spec::{PATH_MAX, check_env, check_path};
+use coracle_core::spec::{PATH_MAX, check_env, check_path, check_user};
 use coracle_core::{Error, ExecId, Policy, Record, Result};
 use coracle_wire::{Command, Terminal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
-use super::{Timeout, image};
+use super::Timeout;
 use crate::guest::GRACE_MAX;
 
 /// What the kernel takes for one argument, its terminator included.
 const ARGUMENT_MAX: usize = 128 << 10;
-/// More than any user name; also keeps messages about it short.
-const USER_MAX: usize = 256;
 
 /// A command to run in a sandbox.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +25,7 @@ pub struct ExecRequest {
     pub cwd: Option<String>,
     pub env: BTreeMap<String, String>,
     pub secrets: Secrets,
-    /// A user of the sandbox, by name or number; the image's if absent.
+    /// A user of the sandbox, by name or number; the sandbox's own if absent.
     pub user: Option<String>,
     pub timeout: Timeout,
     /// Between TERM and KILL; the policy's if absent.
@@ -95,14 +93,10 @@ impl ExecRequest {
     pub(crate) fn checked(&self, record: &Record, policy: &Policy) -> Result<Command> {
         self.check(policy)?;
         check_argv(&self.argv)?;
-        let user = match (self.user.as_deref(), image::user(record)) {
-            (Some(user), _) => Some(user),
-            (None, Some(user)) => {
-                check_user(user).map_err(|error| error.hint("the image says so; name a user yourself"))?;
-                Some(user)
-            }
-            (None, None) => None,
-        };
+        let user = self.user.as_deref().or(record.user());
+        // Of these only the image's was not looked at yet.
+        user.map_or(Ok(()), check_user)
+            .map_err(|error| error.hint("the image says so; name a user yourself"))?;
 
         Ok(Command {
             argv: self.argv.clone(),
@@ -156,15 +150,6 @@ pub(crate) fn check_argv(argv: &[Vec<u8>]) -> Result<()> {
         )
         .hint("put it into a file of the sandbox or on standard input")),
         None => Ok(()),
-    }
-}
-
-fn check_user(user: &str) -> Result<()> {
-    match user.is_empty() || user.len() > USER_MAX || user.chars().any(char::is_control) {
-        true => {
-            Err(Error::invalid("user", format!("must be 1 to {USER_MAX} bytes without control characters")))
-        }
-        false => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ use coracle_wire::{Body, Command};
 use serde::Serialize;
 
 use super::capture::{captured, patience};
-use super::{Captured, ExecRequest, Stdin, image};
+use super::{Captured, ExecRequest, Stdin};
 use crate::gate::Inside;
 use crate::guest::{Guest, Launch};
 use crate::{Engine, crash, spans};
@@ -116,7 +116,7 @@ fn input(record: &Record, request: &ExecRequest) -> Option<Vec<u8>> {
         Stdin::Bytes(bytes) => bytes,
         Stdin::Open => return None,
     };
-    let ordinary = request.user.is_none() && image::user(record).is_none() && request.terminal.is_none();
+    let ordinary = request.user.is_none() && record.user().is_none() && request.terminal.is_none();
     if !ordinary || request.keep_background || request.exec_id.is_some() {
         return None;
     }

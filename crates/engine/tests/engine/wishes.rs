@@ -72,6 +72,7 @@ fn each_written_field_that_differs_is_named_and_no_other() {
         ("limits.pids", json!({"limits": {"pids": 63}})),
         ("limits.output_bytes", json!({"limits": {"output_bytes": 4096}})),
         ("limits.timeout_seconds", json!({"limits": {"timeout_seconds": 30}})),
+        ("user", json!({"user": "1000"})),
         ("ttl", json!({"ttl": "30s"})),
         ("privileges", json!({"privileges": "minimal"})),
         ("labels.team", json!({"labels": {"team": "y"}})),

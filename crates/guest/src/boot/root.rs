@@ -1,17 +1,20 @@
 //! The sandbox's filesystem: an overlay over the image, what the kernel provides, the workspace, what the caller
 //! brings in, and nothing else.
 
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 
 use coracle_sys::mount::{self, Attributes};
 use coracle_sys::rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2, stat};
 use coracle_sys::rustix::io::Errno;
 use coracle_sys::rustix::process::{chdir, chroot, fchdir};
-use coracle_wire::MountPoint;
+use coracle_wire::{Boot, MountPoint};
 
 use super::plan::Plan;
 use super::storage::Storage;
 use super::{Failure, devices, mask};
+use crate::users;
 use crate::weak::{self, Wall};
 
 /// The kernel takes no longer value for an option.
@@ -31,8 +34,8 @@ pub struct Built {
     pub bottom: OwnedFd,
 }
 
-/// Builds the tree and makes it the root.
-pub fn build(plan: &Plan) -> Result<Built, Failure> {
+/// Builds the tree and makes it the root. The host may have to be asked on the way.
+pub fn build(plan: &Plan, host: &UnixStream) -> Result<Built, Failure> {
     mount::make_private().map_err(Failure::at("make mounts private"))?;
     let machine_devices = match weak::off(Wall::Devices) {
         false => None,
@@ -44,6 +47,9 @@ pub fn build(plan: &Plan) -> Result<Built, Failure> {
     let root = overlay(&storage, &plan.layers, "root")?;
     attach_root(root.as_fd(), bottom.as_fd())?;
     attach_overlays(&storage, &plan.boot.overlays, &plan.overlays, root.as_fd())?;
+    if plan.boot.asks_owner {
+        tell_owner(plan, root.as_fd(), host).map_err(Failure::at("tell the host whose the workspace is"))?;
+    }
     if weak::off(Wall::Procfs) {
         let _ = std::fs::write("bottom/root/proc/sys/user/max_user_namespaces", "0");
     }
@@ -65,6 +71,18 @@ pub fn build(plan: &Plan) -> Result<Built, Failure> {
     name_localhost();
     mask::apply(plan.boot.shm_bytes)?;
     Ok(Built { devpts, bottom })
+}
+
+/// Tells the host who commands run as, and waits until it shows what it brings in as theirs. Who is not in the image's
+/// `passwd` is told as root: no command can be started as them either.
+fn tell_owner(plan: &Plan, root: BorrowedFd<'_>, mut host: &UnixStream) -> io::Result<()> {
+    let user = users::find_in(root, plan.boot.user.as_deref());
+    let (uid, gid) = user.map_or((0, 0), |user| (user.uid, user.gid));
+    let mut word = vec![Boot::OWNER];
+    word.extend(uid.to_le_bytes());
+    word.extend(gid.to_le_bytes());
+    host.write_all(&word)?;
+    host.read_exact(&mut [0])
 }
 
 /// Makes the bottom of the sandbox's tree: two empty directories nobody can write to. What Landlock lets commands at is

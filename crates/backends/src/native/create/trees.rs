@@ -16,6 +16,7 @@ use super::bring::Brought;
 use super::{Failure, at};
 use crate::native::disk::{self, Purpose};
 use crate::native::home::Room;
+use crate::native::ids;
 use crate::native::image::Root;
 use crate::native::privilege::Privilege;
 use crate::native::storage::Storage;
@@ -36,8 +37,69 @@ const O_PATH: i32 = 0o10_000_000;
 /// Everything that is mounted, in the order the guest expects it.
 #[derive(Debug)]
 pub enum Trees {
-    Opened(Vec<OwnedFd>),
+    Opened {
+        trees: Vec<OwnedFd>,
+        /// Those among them that show nobody's files until it is said whose they are inside.
+        shared: Vec<Shared>,
+    },
     Named(Vec<Source>),
+}
+
+/// A user of the sandbox, as it counts itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl Owner {
+    pub const ROOT: Self = Self { uid: 0, gid: 0 };
+}
+
+/// A directory of the machine, mounted and attached nowhere yet.
+#[derive(Debug)]
+pub struct Shared {
+    mount: OwnedFd,
+    /// Who has it on the machine.
+    outside: Owner,
+    /// The machine's id of the sandbox's root.
+    base: u32,
+}
+
+impl Shared {
+    /// Shows it so that whoever owns the directory is `inside`: what they have there is that user's, and what that user
+    /// makes is theirs.
+    ///
+    /// What other users of the sandbox make belongs to ids of the sandbox's own range, which nobody on the machine has:
+    /// the kernel maps no two users to one. Nobody else's files in it belong to anyone in the sandbox.
+    pub fn show_to(&self, inside: Owner) -> io::Result<()> {
+        let users = ranges(self.base, self.outside.uid, inside.uid);
+        let groups = ranges(self.base, self.outside.gid, inside.gid);
+        let namespace = idmap::namespace(&users, &groups)?;
+        mount::set(self.mount.as_fd(), Attributes::empty(), Some(namespace.as_fd()))
+    }
+}
+
+/// Returns the ids of files as the sandbox has them: `outside` stands for `inside`, and the other ids of the sandbox's range,
+/// which starts at `base`, for themselves. Where `outside` is one of these, the two change places.
+fn ranges(base: u32, outside: u32, inside: u32) -> Vec<idmap::Range> {
+    let (end, own) = (base + ids::COUNT, base + inside);
+    let mut taken = vec![(outside, own)];
+    if (base..end).contains(&outside) && outside != own {
+        taken.push((own, outside));
+    }
+    let mut ranges: Vec<_> =
+        taken.iter().map(|(file, shown)| idmap::Range { inside: *file, outside: *shown, count: 1 }).collect();
+    let mut gaps: Vec<u32> = taken.iter().map(|(_, shown)| *shown).collect();
+    gaps.sort_unstable();
+    let mut start = base;
+    for gap in gaps.into_iter().chain([end]) {
+        if gap > start {
+            ranges.push(idmap::Range { inside: start, outside: start, count: gap - start });
+        }
+        start = gap + 1;
+    }
+    ranges
 }
 
 /// What they are opened from.
@@ -60,7 +122,7 @@ impl Trees {
     /// Opens them, or says where they are.
     pub fn open(site: &Site<'_>, privilege: Privilege) -> Result<Self, Failure> {
         match privilege {
-            Privilege::Root => site.opened().map(Self::Opened),
+            Privilege::Root => site.opened(),
             Privilege::Rootless { .. } => site.named().map(Self::Named),
         }
     }
@@ -68,7 +130,7 @@ impl Trees {
 
 impl Site<'_> {
     /// What is the machine's own is shown with the ids of the namespace, so that root's files are root's.
-    fn opened(&self) -> Result<Vec<OwnedFd>, Failure> {
+    fn opened(&self) -> Result<Trees, Failure> {
         let lower = |path: &Path| copy(path, read_only(), Some(self.namespace));
         let mut trees = Vec::new();
         for layer in &self.root.layers {
@@ -85,11 +147,14 @@ impl Site<'_> {
         for name in &self.root.shared {
             trees.push(lower(&Path::new("/").join(name)).map_err(at("open the machine's programs"))?);
         }
+        let mut shared = Vec::new();
         for brought in self.brought {
-            trees.push(self.opened_mount(brought).map_err(at("open a mount"))?);
+            let (mount, of_machine) = self.opened_mount(brought).map_err(at("open a mount"))?;
+            trees.push(mount);
+            shared.extend(of_machine);
         }
         trees.extend(self.opened_bases()?);
-        Ok(trees)
+        Ok(Trees::Opened { trees, shared })
     }
 
     /// Opens what another root of the same sandbox is made from, with its storage as it is.
@@ -138,29 +203,24 @@ impl Site<'_> {
         Ok(mounted.tree)
     }
 
-    fn opened_mount(&self, brought: &Brought) -> io::Result<OwnedFd> {
+    /// Opens a mount; a directory of the machine's is returned once more, to be shown to somebody.
+    fn opened_mount(&self, brought: &Brought) -> io::Result<(OwnedFd, Option<Shared>)> {
         let attributes = if brought.access == Access::ReadWrite { mount::plain() } else { read_only() };
         if let Some(file) = &brought.disk {
             let volume = disk::mount(file, Purpose::Volume, Some(self.namespace))?.tree;
             mount::set(volume.as_fd(), attributes, None)?;
-            return Ok(volume);
+            return Ok((volume, None));
         }
         let directory = match &brought.directory {
             Some(directory) => directory.try_clone()?,
             None => File::open(&brought.path)?,
         };
-        let namespace = self.owners(&directory)?;
-        let mount = mount::copy_from(directory.as_fd())?;
-        mount::set(mount.as_fd(), attributes, Some(namespace.as_fd()))?;
-        Ok(mount)
-    }
-
-    /// Returns the namespace in which whoever owns a directory is root of the sandbox: what they have there is root's
-    /// inside, and what root makes inside is theirs. Nobody else's files in it belong to anyone in the sandbox.
-    fn owners(&self, directory: &File) -> io::Result<OwnedFd> {
         let found = directory.metadata()?;
-        let range = |inside: u32| idmap::Range { inside, outside: self.base, count: 1 };
-        idmap::namespace(range(found.uid()), range(found.gid()))
+        let mount = mount::copy_from(directory.as_fd())?;
+        mount::set(mount.as_fd(), attributes, None)?;
+        let outside = Owner { uid: found.uid(), gid: found.gid() };
+        let shared = Shared { mount: mount.try_clone()?, outside, base: self.base };
+        Ok((mount, Some(shared)))
     }
 
     fn named(&self) -> Result<Vec<Source>, Failure> {
@@ -208,4 +268,46 @@ fn device(name: &str, number: u64) -> io::Result<File> {
         return Err(io::Error::other(format!("/dev/{name} is not the device of that name")));
     }
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: u32 = 0x2000_0000;
+
+    /// Returns whom a file of `outside` shows as, by the ranges.
+    fn shown(ranges: &[idmap::Range], outside: u32) -> Option<u32> {
+        let within =
+            ranges.iter().find(|range| (range.inside..range.inside + range.count).contains(&outside))?;
+        Some(outside - within.inside + within.outside - BASE)
+    }
+
+    #[test]
+    fn whoever_owns_a_directory_is_one_user_inside_and_every_user_is_somebody_outside() {
+        for (outside, inside) in [(0, 0), (1000, 0), (1000, 1000), (0, 65_534), (BASE, 0), (BASE + 7, 1000)] {
+            let ranges = ranges(BASE, outside, inside);
+
+            assert_eq!(shown(&ranges, outside), Some(inside), "{outside} as {inside}");
+            let users: u32 = ranges.iter().map(|range| range.count).sum();
+            assert_eq!(users, ids::COUNT, "each of its users has an id outside: {ranges:?}");
+            for (index, one) in ranges.iter().enumerate() {
+                for other in &ranges[index + 1..] {
+                    let apart = |a: u32, b: u32| a + one.count <= b || b + other.count <= a;
+                    assert!(
+                        apart(one.inside, other.inside) && apart(one.outside, other.outside),
+                        "{ranges:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn files_of_others_are_nobodys() {
+        let ranges = ranges(BASE, 1000, 0);
+
+        assert_eq!((shown(&ranges, 0), shown(&ranges, 1001)), (None, None));
+        assert_eq!(shown(&ranges, BASE + 5), Some(5));
+    }
 }

@@ -17,7 +17,7 @@ pub struct ProcessArgs {
     cwd: Option<String>,
     /// Run as this user of the sandbox instead of the image's
     #[arg(short, long, value_name = "USER")]
-    user: Option<String>,
+    pub user: Option<String>,
     /// Set an environment variable that is kept and shown nowhere
     // Read later: clap repeats a value it cannot read, and somebody may have written the secret itself.
     #[arg(long, value_name = "NAME=FILE|env:VAR")]

@@ -32,6 +32,9 @@ pub struct SpecArgs {
     #[arg(short, long, value_name = "DIR")]
     workdir: Option<String>,
     /// Use this directory as the workspace; `:ro` forbids changes, `:overlay` makes them the sandbox's own
+    ///
+    /// The directory's owner is the sandbox's user inside (`--user`, else the image's, else root): what either makes is the
+    /// other's. Other users of the sandbox are no one outside.
     #[arg(long, value_name = "DIR[:ACCESS]")]
     workspace: Option<Directory>,
     /// Use this volume as the workspace, making it if it is not there; it outlives the sandbox
@@ -111,6 +114,7 @@ impl SpecArgs {
             runtime: self.runtime,
             env: Variable::entries(self.env)?,
             workdir: self.workdir,
+            user: None,
             limits: match self.unlimited {
                 true => Some(LimitsChoice::Word(Unlimited::Unlimited)),
                 false => Some(LimitsChoice::Limits(limits)),

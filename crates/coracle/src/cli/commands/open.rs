@@ -1,6 +1,6 @@
 //! `coracle open`: returns the sandbox of a key, making it if there is none.
 
-use coracle::SessionKey;
+use coracle::{SessionKey, SpecInput};
 use coracle_engine::ops::sandbox::open;
 
 use crate::cli::args::{Ports, SpecArgs, published};
@@ -20,13 +20,17 @@ pub struct Args {
     /// Close the sandbox that has this key, if there is one, and make a new one
     #[arg(long, requires = "key")]
     replace: bool,
+    /// Run commands as this user of the sandbox instead of the image's, unless they say otherwise
+    #[arg(short, long, value_name = "USER")]
+    user: Option<String>,
     #[command(flatten)]
     spec: SpecArgs,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     forwarding::expect_none(&args.publish)?;
-    let input = open::Input { session_key: args.key, replace: args.replace, spec: args.spec.input()? };
+    let spec = SpecInput { user: args.user, ..args.spec.input()? };
+    let input = open::Input { session_key: args.key, replace: args.replace, spec };
     let opened = context.engine()?.perform(&context.caller()?, input)?;
     if opened.created {
         refusals::say(&opened.backend, &opened.refused);

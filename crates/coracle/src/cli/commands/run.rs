@@ -89,7 +89,7 @@ struct Wanted {
 
 /// Returns what the sandbox shall be. One that goes with its command is made for one command alone.
 fn sandbox(args: &Args) -> Result<SpecInput> {
-    let spec = args.spec.clone().input()?;
+    let spec = SpecInput { user: args.process.user.clone(), ..args.spec.clone().input()? };
     Ok(match (args.detach, args.rm) {
         (false, _) => spec.for_one_command(),
         (true, true) => detached::removed_soon(spec),

@@ -53,13 +53,10 @@ pub struct Input {
     /// Where it starts; `code` starts in the workspace if absent, everything else in the sandbox's workdir.
     #[serde(default)]
     pub cwd: Option<String>,
-    /// A user of the sandbox, by name or number; the image's if absent.
-    #[serde(default)]
-    pub user: Option<String>,
     /// Environment variables that are kept and shown nowhere.
     #[serde(default)]
     pub secrets: Secrets,
-    /// The sandbox to run it in; `runtime` and `env` among it.
+    /// The sandbox to run it in; `runtime`, `env` and `user` among it.
     #[serde(flatten)]
     pub spec: SpecInput,
 }
@@ -158,7 +155,6 @@ fn plan(engine: &Engine, spec: &Spec, input: Input) -> Result<Plan> {
     let mut request = ExecRequest {
         cwd: input.cwd,
         secrets: input.secrets,
-        user: input.user,
         timeout,
         grace: checked_grace(input.grace_ms)?,
         stdin: text::decode("stdin", input.stdin, input.stdin_b64)?.map_or(Stdin::Empty, Stdin::Bytes),
