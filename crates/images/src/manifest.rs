@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use coracle_core::{Error, Kind, Result};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::digest::Digest;
 use crate::platform::Platform;
@@ -78,8 +79,10 @@ struct Raw {
 impl Document {
     /// Reads a manifest or an index. `announced` is the media type it came with, if any.
     pub fn parse(bytes: &[u8], announced: Option<&str>) -> Result<Self> {
-        let raw: Raw =
-            serde_json::from_slice(bytes).map_err(|error| invalid("is not a manifest").caused_by(error))?;
+        let unread = |error| invalid("is not a manifest").caused_by(error);
+        let raw: Raw = serde_json::from_slice(bytes).map_err(unread)?;
+        let names: BTreeMap<String, IgnoredAny> = serde_json::from_slice(bytes).map_err(unread)?;
+        expect_plain(names.keys())?;
         if raw.schema_version != 2 {
             return Err(unsupported("is a manifest of a kind that registries gave up in 2017"));
         }
@@ -99,9 +102,23 @@ impl Document {
             (None, None, Some(manifests)) if manifests.len() > INDEX_MAX => {
                 Err(too_large("has too many platforms"))
             }
-            // Both at once would be one thing to us and another to whoever checked it before.
+            // It would be one thing to us and another to whoever checked it before.
+            (_, _, Some(_)) => Err(invalid("is a manifest and an index at once")),
             _ => Err(invalid("is neither a manifest nor an index")),
         }
+    }
+}
+
+/// Refuses a field that others take for one of ours: what Go's tools read ignores case, and two letters that only look alike.
+fn expect_plain<'a>(mut names: impl Iterator<Item = &'a String>) -> Result<()> {
+    const FIELDS: [&str; 5] = ["schemaVersion", "mediaType", "config", "layers", "manifests"];
+    let folded = |name: &str| name.replace('\u{17f}', "s").replace('\u{212a}', "k").to_lowercase();
+    let is_odd = |name: &&String| {
+        FIELDS.iter().any(|field| folded(field) == folded(name)) && !FIELDS.contains(&name.as_str())
+    };
+    match names.find(is_odd) {
+        None => Ok(()),
+        Some(name) => Err(invalid(&format!("has a field `{name}`, which some read as another"))),
     }
 }
 
@@ -268,11 +285,18 @@ mod tests {
 
     #[test]
     fn a_document_that_is_two_things_at_once_is_refused() {
-        let mut both = manifest(1);
-        both["manifests"] = serde_json::json!([]);
-
         assert!(parse(&manifest(1)).is_ok());
-        assert_eq!(parse(&both).map_err(|error| error.kind), Err(Kind::Invalid));
+        for more in ["manifests", "Manifests", "MANIFESTS", "manife\u{17f}ts"] {
+            let mut both = manifest(1);
+            both[more] = serde_json::json!([]);
+            assert_eq!(parse(&both).map_err(|error| error.kind), Err(Kind::Invalid), "{more}");
+        }
+        for more in ["layers", "config", "Layers", "Config", "MediaType"] {
+            let mut both = serde_json::json!({"schemaVersion": 2, "manifests": []});
+            assert!(parse(&both).is_ok());
+            both[more] = manifest(1)[more.to_lowercase()].clone();
+            assert_eq!(parse(&both).map_err(|error| error.kind), Err(Kind::Invalid), "{more}");
+        }
         let index = "application/vnd.oci.image.index.v1+json";
         assert!(Document::parse(manifest(1).to_string().as_bytes(), Some(index)).is_err());
     }

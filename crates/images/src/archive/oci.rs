@@ -39,7 +39,10 @@ fn image(archive: &Archive, listed: &Descriptor) -> Result<Found> {
 
 /// Returns the manifest that an entry of the index leads to, through at most one more index.
 fn manifest(archive: &Archive, listed: &Descriptor) -> Result<(Digest, Manifest)> {
-    let parse = |one: &Descriptor| Document::parse(&blob(archive, one, MANIFEST_MAX)?, None);
+    let parse = |one: &Descriptor| {
+        let announced = Some(one.media_type.as_str()).filter(|said| !said.is_empty());
+        Document::parse(&blob(archive, one, MANIFEST_MAX)?, announced)
+    };
     match parse(listed)? {
         Document::Manifest(manifest) => Ok((listed.digest.clone(), manifest)),
         Document::Index(offered) => {

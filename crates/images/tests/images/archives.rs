@@ -7,7 +7,7 @@ use coracle_core::image::{Silent, Stored};
 use coracle_core::{Kind, Result};
 use coracle_images::testing::image::descriptor;
 use coracle_images::testing::{Compression, Image, Layer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::workshop::{Workshop, count};
 
@@ -117,6 +117,35 @@ fn links_inside_of_an_archive_lead_to_the_same_layer() {
     load(&workshop, &archive).expect("it is an archive");
 
     has_both_files(&workshop, "a:1");
+}
+
+#[test]
+fn an_archive_whose_documents_are_two_things_at_once_is_refused() {
+    let manifest = image().manifest_blob().bytes;
+    let listed = |kind: &str| descriptor(&format!("application/vnd.oci.image.{kind}.v1+json"), &manifest);
+    let whole: Value = serde_json::from_slice(&manifest).expect("a manifest");
+    let mut both = json!({"schemaVersion": 2, "manifests": [listed("manifest")]});
+    (both["config"], both["layers"]) = (whole["config"].clone(), whole["layers"].clone());
+
+    for index in [both, json!({"schemaVersion": 2, "manifests": [listed("index")]})] {
+        let archive = with_index(&index);
+        let refused = load(&Workshop::new(), &archive).expect_err("it is two things at once");
+        assert_eq!(refused.kind, Kind::Invalid, "{index}");
+    }
+    assert!(
+        load(&Workshop::new(), &with_index(&json!({"schemaVersion": 2, "manifests": [listed("manifest")]})))
+            .is_ok()
+    );
+}
+
+/// Returns an OCI layout with everything of the image, and this index.
+fn with_index(index: &Value) -> Vec<u8> {
+    let image = image();
+    let mut archive = Layer::new().file("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#);
+    for blob in [image.configuration_blob(), image.manifest_blob()].iter().chain(&image.layers) {
+        archive = archive.file(&format!("blobs/{}", blob.digest.replace(':', "/")), 0o644, &blob.bytes);
+    }
+    archive.file("index.json", 0o644, index.to_string().as_bytes()).archive()
 }
 
 #[test]

@@ -7,7 +7,7 @@ use coracle_core::image::Silent;
 use coracle_images::Registries;
 use coracle_images::testing::image::descriptor;
 use coracle_images::testing::{Image, Layer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::server::{Answer, Asked, Server, registry_of};
 use crate::workshop::{Workshop, reference};
@@ -54,6 +54,24 @@ fn a_token_server_inside_of_the_network_is_not_asked() {
         assert_eq!(error.kind, Kind::Invalid, "{realm}: {}", error.chain());
     }
     assert!(inside.asked().is_empty());
+}
+
+#[test]
+fn a_document_that_is_a_manifest_and_an_index_at_once_is_refused() {
+    let image = image();
+    let manifest = image.manifest_blob().bytes;
+    // Others do not mind how a field is written, and would take it for an index.
+    for field in ["manifests", "Manifests"] {
+        let mut both: Value = serde_json::from_slice(&manifest).expect("a manifest");
+        both[field] = json!([descriptor("application/vnd.oci.image.manifest.v1+json", &manifest)]);
+        let both = both.to_string();
+        let server =
+            Server::start(but_for(&image, "/manifests/", move |_| Answer::ok(both.clone().into_bytes())));
+
+        let error = Workshop::new().refusal(&format!("{}/a:1", server.host()));
+
+        assert_eq!(error.kind, Kind::Invalid, "{field}: {}", error.chain());
+    }
 }
 
 #[test]
