@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::printable;
+
 /// The detail of errors that are known to come from a full disk.
 pub const DISK_FULL: &str = "disk_full";
 /// The errno of a full disk, a spent quota, and of a filesystem inside a file on a full disk.
@@ -79,9 +81,11 @@ pub struct Error {
 }
 
 impl Error {
-    /// Makes an error that says what was attempted and on what.
+    /// Makes an error that says what was attempted and on what. What cannot be seen in the message is escaped: it may repeat
+    /// what a stranger wrote.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, details: Map::new(), source: None }
+        let message = printable::message(&message.into());
+        Self { kind, message, hint: None, details: Map::new(), source: None }
     }
 
     /// Refuses input: `what` was wrong with `field`.
@@ -96,7 +100,7 @@ impl Error {
 
     /// Adds what the user can do about it.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(printable::message(&hint.into()));
         self
     }
 
@@ -118,7 +122,7 @@ impl Error {
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
             text.push_str(": ");
-            text.push_str(&error.to_string());
+            text.push_str(&printable::message(&error.to_string()));
             cause = error.source();
         }
         text

@@ -4,10 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
+use crate::printable::is_hidden;
 
 pub(crate) const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Longest id a caller may choose: leaves room for a prefix within a 255-byte file name.
@@ -148,12 +149,19 @@ impl FromStr for SessionKey {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let printable = !text.is_empty() && text.len() <= 256 && !text.chars().any(char::is_control);
-        match printable {
+        match !text.is_empty() && text.len() <= 256 && !text.chars().any(is_hidden) {
             true => Ok(Self(text.to_owned())),
-            false => Err(Error::invalid("session_key", "must be 1 to 256 bytes without control characters")),
+            false => Err(Error::invalid(
+                "session_key",
+                "must be 1 to 256 bytes without characters that control a terminal or the direction of text",
+            )),
         }
     }
+}
+
+/// Reads the key of a record. Older coracles took characters that are refused now; their sandboxes are still there.
+pub(crate) fn stored_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SessionKey>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.map(SessionKey))
 }
 
 /// Ids become file and cgroup names, so the grammar holds nothing a path or a shell could read otherwise.

@@ -28,6 +28,7 @@ pub mod near;
 pub mod network;
 pub mod observed;
 pub mod policy;
+pub mod printable;
 pub mod reconcile;
 pub mod record;
 pub mod runtime;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::{Placement, Profile};
 use crate::clock::Timestamp;
-use crate::ids::{SandboxId, SessionKey, TenantId};
+use crate::ids::{SandboxId, SessionKey, TenantId, stored_key};
 use crate::image;
 use crate::lease::{Epoch, Lease};
 use crate::lifecycle::State;
@@ -21,6 +21,7 @@ pub struct Record {
     /// Whose it is, where the machine is shared; nobody else sees it. Absent for the home's own people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
+    #[serde(default, deserialize_with = "stored_key")]
     pub key: Option<SessionKey>,
     pub lease: Lease,
     pub spec: Spec,

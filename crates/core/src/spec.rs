@@ -15,6 +15,7 @@ use crate::limits::{Limit, Limits, LimitsInput};
 use crate::mount::{self, Mount, MountInput};
 use crate::network::Network;
 use crate::policy::Policy;
+use crate::printable::is_hidden;
 pub use crate::runtime::Runtime;
 
 /// Where the work is, unless the caller says otherwise.
@@ -397,7 +398,7 @@ pub fn check_path(field: &str, path: &str) -> Result<()> {
 
 /// Refuses what could not name a user.
 pub fn check_user(user: &str) -> Result<()> {
-    match user.is_empty() || user.len() > USER_MAX || user.chars().any(char::is_control) {
+    match user.is_empty() || user.len() > USER_MAX || user.chars().any(is_hidden) {
         true => {
             Err(Error::invalid("user", format!("must be 1 to {USER_MAX} bytes without control characters")))
         }
@@ -421,10 +422,16 @@ fn check_labels(labels: &BTreeMap<String, String>) -> Result<()> {
     if labels.len() > LABELS_MAX {
         return Err(Error::invalid("labels", format!("has more than {LABELS_MAX} entries")));
     }
-    match labels.iter().find(|(name, value)| name.is_empty() || name.len() + value.len() > LABEL_LEN_MAX) {
+    if let Some((name, _)) =
+        labels.iter().find(|(name, value)| name.is_empty() || name.len() + value.len() > LABEL_LEN_MAX)
+    {
+        let what = format!("has `{}`, empty or over {LABEL_LEN_MAX} bytes", name.escape_debug());
+        return Err(Error::invalid("labels", what));
+    }
+    match labels.iter().find(|(name, value)| name.chars().chain(value.chars()).any(is_hidden)) {
         Some((name, _)) => Err(Error::invalid(
             "labels",
-            format!("has `{}`, empty or over {LABEL_LEN_MAX} bytes", name.escape_debug()),
+            format!("has `{name}` with characters that control a terminal or the direction of text"),
         )),
         None => Ok(()),
     }

@@ -16,6 +16,7 @@ use crate::ceiling::Bounds;
 use crate::clock::Timestamp;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ALPHABET, TenantId, TokenId};
+use crate::printable;
 
 pub use scope::Scope;
 
@@ -244,7 +245,7 @@ pub fn unknown(id: &TokenId) -> Error {
 }
 
 fn check_label(label: Option<&str>) -> Result<()> {
-    let fine = |label: &str| label.len() <= LABEL_LEN_MAX && !label.chars().any(char::is_control);
+    let fine = |label: &str| label.len() <= LABEL_LEN_MAX && !label.chars().any(printable::is_hidden);
     match label.is_none_or(fine) {
         true => Ok(()),
         false => Err(Error::invalid("label", "must be at most 128 bytes without control characters")),

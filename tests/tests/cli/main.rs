@@ -2,6 +2,7 @@
 
 mod amounts;
 mod bounds;
+mod characters;
 mod commands;
 mod completion;
 mod deadline;

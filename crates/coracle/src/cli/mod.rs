@@ -22,7 +22,6 @@ mod live;
 mod lock;
 mod missing;
 mod paint;
-mod printable;
 mod refusals;
 mod said;
 mod session;
@@ -44,6 +43,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser};
 use coracle::config::Flags;
 use coracle::{Epoch, RunId};
+use coracle_core::printable;
 
 use self::commands::Verb;
 use self::context::Context;

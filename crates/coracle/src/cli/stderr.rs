@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use coracle::Error;
 
 use super::paint;
-use super::printable::paragraph;
+use super::printable::{message, paragraph};
 
 /// Says what failed, why, and what to do.
 pub fn error(error: &Error) {
@@ -20,7 +20,8 @@ pub fn error(error: &Error) {
 pub fn usage(text: &str) {
     let label = paint::on_stderr().bad("error");
     let rest = text.strip_prefix("error").unwrap_or(text);
-    let _ = writeln!(io::stderr().lock(), "{label}{}", rest.trim_end());
+    // It repeats what was typed, or what somebody had us type.
+    let _ = writeln!(io::stderr().lock(), "{label}{}", message(rest.trim_end()));
 }
 
 /// Says what went wrong beside the matter.
