@@ -51,6 +51,14 @@ impl Progress {
         }
     }
 
+    /// Returns how it ended, for people; nothing while it runs.
+    pub fn ending(&self) -> Option<String> {
+        match self.outcome? {
+            Outcome::Exited { code } => Some(format!("exited with {code}")),
+            _ => self.complaint(),
+        }
+    }
+
     /// Like `of`, for an exec whose end nobody will see any more if it was not seen yet.
     pub fn final_of(state: &wire::ExecState) -> Self {
         Self::with(state, Some(state.ending.map_or(Outcome::Lost, outcome)))

@@ -80,7 +80,7 @@ fn succeed(command: &mut Command) {
 }
 
 fn listed(listed: &Value, name: &str) -> Option<Value> {
-    let images = listed["images"].as_array().expect("a list");
+    let images = listed.as_array().expect("a list");
     images.iter().find(|image| image["reference"] == name).cloned()
 }
 

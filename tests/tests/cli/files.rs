@@ -25,7 +25,7 @@ fn list_stat_move_and_delete() {
     home.exec(&sandbox, ["sh", "-c", "mkdir -p d/e; printf abc > d/f; ln -s f d/l"]).succeed();
 
     let listed = home.call(["fs", "list", &sandbox, "d", "--json"]).succeed().json();
-    let mut entries: Vec<_> = listed["entries"].as_array().expect("entries").iter().collect();
+    let mut entries: Vec<_> = listed.as_array().expect("entries").iter().collect();
     entries.sort_by_key(|entry| entry["path"].to_string());
     assert_eq!(entries.len(), 3, "{listed}");
     assert!(entries[1]["path"].as_str().is_some_and(|path| path.ends_with('f')), "{listed}");
@@ -69,8 +69,7 @@ fn a_name_that_is_not_utf8_is_listed_whole() {
 
     let listed = home.call(["fs", "list", &sandbox, ".", "--json"]).succeed().json();
 
-    let encoded =
-        listed["entries"][0]["path_b64"].as_str().unwrap_or_else(|| panic!("no path_b64: {listed}"));
+    let encoded = listed[0]["path_b64"].as_str().unwrap_or_else(|| panic!("no path_b64: {listed}"));
     let decoded =
         base64::Engine::decode(&base64::engine::general_purpose::STANDARD, encoded).expect("base64");
     assert!(decoded.ends_with(b"caf\xe9"), "{decoded:?}");

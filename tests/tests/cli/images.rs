@@ -15,7 +15,7 @@ fn a_home_without_images_lists_none() {
     let json = home.call(["image", "list", "--json"]).succeed().json();
     let text = home.call(["image", "list"]).succeed();
 
-    assert_eq!(json, json!({"images": []}));
+    assert_eq!(json, json!([]));
     assert_eq!(text.text().split_whitespace().collect::<Vec<_>>(), ["REFERENCE", "DIGEST", "SIZE", "PULLED"]);
     assert_eq!(text.stderr, "");
 }

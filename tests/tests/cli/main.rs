@@ -20,6 +20,7 @@ mod images;
 mod input;
 mod internet;
 mod lifetime;
+mod lists;
 mod mounts;
 mod names;
 mod network;

@@ -29,7 +29,7 @@ fn within(call: Call, directory: &Path) -> Call {
 }
 
 fn backend<'a>(listed: &'a Value, name: &str) -> &'a Value {
-    let all = listed["backends"].as_array().expect("a list");
+    let all = listed.as_array().expect("a list");
     all.iter().find(|backend| backend["name"] == name).unwrap_or_else(|| panic!("no `{name}` in {listed}"))
 }
 
@@ -73,7 +73,7 @@ fn an_engine_that_never_answers_keeps_nobody_waiting() {
     let listed = home.call(["backends", "--json"]).within(SOON).succeed();
     let examined = home.call(["doctor", "--json"]).within(SOON).succeed();
 
-    for report in [listed.json(), examined.json()] {
+    for report in [listed.json(), examined.json()["backends"].clone()] {
         assert_eq!(backend(&report, "docker")["available"], false);
         assert_eq!(backend(&report, "native")["available"], true);
     }

@@ -75,7 +75,7 @@ fn a_snapshot_fails_if_its_caller_was_stopped() {
     go_on_without(&home, &sandbox, caller);
 
     let images = home.call(["image", "list", "--json"]).succeed().json();
-    assert_eq!(images["images"].as_array().map(Vec::len), Some(0), "{images}");
+    assert_eq!(images.as_array().map(Vec::len), Some(0), "{images}");
     assert_eq!(std::fs::read_dir(home.path().join("snapshots")).map_or(0, Iterator::count), 0);
 }
 

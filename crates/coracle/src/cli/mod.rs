@@ -1,7 +1,8 @@
 //! The command line: what is written is decoded here, one file for each verb, and carried out by the engine.
 //!
 //! Standard output is data and standard error is talk. With `--json` exactly one document is printed, an error
-//! included; only what goes on prints one for each piece: `logs`, `events`, `stats --watch`. Output of commands is passed
+//! included; only what goes on prints one for each piece: `logs`, `events`, `stats --watch`. The document of a verb that lists
+//! things is an array of them, whichever they are; that some were left out is said on standard error. Output of commands is passed
 //! on byte by byte, to terminals too: what a command prints may move the cursor. Whatever coracle itself says has its
 //! control characters escaped.
 

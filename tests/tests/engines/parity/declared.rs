@@ -50,7 +50,7 @@ fn expect_declared(place: Place) {
     assert_eq!(not_enforced(&shown["profile"]["walls"]), expected, "{shown}");
     let listed = || -> Vec<Value> {
         let listed = home.call(["backends", "--json"]).succeed().json();
-        let listed = listed["backends"].as_array().cloned().unwrap_or_default();
+        let listed = listed.as_array().cloned().unwrap_or_default();
         listed.into_iter().filter(|backend| backend["name"] == place.backend().as_str()).collect()
     };
     // An engine that others keep busy may not answer in the time it is given.

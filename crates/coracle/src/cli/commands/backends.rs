@@ -15,7 +15,7 @@ pub struct Args {}
 pub fn carry_out(context: &Context, Args {}: Args) -> Result<Exit, Stop> {
     let probed = context.untouched_engine()?.probe_all();
     match context.json {
-        true => stdout::json(&json!({"backends": probed.iter().map(object).collect::<Vec<_>>()}))?,
+        true => stdout::json(&probed.iter().map(object).collect::<Vec<_>>())?,
         false => print(&probed)?,
     }
     Ok(Exit::SUCCESS)

@@ -9,9 +9,9 @@ use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::live::{self, Gaps};
 use crate::cli::signals::Target;
-use crate::cli::stdout;
 use crate::cli::stop::Stop;
 use crate::cli::tail::last_lines;
+use crate::cli::{stderr, stdout};
 
 /// With `--json`, every chunk is a document on a line of its own, and one more with `done` ends them.
 #[derive(Debug, clap::Args)]
@@ -60,6 +60,9 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     };
     if context.json {
         stdout::json_line(&progress)?;
+    } else if let Some(ending) = progress.progress.ending().filter(|_| !args.follow) {
+        // Whoever follows sees it end, by the exit code too; otherwise no output looks like none yet.
+        stderr::note(&format!("exec `{}` has ended: {ending}", target.exec));
     }
     Ok(exit)
 }

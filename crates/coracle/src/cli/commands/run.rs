@@ -56,6 +56,13 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// Where it was done.
+struct Place {
+    id: SandboxId,
+    backend: String,
+    refused: Vec<Refusal>,
+}
+
 pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
     if args.code.is_some() {
         args.spec.runtime.get_or_insert(Runtime::Python);
@@ -127,7 +134,7 @@ fn attended(context: &Context, engine: Engine, wanted: Wanted, mut plan: Plan) -
         remove(&engine, &caller, &id);
     }
     match ran? {
-        Ok(ran) => finish(plan.runtime, ran, backend, refused),
+        Ok(ran) => finish(plan.runtime, ran, Place { id, backend, refused }),
         Err(exit) => Ok(exit),
     }
 }
@@ -173,10 +180,12 @@ fn remove(engine: &Engine, caller: &Caller, id: &SandboxId) {
     }
 }
 
-fn finish(runtime: Option<Runtime>, ran: Ran, backend: String, refused: Vec<Refusal>) -> Result<Exit, Stop> {
+fn finish(runtime: Option<Runtime>, ran: Ran, place: Place) -> Result<Exit, Stop> {
+    let Place { id, backend, refused } = place;
     let exit = Exit::of_progress(ran.progress());
     if let Ran::Captured(captured) = ran {
         stdout::json(&run::Output {
+            sandbox_id: id,
             ok: captured.progress.exit_code == Some(0),
             runtime,
             error: captured.progress.complaint(),

@@ -63,6 +63,8 @@ pub struct Input {
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Output {
+    /// The sandbox it ran in, which is gone: events and logs have it by this id.
+    pub sandbox_id: SandboxId,
     /// It exited with 0.
     pub ok: bool,
     /// Null where no `code` was given.
@@ -214,9 +216,10 @@ fn new_file(path: String) -> NewFile {
 }
 
 /// Returns the answer for a command that came to its end on this backend.
-fn output(Place { backend, refused, .. }: Place, runtime: Option<Runtime>, captured: Captured) -> Output {
+fn output(Place { id, backend, refused }: Place, runtime: Option<Runtime>, captured: Captured) -> Output {
     let rest = captured.gap.as_ref().map(exec::Rest::gone);
     Output {
+        sandbox_id: id,
         ok: captured.progress.exit_code == Some(0),
         runtime,
         error: captured.progress.complaint(),

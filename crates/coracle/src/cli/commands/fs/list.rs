@@ -23,12 +23,13 @@ pub struct Args {
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let mut attached = context.attach(&args.sandbox)?;
     let listed = attached.list(args.path.as_bytes(), args.recursive.into())?;
-    if context.json {
-        stdout::json(&listed)?;
-        return Ok(Exit::SUCCESS);
+    match context.json {
+        true => stdout::json(&listed.entries)?,
+        false => {
+            let names = listed.entries.iter().map(|entry| printable::line(&entry.path) + "\n");
+            stdout::bytes(names.collect::<String>().as_bytes())?;
+        }
     }
-    let names = listed.entries.iter().map(|entry| printable::line(&entry.path) + "\n");
-    stdout::bytes(names.collect::<String>().as_bytes())?;
     if listed.truncated {
         stderr::note("there are more names than are listed");
     }

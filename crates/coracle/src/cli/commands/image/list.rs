@@ -22,7 +22,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = list::Input { backend: args.backend };
     let listed = context.engine()?.perform(&context.caller()?, input)?;
     if context.json {
-        stdout::json(&listed)?;
+        stdout::json(&listed.images)?;
         return Ok(Exit::SUCCESS);
     }
     let now = context.now();
