@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "that is how a build script speaks to cargo")]
 
+mod calls;
 mod filter;
 mod guest;
 mod program;

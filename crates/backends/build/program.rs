@@ -6,8 +6,17 @@
 
 use std::collections::BTreeMap;
 
-/// What each call may be given: any of the alternatives, or anything at all where there are none.
-pub type Rules = BTreeMap<u32, Vec<Alternative>>;
+/// What becomes of each call that is listed.
+pub type Rules = BTreeMap<u32, Rule>;
+
+/// What becomes of one call.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// One of them must hold; where there are none, every call matches.
+    pub alternatives: Vec<Alternative>,
+    pub matched: Action,
+    pub otherwise: Action,
+}
 
 /// Conditions that must all hold.
 pub type Alternative = Vec<Condition>;
@@ -59,16 +68,16 @@ const IF_EQUAL: u16 = 0x15;
 const IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
-/// Compiles rules: `matched` for what they cover, `otherwise` for the rest. A call by another architecture's table
-/// would be read with the wrong numbers, and kills.
-pub fn compile(rules: &Rules, architecture: u32, matched: Action, otherwise: Action) -> Vec<Instruction> {
+/// Compiles rules; `unlisted` is for calls without one. A call by another architecture's table would be read with the
+/// wrong numbers, and kills.
+pub fn compile(rules: &Rules, architecture: u32, unlisted: Action) -> Vec<Instruction> {
     let mut program = vec![
         plain(LOAD, ARCHITECTURE),
         branch(IF_EQUAL, architecture, 1, 0),
         leave(Action::Kill),
         plain(LOAD, NUMBER),
     ];
-    program.extend(tree(&ranges(rules, matched, otherwise)));
+    program.extend(tree(&ranges(rules, unlisted)));
     program
 }
 
@@ -79,15 +88,11 @@ struct Range {
 }
 
 /// Cuts all numbers into ranges of calls that are treated alike.
-fn ranges(rules: &Rules, matched: Action, otherwise: Action) -> Vec<Range> {
-    let mut ranges: Vec<Range> = vec![Range { from: 0, block: vec![leave(otherwise)] }];
-    for (&number, alternatives) in rules {
-        let block = match alternatives.is_empty() {
-            true => vec![leave(matched)],
-            false => conditional(alternatives, matched, otherwise),
-        };
-        begin(&mut ranges, number, block);
-        begin(&mut ranges, number + 1, vec![leave(otherwise)]);
+fn ranges(rules: &Rules, unlisted: Action) -> Vec<Range> {
+    let mut ranges: Vec<Range> = vec![Range { from: 0, block: vec![leave(unlisted)] }];
+    for (&number, rule) in rules {
+        begin(&mut ranges, number, rule.block());
+        begin(&mut ranges, number + 1, vec![leave(unlisted)]);
     }
     ranges.dedup_by(|later, earlier| later.block == earlier.block);
     ranges
@@ -124,11 +129,16 @@ fn skip_if(code: u16, value: u32, length: usize) -> Vec<Instruction> {
     }
 }
 
-fn conditional(alternatives: &[Alternative], matched: Action, otherwise: Action) -> Vec<Instruction> {
-    let mut program: Vec<_> =
-        alternatives.iter().flat_map(|conditions| alternative(conditions, matched)).collect();
-    program.push(leave(otherwise));
-    program
+impl Rule {
+    fn block(&self) -> Vec<Instruction> {
+        if self.alternatives.is_empty() {
+            return vec![leave(self.matched)];
+        }
+        let mut program: Vec<_> =
+            self.alternatives.iter().flat_map(|conditions| alternative(conditions, self.matched)).collect();
+        program.push(leave(self.otherwise));
+        program
+    }
 }
 
 /// Leaves with `matched` if all conditions hold, else goes on behind.

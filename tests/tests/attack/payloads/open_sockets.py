@@ -7,8 +7,8 @@ def passes(family, kind, protocol):
     if descriptor >= 0:
         libc.close(descriptor)
         return 'opened'
-    # A filter says EPERM; so does the kernel to a raw socket of its own families, which then opens nothing.
-    return None if ctypes.get_errno() == errno.EPERM else 'reached'
+    # The filter says EAFNOSUPPORT, and the kernel EPERM to a raw socket of its own families, which then opens nothing.
+    return None if ctypes.get_errno() in (errno.EAFNOSUPPORT, errno.EPERM) else 'reached'
 for family in range(0, 47):
     if family in (UNIX, INET, INET6, NETLINK):
         continue
