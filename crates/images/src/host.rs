@@ -2,9 +2,10 @@
 //!
 //! `/usr` (and `/bin`, `/lib*` where they are directories of their own) are used as they are, read-only. The rest is a
 //! small generated tree: a `passwd` of our own, and from `/etc` only what programs need to run. No home directory, no
-//! key, no configuration of any service gets in.
+//! key, no configuration of any service gets in. One program is added, `python`; see [`python`].
 
 mod etc;
+mod python;
 mod skeleton;
 
 use std::io;
@@ -23,8 +24,16 @@ const PROGRAM_DIRECTORIES: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "l
 pub struct Host {
     /// The generated tree.
     pub skeleton: PathBuf,
-    /// Directories that are the machine's own, by their name at the top.
-    pub shared: Vec<&'static str>,
+    /// Layers of directories that are the machine's own; those of one directory follow each other, the topmost first.
+    pub shared: Vec<Shared>,
+}
+
+/// One layer of a directory that is the machine's own.
+#[derive(Debug)]
+pub struct Shared {
+    /// The directory's name at the top.
+    pub name: &'static str,
+    pub path: PathBuf,
 }
 
 /// Finds the image, generating its tree under `store` if what it is made from has changed.
@@ -34,7 +43,10 @@ pub fn prepare(store: &Path) -> io::Result<Host> {
         .into_iter()
         .filter_map(|name| Some((name, std::fs::read_link(Path::new("/").join(name)).ok()?)));
     let skeleton = Skeleton { store, shared: &shared, links: links.collect() }.ensure()?;
-    Ok(Host { skeleton, shared })
+    let python = python::layer(store, Path::new("/usr"))?.map(|path| Shared { name: "usr", path });
+    let shared = shared.into_iter().map(|name| Shared { name, path: Path::new("/").join(name) });
+    // `usr` is the first of them.
+    Ok(Host { skeleton, shared: python.into_iter().chain(shared).collect() })
 }
 
 fn is_directory(name: &str) -> bool {

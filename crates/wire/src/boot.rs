@@ -32,7 +32,8 @@ pub struct Boot {
     /// Filters for all commands beside the first.
     #[cbor(n(21), with = "crate::bytes::list")]
     pub more_filters: Vec<Vec<u8>>,
-    /// Directories that are an overlay of their own, relative to the root, in the order of their descriptors.
+    /// Directories that are an overlay of their own, relative to the root, in the order of their descriptors. One with
+    /// several lower layers is named as often, the topmost first.
     #[n(9)]
     pub overlays: Vec<String>,
     /// Size of `/dev/shm`.

@@ -19,12 +19,19 @@ const WORDS_MAX: usize = 128 << 10;
 pub struct Root {
     /// The topmost layer first.
     pub layers: Vec<PathBuf>,
-    /// Directories that are the machine's own, by their name at the top.
-    pub shared: Vec<&'static str>,
+    /// Layers of directories that are the machine's own.
+    pub shared: Vec<host::Shared>,
     pub config: image::Config,
     pub env: Vec<(String, String)>,
     /// Keeps the layers there until the sandbox's own note of them is.
     _hold: Option<Hold>,
+}
+
+impl Root {
+    /// Names the directories its shared layers are of, in their order.
+    pub fn shared_names(&self) -> Vec<String> {
+        self.shared.iter().map(|layer| layer.name.to_owned()).collect()
+    }
 }
 
 impl Native {

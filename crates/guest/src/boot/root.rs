@@ -106,19 +106,24 @@ fn attach_root(root: BorrowedFd<'_>, bottom: BorrowedFd<'_>) -> Result<(), Failu
     mount::attach_onto(root, place.as_fd()).map_err(Failure::at("attach the root"))
 }
 
-/// Mounts the directories that are an overlay of their own.
+/// Mounts the directories that are an overlay of their own. Lower layers with one name make one overlay, the topmost
+/// first.
 pub fn attach_overlays(
     storage: &Storage,
     names: &[String],
     lowers: &[OwnedFd],
     root: BorrowedFd<'_>,
 ) -> Result<(), Failure> {
-    for (name, lower) in names.iter().zip(lowers) {
+    let mut rest = lowers;
+    for alike in names.chunk_by(|one, next| one == next) {
+        let Some((layers, others)) = rest.split_at_checked(alike.len()) else { break };
+        rest = others;
+        let (Some(name), Some(lowest)) = (alike.first(), layers.last()) else { break };
         if weak::off(Wall::Layers) {
-            attach(lower.as_fd(), root, name)?;
+            attach(lowest.as_fd(), root, name)?;
             continue;
         }
-        let layer = overlay(storage, std::slice::from_ref(lower), name)?;
+        let layer = overlay(storage, layers, name)?;
         attach(layer.as_fd(), root, name)?;
     }
     Ok(())

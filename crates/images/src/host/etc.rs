@@ -32,7 +32,7 @@ const COPIED: [&str; 22] = [
 ];
 
 /// Written by us, the same on every machine.
-const WRITTEN: [(&str, &str); 9] = [
+const WRITTEN: [(&str, &str); 10] = [
     ("group", "root:x:0:\ndaemon:x:1:\ntty:x:5:\nusers:x:100:\nagent:x:1000:\nnogroup:x:65534:\n"),
     ("host.conf", "multi on\n"),
     ("hostname", "sandbox\n"),
@@ -42,6 +42,12 @@ const WRITTEN: [(&str, &str); 9] = [
         "passwd",
         "root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n\
          agent:x:1000:1000:agent:/home/agent:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    ),
+    // What asks PAM trusts root and nobody else: `chfn`, which `adduser` calls, and `su`.
+    (
+        "pam.d/other",
+        "auth sufficient pam_rootok.so\nauth required pam_deny.so\naccount required pam_permit.so\n\
+         password required pam_deny.so\nsession required pam_permit.so\n",
     ),
     ("profile", "export PS1='\\u@\\h:\\w\\$ '\n"),
     ("resolv.conf", ""),
@@ -67,6 +73,7 @@ pub fn build(target: &Path) -> io::Result<()> {
         }
     }
     for (name, text) in WRITTEN {
+        make_parents(target, name)?;
         fs::write(target.join(name), text)?;
         fs::set_permissions(target.join(name), fs::Permissions::from_mode(0o644))?;
     }

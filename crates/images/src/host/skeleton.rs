@@ -9,15 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::etc;
 
 /// Raised when the tree is built differently.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// The id of `agent` in our `passwd`.
 const AGENT: u32 = 1000;
 
 /// Directories of the tree and their modes.
-const DIRECTORIES: [(&str, u32); 15] = [
+const DIRECTORIES: [(&str, u32); 16] = [
     ("dev", 0o755),
     ("etc", 0o755),
+    ("etc/skel", 0o755),
     ("home", 0o755),
     ("home/agent", 0o755),
     ("mnt", 0o755),
@@ -44,25 +45,9 @@ pub struct Skeleton<'a> {
 }
 
 impl Skeleton<'_> {
-    /// Returns the tree, building it if it is not there. It appears under its name whole or not at all.
+    /// Returns the tree, building it if it is not there.
     pub fn ensure(&self) -> io::Result<PathBuf> {
-        let finished = self.store.join(self.name());
-        if finished.is_dir() {
-            return Ok(finished);
-        }
-        make_private(self.store)?;
-        // Of this thread alone; one of that name is of an earlier process with the same number.
-        static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let draft = self.store.join(format!(".draft-{}-{serial}-{}", std::process::id(), self.name()));
-        let _ = fs::remove_dir_all(&draft);
-        self.build(&draft)?;
-        match fs::rename(&draft, &finished) {
-            Ok(()) => Ok(finished),
-            // Someone else was faster; theirs is the same.
-            Err(_) if finished.is_dir() => fs::remove_dir_all(&draft).map(|()| finished),
-            Err(error) => Err(error),
-        }
+        ensure(self.store, &self.name(), |root| self.build(root))
     }
 
     /// Names the tree after everything it is made from, so that a change makes a new one.
@@ -91,6 +76,27 @@ impl Skeleton<'_> {
             symlink(target, root.join(name))?;
         }
         etc::build(&root.join("etc"))
+    }
+}
+
+/// Returns a tree by its name, building it if it is not there. It appears under its name whole or not at all.
+pub fn ensure(store: &Path, name: &str, build: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<PathBuf> {
+    let finished = store.join(name);
+    if finished.is_dir() {
+        return Ok(finished);
+    }
+    make_private(store)?;
+    // Of this thread alone; one of that name is of an earlier process with the same number.
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let draft = store.join(format!(".draft-{}-{serial}-{name}", std::process::id()));
+    let _ = fs::remove_dir_all(&draft);
+    build(&draft)?;
+    match fs::rename(&draft, &finished) {
+        Ok(()) => Ok(finished),
+        // Someone else was faster; theirs is the same.
+        Err(_) if finished.is_dir() => fs::remove_dir_all(&draft).map(|()| finished),
+        Err(error) => Err(error),
     }
 }
 

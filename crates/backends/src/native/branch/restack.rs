@@ -158,7 +158,7 @@ fn tell(socket: &UnixStream, lent: &Lent<'_>, materials: &Materials<'_>) -> io::
     });
     let plan = Restack {
         layers: root.layers.len() as u32,
-        overlays: root.shared.iter().map(|name| (*name).to_owned()).collect(),
+        overlays: root.shared_names(),
         bases: bases.to_vec(),
         weakened: weak::weakened(),
         renewal,

@@ -11,7 +11,7 @@ use crate::native::storage::Storage;
 /// Returns the plan without what depends on cgroups and mounts that are still to be opened.
 pub fn plan(order: &Order<'_>, root: &Root, storage: Storage, privilege: Privilege) -> Boot {
     Boot {
-        overlays: root.shared.iter().map(|name| (*name).to_owned()).collect(),
+        overlays: root.shared_names(),
         layers: root.layers.len() as u32,
         memory: match storage {
             Storage::Memory(size) => Some(MemoryStorage { bytes: size.megabytes << 20, inodes: size.inodes }),

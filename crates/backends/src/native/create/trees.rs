@@ -144,8 +144,8 @@ impl Site<'_> {
                     .map_err(at("open the devices"))?,
             );
         }
-        for name in &self.root.shared {
-            trees.push(lower(&Path::new("/").join(name)).map_err(at("open the machine's programs"))?);
+        for layer in &self.root.shared {
+            trees.push(lower(&layer.path).map_err(at("open the machine's programs"))?);
         }
         let mut shared = Vec::new();
         for brought in self.brought {
@@ -167,8 +167,8 @@ impl Site<'_> {
         let known = self.known.first().map(PathBuf::as_path);
         let storage = disk::mount_again(&self.room.disk(), known, Some(self.namespace), Attributes::empty());
         trees.push(storage.map_err(at("mount the disk again"))?.tree);
-        for name in &self.root.shared {
-            trees.push(lower(&Path::new("/").join(name)).map_err(at("open the machine's programs"))?);
+        for layer in &self.root.shared {
+            trees.push(lower(&layer.path).map_err(at("open the machine's programs"))?);
         }
         trees.extend(self.opened_bases()?);
         Ok(trees)
@@ -236,7 +236,7 @@ impl Site<'_> {
             device(name, number).map_err(at("open the devices"))?;
             sources.push(source(&Path::new("/dev").join(name), false));
         }
-        sources.extend(self.root.shared.iter().map(|name| source(&Path::new("/").join(name), true)));
+        sources.extend(self.root.shared.iter().map(|layer| source(&layer.path, true)));
         let mounts = self.brought.iter();
         sources.extend(mounts.map(|brought| source(&brought.path, brought.access != Access::ReadWrite)));
         Ok(sources)
