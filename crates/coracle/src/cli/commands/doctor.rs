@@ -1,8 +1,11 @@
-//! `coracle doctor`: what is enforced here, what is not, and why, and how full the disk is. Changes nothing.
+//! `coracle doctor`: what is enforced here, what is not, and why, what the `host` image has, and how full the disk is.
+//! Changes nothing.
+
+mod host_image;
 
 use std::fmt::Write;
 
-use coracle::{Error, assemble};
+use coracle::{Error, assemble, config};
 use coracle_core::backend::Wall;
 use coracle_core::bytes::Bytes;
 use coracle_core::headroom::Level;
@@ -10,6 +13,7 @@ use coracle_engine::janitor::{Left, Orphan};
 use coracle_engine::probes::Probed;
 use serde_json::json;
 
+use self::host_image::HostImage;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -33,10 +37,12 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 fn walls(context: &Context) -> Result<Exit, Stop> {
     let engine = context.untouched_engine()?;
     let (findings, level) = (engine.probe_all(), engine.level());
+    let host = HostImage::seen_from(config::directory_of_user().as_deref());
     match context.json {
-        true => stdout::json(&json!({"backends": findings, "storage": level}))?,
+        true => stdout::json(&json!({"backends": findings, "host_image": host, "storage": level}))?,
         false => {
             findings.iter().try_for_each(print)?;
+            stdout::bytes(host.text().as_bytes())?;
             level.iter().try_for_each(print_level)?;
         }
     }
