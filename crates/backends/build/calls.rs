@@ -84,13 +84,13 @@ pub const REFUSED: &[&[Call]] = &[
         SYS_userfaultfd,
     ],
     // They reach into other processes.
-    calls![
-        SYS_kcmp, SYS_migrate_pages, SYS_move_pages, SYS_pidfd_getfd, SYS_process_madvise, SYS_process_vm_readv,
-        SYS_process_vm_writev, SYS_ptrace,
-    ],
+    calls![SYS_kcmp, SYS_migrate_pages, SYS_move_pages, SYS_pidfd_getfd, SYS_process_madvise],
     // The kernel's keys belong to users, not to sandboxes.
     calls![SYS_add_key, SYS_keyctl, SYS_request_key],
 ];
+
+/// What debuggers do to other processes: refused as well, but for `privileges: debug`.
+pub const DEBUGGING: &[Call] = calls![SYS_process_vm_readv, SYS_process_vm_writev, SYS_ptrace];
 
 /// libc does not have it yet everywhere.
 pub const SYS_FCHMODAT2: c_long = 452;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use libc::c_long;
 
-use crate::calls::{ALLOWED, ARCHITECTURE, REFUSED, REFUSED_HERE, SYS_FCHMODAT2, calls};
+use crate::calls::{ALLOWED, ARCHITECTURE, DEBUGGING, REFUSED, REFUSED_HERE, SYS_FCHMODAT2, calls};
 use crate::program::{Action, Alternative, Compare, Condition, Rule, Rules, compile};
 
 /// What a program takes for an older kernel.
@@ -19,10 +19,22 @@ const REFUSE: Action = Action::Errno(libc::EPERM as u16);
 /// What a program takes for a kernel without audit, Bluetooth and the like, and goes on; EPERM ends `useradd`.
 const NO_FAMILY: Action = Action::Errno(libc::EAFNOSUPPORT as u16);
 
+/// Whether commands may trace each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tracing {
+    Refused,
+    Allowed,
+}
+
 pub fn build() {
     println!("cargo::rerun-if-changed=build");
-    write("filter", &rules(), ABSENT);
-    write_bytes("profile.json", profile().as_bytes());
+    for (tracing, filter, profile) in [
+        (Tracing::Refused, "filter", "profile.json"),
+        (Tracing::Allowed, "debug-filter", "debug-profile.json"),
+    ] {
+        write(filter, &rules(tracing), ABSENT);
+        write_bytes(profile, self::profile(tracing).as_bytes());
+    }
     let forkers = numbered([
         (libc::SYS_clone3, always(ABSENT)),
         (libc::SYS_unshare, refused_if(vec![vec![equal(0, libc::CLONE_NEWUTS as u32)]])),
@@ -39,7 +51,7 @@ pub fn build() {
 
 /// Returns what an engine lets a whole container do, guest included, in the engine's own notation. Commands stand under the
 /// filters above as well, which are narrower.
-fn profile() -> String {
+fn profile(tracing: Tracing) -> String {
     let restricted = calls![
         SYS_clone,
         SYS_ioctl,
@@ -56,6 +68,7 @@ fn profile() -> String {
         .iter()
         .chain(ARCHITECTURE)
         .chain(restricted)
+        .chain(if tracing == Tracing::Allowed { DEBUGGING } else { &[] })
         .map(|(_, name)| name.trim_start_matches("SYS_"))
         .chain(["fchmodat2"])
         .collect();
@@ -153,11 +166,13 @@ fn allowed_if(alternatives: Vec<Alternative>) -> Rule {
     Rule { alternatives, matched: Action::Allow, otherwise: REFUSE }
 }
 
-fn rules() -> Rules {
+fn rules(tracing: Tracing) -> Rules {
     let allowed = ALLOWED.iter().chain(ARCHITECTURE).map(|(number, _)| (*number, always(Action::Allow)));
     let refused = REFUSED.iter().copied().flatten().chain(REFUSED_HERE);
     let refused = refused.map(|(number, _)| (*number, always(REFUSE)));
-    let mut rules: BTreeMap<c_long, Rule> = allowed.chain(refused).collect();
+    let debugging = if tracing == Tracing::Allowed { Action::Allow } else { REFUSE };
+    let debugging = DEBUGGING.iter().map(|(number, _)| (*number, always(debugging)));
+    let mut rules: BTreeMap<c_long, Rule> = allowed.chain(refused).chain(debugging).collect();
     rules.insert(SYS_FCHMODAT2, always(Action::Allow));
     let unix = vec![vec![equal(0, libc::AF_UNIX as u32)]];
     rules.insert(libc::SYS_socket, Rule { otherwise: NO_FAMILY, ..allowed_if(sockets()) });
@@ -178,9 +193,19 @@ fn rules() -> Rules {
         libc::SYS_ioctl,
         allowed_if(vec![vec![differs(1, libc::TIOCSTI as u32), differs(1, TIOCLINUX)]]),
     );
-    let personalities = [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff].map(|flags| vec![equal(0, flags)]);
-    rules.insert(libc::SYS_personality, allowed_if(personalities.into()));
+    let personalities = personalities(tracing).into_iter().map(|flags| vec![equal(0, flags)]);
+    rules.insert(libc::SYS_personality, allowed_if(personalities.collect()));
     numbered(rules)
+}
+
+/// What a process may make of itself: itself, another release or another table of names, or ask. A debugger also has
+/// what it debugs at the same addresses each time.
+fn personalities(tracing: Tracing) -> Vec<u32> {
+    const UNAME26: u32 = 0x2_0000;
+    const LINUX32: u32 = 0x8;
+    const ASK: u32 = 0xffff_ffff;
+    let fixed_addresses = (tracing == Tracing::Allowed).then_some(libc::ADDR_NO_RANDOMIZE as u32);
+    [0, LINUX32, UNAME26, UNAME26 | LINUX32, ASK].into_iter().chain(fixed_addresses).collect()
 }
 
 /// The guest's own user, which no command may become.

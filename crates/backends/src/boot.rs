@@ -27,7 +27,7 @@ pub fn plan(order: &Order<'_>, image: &image::Config, env: &[(String, String)]) 
         workdir: bytes(spec.workdir(image.workdir.as_deref())),
         env: environment(spec, env),
         capabilities: capabilities(spec),
-        filter: filter::COMMANDS.to_vec(),
+        filter: filter(spec).to_vec(),
         last_filter: filter::LAST.to_vec(),
         more_filters: more_filters(spec),
         overlays: Vec::new(),
@@ -90,12 +90,19 @@ fn egress(spec: &Spec) -> Option<Egress> {
     })
 }
 
+fn filter(spec: &Spec) -> &'static [u8] {
+    match spec.privileges {
+        Privileges::Minimal | Privileges::Install => filter::COMMANDS,
+        Privileges::Debug => filter::DEBUG,
+    }
+}
+
 /// Package managers, who make set-user-id files by right, need `install`: who asks for that with a directory of theirs
 /// mounted gets both.
 fn more_filters(spec: &Spec) -> Vec<Vec<u8>> {
     let shared =
         |mount: &Mount| mount.access == Access::ReadWrite && matches!(mount.source, Source::Directory(_));
-    match spec.privileges == Privileges::Minimal && spec.mounts.iter().any(shared) {
+    match spec.privileges != Privileges::Install && spec.mounts.iter().any(shared) {
         true => filter::SHARED.map(<[u8]>::to_vec).into(),
         false => Vec::new(),
     }
@@ -107,7 +114,7 @@ pub fn capabilities(spec: &Spec) -> u64 {
         return weak::all_capabilities();
     }
     match spec.privileges {
-        Privileges::Minimal => 0,
+        Privileges::Minimal | Privileges::Debug => 0,
         Privileges::Install => INSTALL,
     }
 }

@@ -157,6 +157,7 @@ mod shipped {
     use super::*;
 
     const COMMANDS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter"));
+    const DEBUG: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/debug-filter"));
     const LAST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/last-filter"));
 
     /// Returns what a filter answers to a call: an error number, or 0 if it lets it pass.
@@ -199,8 +200,9 @@ mod shipped {
 
     #[test]
     fn what_is_refused_on_purpose_says_so() {
-        for call in [libc::SYS_mount, libc::SYS_setns, libc::SYS_bpf, libc::SYS_keyctl, libc::SYS_ptrace] {
+        for call in [libc::SYS_mount, libc::SYS_setns, libc::SYS_bpf, libc::SYS_keyctl, libc::SYS_reboot] {
             assert_eq!(answer(COMMANDS, call, &[]), libc::EPERM, "{call}");
+            assert_eq!(answer(DEBUG, call, &[]), libc::EPERM, "{call}");
         }
         let namespace = [libc::CLONE_NEWUSER as u64];
         assert_eq!(answer(COMMANDS, libc::SYS_unshare, &namespace), libc::EPERM);
@@ -219,5 +221,18 @@ mod shipped {
         for call in [libc::SYS_faccessat2, libc::SYS_openat2, libc::SYS_statx, libc::SYS_rseq] {
             assert_eq!(answer(COMMANDS, call, &[]), 0, "{call}");
         }
+    }
+
+    #[test]
+    fn only_debugging_may_trace_and_may_nothing_else() {
+        let more = [libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev];
+        for call in 0..600 {
+            let answers = (answer(COMMANDS, call, &[]), answer(DEBUG, call, &[]));
+            let expected = if more.contains(&call) { (libc::EPERM, 0) } else { (answers.0, answers.0) };
+            assert_eq!(answers, expected, "{call}");
+        }
+        let fixed_addresses = [libc::ADDR_NO_RANDOMIZE as u64];
+        assert_eq!(answer(COMMANDS, libc::SYS_personality, &fixed_addresses), libc::EPERM);
+        assert_eq!(answer(DEBUG, libc::SYS_personality, &fixed_addresses), 0);
     }
 }

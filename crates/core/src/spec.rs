@@ -178,6 +178,25 @@ pub enum Privileges {
     Minimal,
     /// The namespaced ones package managers need: changing owners and users inside the sandbox.
     Install,
+    /// No capability, and the system calls of debuggers: a command may trace other commands of its user in the sandbox.
+    Debug,
+}
+
+impl Privileges {
+    /// Tells whether they are no more than others. Installing and debugging are each more than the least, and neither
+    /// is more than the other.
+    pub fn is_within(self, most: Self) -> bool {
+        self == Self::Minimal || self == most
+    }
+
+    /// Returns the word they are chosen by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Minimal => "minimal",
+            Self::Install => "install",
+            Self::Debug => "debug",
+        }
+    }
 }
 
 /// A checked specification, as stored.

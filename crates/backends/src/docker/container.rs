@@ -144,7 +144,7 @@ fn host_config(docker: &Docker, spec: &Spec, flavour: Flavour, way: Way<'_>) -> 
         devices: weak::off(Wall::Devices).then(|| vec![weak::device()]),
         cap_drop: Some(owned(&["ALL"])),
         cap_add: Some(capabilities(spec)),
-        security_opt: Some(security(flavour)),
+        security_opt: Some(security(spec, flavour)),
         ulimits: flavour.ulimits(),
         masked_paths: Some(if masked { owned(&MASKED) } else { Vec::new() }),
         readonly_paths: Some(if masked { owned(&READ_ONLY) } else { Vec::new() }),
@@ -186,7 +186,7 @@ fn capabilities(spec: &Spec) -> Vec<String> {
     CAPABILITIES.into_iter().filter(needed).chain(bind).map(str::to_owned).collect()
 }
 
-fn security(flavour: Flavour) -> Vec<String> {
+fn security(spec: &Spec, flavour: Flavour) -> Vec<String> {
     let mut options = Vec::new();
     if !weak::off(Wall::NoNewPrivileges) {
         options.push("no-new-privileges".to_owned());
@@ -195,7 +195,11 @@ fn security(flavour: Flavour) -> Vec<String> {
         options.push("seccomp=unconfined".to_owned());
     } else if flavour == Flavour::Docker {
         // Podman takes the name of a file on its machine there; its own profile stands, and ours around commands.
-        options.push(format!("seccomp={}", filter::PROFILE));
+        let profile = match spec.privileges {
+            Privileges::Minimal | Privileges::Install => filter::PROFILE,
+            Privileges::Debug => filter::DEBUG_PROFILE,
+        };
+        options.push(format!("seccomp={profile}"));
     }
     options
 }

@@ -2,12 +2,13 @@
 
 use bollard::models::SystemVersion;
 use coracle_core::backend::{Probe, Profile, Wall};
+use coracle_core::spec::Privileges;
 use coracle_core::{Error, Kind, Result, Spec};
 use coracle_wire::Standing;
 
 use super::Docker;
 use super::flavour::Flavour;
-use crate::weak;
+use crate::{filter, weak};
 
 /// An empty set of capabilities, as the kernel shows it.
 const NOTHING: &str = "0000000000000000";
@@ -20,7 +21,7 @@ pub fn probe(docker: &Docker) -> Probe {
         Ok(version) => (Some(shown(&version)), None),
         Err(error) => (None, Some(error.chain())),
     };
-    let (endpoint, walls) = (Some(docker.client.shown()), walls(true, None));
+    let (endpoint, walls) = (Some(docker.client.shown()), walls(Privileges::Minimal, true, None));
     Probe { available: reason.is_none(), reason, version, endpoint, profile: Profile { walls } }
 }
 
@@ -36,13 +37,13 @@ fn shown(version: &SystemVersion) -> String {
 }
 
 /// Tells what is to be expected of a sandbox of this spec.
-pub fn expect(_docker: &Docker, _spec: &Spec) -> Result<Profile> {
-    Ok(Profile { walls: walls(true, None) })
+pub fn expect(_docker: &Docker, spec: &Spec) -> Result<Profile> {
+    Ok(Profile { walls: walls(spec.privileges, true, None) })
 }
 
 /// Records what holds, by the word of the guest: no code of the image has run yet. A wall that ought to stand and does
 /// not is an error.
-pub fn observe(_docker: &Docker, _spec: &Spec, standing: &Standing, capabilities: u64) -> Result<Profile> {
+pub fn observe(_docker: &Docker, spec: &Spec, standing: &Standing, capabilities: u64) -> Result<Profile> {
     if weak::off(weak::Wall::Observation) {
         return Ok(Profile { walls: Vec::new() });
     }
@@ -63,10 +64,10 @@ pub fn observe(_docker: &Docker, _spec: &Spec, standing: &Standing, capabilities
         }
     }
     let own_ids = standing.uid_map.split_whitespace().ne(ALL_IDS);
-    Ok(Profile { walls: walls(standing.fenced, Some(own_ids)) })
+    Ok(Profile { walls: walls(spec.privileges, standing.fenced, Some(own_ids)) })
 }
 
-fn walls(landlock: bool, own_ids: Option<bool>) -> Vec<Wall> {
+fn walls(privileges: Privileges, landlock: bool, own_ids: Option<bool>) -> Vec<Wall> {
     let wall = |name: &str, enforced: bool, how: &str| Wall {
         name: name.to_owned(),
         enforced,
@@ -95,7 +96,7 @@ fn walls(landlock: bool, own_ids: Option<bool>) -> Vec<Wall> {
     ];
     walls.extend(namespaces.map(|name| wall(name, true, "the engine's")));
     walls.extend([
-        wall("seccomp", true, "allow-list, socket families, no foreign ABI"),
+        wall("seccomp", true, filter::described(privileges)),
         wall("no_new_privileges", true, "set by the engine and before any command"),
         wall("capabilities", true, "none but what `privileges` names"),
         wall("separate_users", true, "the guest's user is not any command's"),

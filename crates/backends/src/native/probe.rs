@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use coracle_core::backend::{Probe, Profile, Wall};
+use coracle_core::spec::Privileges;
 use coracle_core::{Error, Kind, Result, Spec, fit};
 use coracle_sys::cgroup::{Controller, Layout};
 use coracle_sys::{landlock, launch};
@@ -12,7 +13,7 @@ use coracle_sys::{landlock, launch};
 use super::Native;
 use super::privilege::Privilege;
 use super::storage::{self, Storage};
-use crate::weak;
+use crate::{filter, weak};
 
 /// Namespaces by their names in `/proc/self/ns`.
 const NAMESPACES: [(&str, &str); 7] = [
@@ -36,7 +37,7 @@ pub fn probe(native: &Native) -> Probe {
         None => unavailable(native),
     };
     let mut walls: Vec<_> = NAMESPACES.iter().map(|wall| namespace(*wall, supported(wall.1))).collect();
-    walls.extend(process_walls(native.privilege));
+    walls.extend(process_walls(native.privilege, Privileges::Minimal));
     walls.push(landlock_wall(landlock::version() > 0));
     walls.extend(limits(native));
     walls.push(storage::probe(native.privilege));
@@ -49,7 +50,7 @@ pub fn expect(native: &Native, spec: &Spec) -> Result<Profile> {
         native.layout()?;
     }
     let mut walls: Vec<_> = NAMESPACES.iter().map(|wall| namespace(*wall, true)).collect();
-    walls.extend(process_walls(native.privilege));
+    walls.extend(process_walls(native.privilege, spec.privileges));
     walls.push(landlock_wall(landlock::version() > 0));
     walls.extend(limits(native));
     walls.push(Storage::choose(spec, native.privilege).wall(spec, native.privilege));
@@ -121,7 +122,7 @@ pub fn observe(native: &Native, spec: &Spec, seen: Seen) -> io::Result<Profile> 
     if landlock::version() > 0 && !seen.landlock {
         return Err(io::Error::other("the kernel has Landlock, and it does not stand"));
     }
-    walls.extend(process_walls(native.privilege));
+    walls.extend(process_walls(native.privilege, spec.privileges));
     walls.push(landlock_wall(seen.landlock));
     walls.extend(limits(native));
     walls.push(Storage::choose(spec, native.privilege).wall(spec, native.privilege));
@@ -147,7 +148,7 @@ fn namespace((wall, _): (&str, &str), enforced: bool) -> Wall {
     Wall { name: wall.to_owned(), enforced, how: how.to_owned(), hint: None }
 }
 
-fn process_walls(privilege: Privilege) -> [Wall; 4] {
+fn process_walls(privilege: Privilege, privileges: Privileges) -> [Wall; 4] {
     let wall = |name: &str, enforced: bool, how: &str| Wall {
         name: name.to_owned(),
         enforced,
@@ -164,7 +165,7 @@ fn process_walls(privilege: Privilege) -> [Wall; 4] {
         },
     };
     [
-        wall("seccomp", true, "allow-list, socket families, no foreign ABI"),
+        wall("seccomp", true, filter::described(privileges)),
         wall("no_new_privileges", true, "set before any command"),
         wall("capabilities", true, "none but what `privileges` names"),
         users,

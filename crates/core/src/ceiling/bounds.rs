@@ -147,12 +147,13 @@ impl Bounds {
             let what = format!("the network `{}` is more than the ceiling, `{most}`", spec.network);
             return Err(beyond(what, "network").detail("max", most.to_string()));
         }
-        match (self.privileges, spec.privileges) {
-            (Some(Privileges::Minimal), Privileges::Install) => Err(beyond(
-                "the privileges `install` are more than the ceiling, `minimal`".to_owned(),
-                "privileges",
-            )),
-            _ => Ok(()),
+        match self.privileges.filter(|most| !spec.privileges.is_within(*most)) {
+            Some(most) => {
+                let (asked, most) = (spec.privileges.name(), most.name());
+                let what = format!("the privileges `{asked}` are more than the ceiling, `{most}`");
+                Err(beyond(what, "privileges").detail("max", most))
+            }
+            None => Ok(()),
         }
     }
 }

@@ -63,6 +63,7 @@ fn fields() -> Vec<(&'static str, SpecInput)> {
         ("mounts", SpecInput { mounts: vec![mount("volume", Access::ReadWrite)], ..none() }),
         ("privileges", SpecInput { privileges: Some(Privileges::Minimal), ..none() }),
         ("privileges", SpecInput { privileges: Some(Privileges::Install), ..none() }),
+        ("privileges", SpecInput { privileges: Some(Privileges::Debug), ..none() }),
         ("backend", SpecInput { backend: Some("native".into()), ..none() }),
         ("fallback", SpecInput { fallback: vec!["docker".into()], ..none() }),
         ("ttl", SpecInput { ttl: Some("1s".into()), ..none() }),
@@ -194,6 +195,7 @@ fn a_token_bounds_what_a_program_writes_and_what_it_leaves_out() {
     for (written, refused) in [
         (SpecInput { network: Some("open".into()), ..none() }, Kind::Denied),
         (SpecInput { privileges: Some(Privileges::Install), ..none() }, Kind::Denied),
+        (SpecInput { privileges: Some(Privileges::Debug), ..none() }, Kind::Denied),
         (SpecInput { allow_missing: vec![Limit::Memory], ..none() }, Kind::Denied),
         (SpecInput { image: Some("ghcr.io/a/b".into()), ..none() }, Kind::ImageNotAllowed),
         (SpecInput { ttl: Some("1h".into()), ..none() }, Kind::Denied),
@@ -268,7 +270,8 @@ fn a_sandbox_that_is_there_is_reached_only_if_it_has_no_more() {
         other,
         longer,
         Spec { network: Network::Open, ..spec.clone() },
-        Spec { privileges: Privileges::Install, ..spec },
+        Spec { privileges: Privileges::Install, ..spec.clone() },
+        Spec { privileges: Privileges::Debug, ..spec },
     ] {
         let refused = ceiling.check_record(&record(more.clone())).expect_err("more");
         assert_eq!(refused.kind, Kind::Denied, "{more:?}");
@@ -321,7 +324,11 @@ fn any_spec() -> impl Strategy<Value = SpecInput> {
             }))
         }),
     ];
-    let privileges = prop::option::of(prop::sample::select(vec![Privileges::Minimal, Privileges::Install]));
+    let privileges = prop::option::of(prop::sample::select(vec![
+        Privileges::Minimal,
+        Privileges::Install,
+        Privileges::Debug,
+    ]));
     let mounts = prop::collection::vec(
         (
             prop::sample::select(vec!["/", "/etc", "v"]),
@@ -357,7 +364,7 @@ fn is_no_more(spec: &Spec, top: &Spec) -> bool {
         && within(own.workspace_mb, most.workspace_mb)
         && own.timeout_seconds <= most.timeout_seconds
         && spec.network.is_within(&top.network)
-        && (spec.privileges == Privileges::Minimal || top.privileges == Privileges::Install)
+        && (spec.privileges == Privileges::Minimal || spec.privileges == top.privileges)
         && spec.mounts == top.mounts
         && spec.allow_missing == top.allow_missing
         && spec.backend == top.backend

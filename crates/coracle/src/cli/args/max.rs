@@ -39,7 +39,7 @@ pub struct MaxArgs {
     #[arg(long, value_name = "NETWORK")]
     max_network: Option<Network>,
     /// Allow at most these privileges
-    #[arg(long, value_name = "WHICH", value_parser = word::<Privileges>(&["minimal", "install"]))]
+    #[arg(long, value_name = "WHICH", value_parser = word::<Privileges>(&["minimal", "install", "debug"]))]
     max_privileges: Option<Privileges>,
     /// Allow only these images: names, or beginnings with `/*`, as in host,docker.io/library/*
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]

@@ -82,8 +82,8 @@ pub struct SpecArgs {
     /// Allow the network: none, open or allow=HOST,…
     #[arg(long, value_name = "NETWORK")]
     network: Option<String>,
-    /// Let commands change owners and users inside the sandbox, as package managers do
-    #[arg(long, value_name = "WHICH", value_parser = word::<Privileges>(&["minimal", "install"]))]
+    /// Let commands do more: `install` changes owners and users, as package managers do; `debug` traces processes
+    #[arg(long, value_name = "WHICH", value_parser = word::<Privileges>(&["minimal", "install", "debug"]))]
     privileges: Option<Privileges>,
     /// Use this backend: native, docker, podman, ssh://HOST, or auto for the first that can
     #[arg(long, value_name = "NAME")]
@@ -253,6 +253,7 @@ mod tests {
             ["--language", "nodejs"],
             ["--language", "powershell"],
             ["--privileges", "minimal"],
+            ["--privileges", "debug"],
             ["--storage", "disk"],
             ["--storage", "memory"],
             ["--allow-missing", "cpu,memory,pids,disk"],
