@@ -54,6 +54,10 @@ const PROJECT: [(&str, &str); 4] = [
     ("Dockerfile", "FROM scratch AS test\nARG VERSION=1\nCOPY main.py /app/main.py\n"),
 ];
 
+/// Stands for what the person has from rustup and pyenv.
+const TOOLS: [&str; 2] = [".cargo/bin/cargo", ".pyenv/shims/python"];
+const TOOL: &str = "#!/bin/sh\necho \"$0 of $HOME\"\n";
+
 /// Who uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Person {
@@ -120,8 +124,14 @@ impl Machine {
     }
 
     fn furnish(&self, engine: &Engine) {
-        for name in ["bin", "notes", "person", "person/project", "person/.cache"] {
+        let at_home = ["project", ".cache", ".rustup", ".cargo/bin", ".pyenv/shims"];
+        let at_home = at_home.map(|name| format!("person/{name}"));
+        for name in at_home.iter().map(String::as_str).chain(["bin", "notes"]) {
             std::fs::create_dir_all(self.path(name)).expect("the home is ours");
+        }
+        for tool in TOOLS.map(|name| self.path("person").join(name)) {
+            std::fs::write(&tool, TOOL).expect("the home is ours");
+            std::fs::set_permissions(tool, std::fs::Permissions::from_mode(0o755)).expect("the home is ours");
         }
         for (name, text) in PROJECT {
             std::fs::write(self.path("person/project").join(name), text).expect("the home is ours");
