@@ -18,6 +18,8 @@ pub struct Leaf {
     name: String,
     directory: OwnedFd,
     killed: Cell<bool>,
+    /// The kernel has killed all in it in one step, and kills whoever is born in it.
+    at_once: Cell<bool>,
 }
 
 impl Leaf {
@@ -25,7 +27,13 @@ impl Leaf {
         let name = format!("exec-{serial}");
         mkdirat(commands, &name, Mode::from_raw_mode(0o755))?;
         let directory = openat(commands, &name, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { parent: commands.try_clone_to_owned()?, name, directory, killed: Cell::new(false) })
+        Ok(Self {
+            parent: commands.try_clone_to_owned()?,
+            name,
+            directory,
+            killed: Cell::new(false),
+            at_once: Cell::new(false),
+        })
     }
 
     pub fn directory(&self) -> BorrowedFd<'_> {
@@ -43,6 +51,11 @@ impl Leaf {
         !self.killed.get()
     }
 
+    /// Tells whether no process in it can run again.
+    pub fn is_killed_at_once(&self) -> bool {
+        self.at_once.get()
+    }
+
     /// Kills every process in it at once.
     pub fn kill(&self) {
         if self.killed.replace(true) && weak::off(Wall::Killing) {
@@ -55,6 +68,7 @@ impl Leaf {
         }
         let killed = openat(&self.directory, "cgroup.kill", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
             .and_then(|file| write(&file, b"1"));
+        self.at_once.set(killed.is_ok());
         if killed.is_err() {
             // A kernel before 5.14: processes are killed one by one, and again at the next look.
             self.signal(coracle_sys::rustix::process::Signal::KILL.as_raw());

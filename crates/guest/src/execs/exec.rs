@@ -12,6 +12,12 @@ use super::family::Family;
 use super::kept::KILL_AGAIN;
 use super::spool::Spool;
 
+/// The signal that ends what does not end otherwise.
+const KILLED: i32 = 9;
+/// How long what was killed may take to be gone; most is in a millisecond. Looked at many times meanwhile: whoever hides
+/// from one look by forking is found by another.
+const HELD: Duration = Duration::from_secs(1);
+
 /// Why we ended an exec ourselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
@@ -67,6 +73,8 @@ pub struct Exec {
     pub cause: Option<Cause>,
     /// When the grace after TERM is over.
     pub kill_at: Option<Instant>,
+    /// Since when it was killed and seems dead, and is not gone.
+    pub held: Option<Instant>,
     pub before: Reading,
     pub limits: Vec<LimitHit>,
     /// Those who attend it, by their connection.
@@ -114,9 +122,7 @@ impl Exec {
             return None;
         }
         if self.kill_at.is_some_and(|at| at <= now) {
-            if let Some(family) = &self.family {
-                family.kill();
-            }
+            self.kill(now);
             self.kill_at = Some(now + KILL_AGAIN);
         }
         if self.cause.is_none()
@@ -129,9 +135,26 @@ impl Exec {
         [self.kill_at, deadline].into_iter().flatten().min()
     }
 
+    /// Kills all of it. What has died all the same and does not go is let go of: a debugger in another exec can keep the
+    /// dead from us for as long as it likes.
+    fn kill(&mut self, now: Instant) {
+        let Some(family) = &self.family else { return };
+        family.kill();
+        if !family.seems_dead() {
+            self.held = None;
+            return;
+        }
+        if now.saturating_duration_since(*self.held.get_or_insert(now)) < HELD {
+            return;
+        }
+        self.family = None;
+        if matches!(self.phase, Phase::Running) {
+            self.phase = Phase::Clearing { exit: Err(KILLED) };
+        }
+    }
+
     /// Says how it ended, from how its leader did and what was done to it. Returns its family.
     pub fn conclude(&mut self, exit: Result<i32, i32>, after: Reading) -> Option<Family> {
-        const KILLED: i32 = 9;
         if after.memory > self.before.memory {
             self.limits.push(LimitHit::Memory);
         }

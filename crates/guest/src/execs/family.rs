@@ -9,7 +9,7 @@ use coracle_sys::rustix::process::Signal;
 use coracle_sys::signal;
 
 use super::cgroup::Leaf;
-use super::tended::Tended;
+use super::tended::{self, Tended};
 
 /// One exec's processes.
 #[derive(Debug)]
@@ -35,6 +35,16 @@ impl Family {
             Self::Born(leaf) => leaf.kill(),
             Self::Marked(mark) => mark.kill(),
             Self::Tended(tended) => tended.kill(),
+        }
+    }
+
+    /// Tells whether nothing of it that was seen now, after it was killed, runs again.
+    pub fn seems_dead(&self) -> bool {
+        match self {
+            // Commands may be of users whose processes we are not shown.
+            Self::Born(leaf) => leaf.is_killed_at_once() || !leaf.is_populated(),
+            Self::Marked(mark) => mark.processes().is_ok_and(|left| left.into_iter().all(tended::is_dead)),
+            Self::Tended(tended) => tended.seems_dead(),
         }
     }
 

@@ -150,6 +150,7 @@ impl Execs {
             keep_background: command.keep_background,
             cause: None,
             kill_at: None,
+            held: None,
             before: self.setting.counters.read(),
             limits: Vec::new(),
             attendants: HashMap::new(),

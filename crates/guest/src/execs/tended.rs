@@ -35,6 +35,11 @@ impl Tended {
         self.ended.get().is_none()
     }
 
+    /// Tells whether all that is left has been killed and is held by a debugger.
+    pub fn seems_dead(&self) -> bool {
+        !self.is_populated() || below(self.nanny).into_iter().all(is_dead)
+    }
+
     /// Takes note of a process that has ended; tells whether it was the nanny.
     pub fn note_end(&self, pid: i32, exit: Result<i32, i32>) -> bool {
         let ours = pid == self.nanny;
@@ -87,6 +92,14 @@ fn kill_leader(nanny: i32) {
 
 /// Signals every process that descends from this one.
 pub fn signal_below(ancestor: i32, number: i32) {
+    for pid in below(ancestor) {
+        // It may have ended meanwhile; its number cannot have been given away, since only nannies reap.
+        let _ = signal::send(pid, number);
+    }
+}
+
+/// Returns every process that descends from this one.
+fn below(ancestor: i32) -> Vec<i32> {
     let processes = processes();
     let mut below = vec![ancestor];
     let mut next = 0;
@@ -95,10 +108,7 @@ pub fn signal_below(ancestor: i32, number: i32) {
         below.extend(processes.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
         next += 1;
     }
-    for pid in &below[1..] {
-        // It may have ended meanwhile; its number cannot have been given away, since only nannies reap.
-        let _ = signal::send(*pid, number);
-    }
+    below.split_off(1)
 }
 
 /// Kills what became the guest's own child because its nanny is gone: everything that is neither the guest's user nor
@@ -120,6 +130,14 @@ fn processes() -> Vec<(i32, i32)> {
     let Ok(listed) = listed else { return Vec::new() };
     let numbers = listed.filter_map(|entry| entry.ok()?.file_name().to_str().ok()?.parse::<i32>().ok());
     numbers.filter_map(|pid| Some((pid, field(pid, "PPid:")?))).collect()
+}
+
+/// Tells whether a process that was killed runs no more: it waits to be reaped, or a debugger stops it on its way out.
+/// When in doubt it runs.
+pub fn is_dead(pid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+    state.is_some_and(|state| state.trim_start().starts_with(['Z', 't']))
 }
 
 fn user(pid: i32) -> Option<u32> {
