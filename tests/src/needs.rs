@@ -23,6 +23,17 @@ const PODMAN: &[(&str, &str)] = &[
 ];
 const SSH: &[(&str, &str)] = &[("openssh-server", "/usr/sbin/sshd"), ("openssh-client", "/usr/bin/ssh")];
 
+/// What debuggers and builds in sandboxes are tried with: all of it is in `/usr`, where the `host` image has it from.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("default-jdk-headless", "/usr/bin/javac"),
+    ("gcc", "/usr/bin/gcc"),
+    ("gdb", "/usr/bin/gdb"),
+    ("golang-go", "/usr/bin/go"),
+    ("npm", "/usr/bin/npm"),
+    ("sqlite3", "/usr/bin/sqlite3"),
+    ("strace", "/usr/bin/strace"),
+];
+
 /// Leaves the test if the machine lacks what it needs; fails it if `CORACLE_REQUIRE` names the need.
 #[macro_export]
 macro_rules! requires {
@@ -73,6 +84,10 @@ fn missing(need: &str) -> Option<String> {
         "mcp_python" => native().or_else(|| peers::python().err()),
         "mcp_node" => native().or_else(|| peers::node().err()),
         "schemathesis" => native().or_else(|| peers::schemathesis().err()),
+        "programs" => native().or_else(no_internet_tools).or_else(no_programs),
+        "pytest" => native().or_else(|| peers::pytest_wheels().err()),
+        "inspect_ai" => native().or_else(|| peers::inspect_ai().err()),
+        "langchain" => native().or_else(|| peers::langchain().err()),
         "old_build" => native().or_else(|| binary::old().err()),
         "buildah" => native().or_else(|| refusal("buildah", &["--version"])),
         "ssh" => native().or_else(|| not_installed(DOCKER)).or_else(|| not_installed(SSH)),
@@ -112,6 +127,11 @@ fn no_image_tools() -> Option<String> {
         ("busybox-static", "/bin/busybox"),
         ("e2fsprogs", "/usr/sbin/mke2fs"),
     ])
+}
+
+fn no_programs() -> Option<String> {
+    // The package `python3-venv` brings it.
+    not_installed(PROGRAMS).or_else(|| refusal("/usr/bin/python3", &["-m", "ensurepip", "--version"]))
 }
 
 /// What a network of our own is made of, and the clients that are tried in it.

@@ -14,6 +14,14 @@ const PYTHON: &[&str] = &["mcp==2.3.0"];
 /// What makes up requests from a description, and judges the answers by it.
 const SCHEMATHESIS: &[&str] = &["schemathesis==4.32.5"];
 
+/// Suites of agents' frameworks for sandboxes, which coracle has to pass through the adapters in `tests/adapters`. The
+/// newest langchain-tests expects globs and writes to answer as deepagents did before 0.7.
+const INSPECT_AI: &[&str] = &["inspect-ai==0.3.285", "pytest==9.0.3"];
+const LANGCHAIN: &[&str] = &["langchain-tests==1.1.9", "deepagents==0.6.12"];
+
+/// What sandboxes install from an index of the tests' own.
+const PYTEST: &[&str] = &["pytest==9.0.3"];
+
 /// The official inspector and conformance suite. Both need a newer Node than distributions have, which comes with them.
 const NODE: &[&str] =
     &["@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextprotocol/inspector@2.12.0"];
@@ -51,6 +59,26 @@ pub fn schemathesis() -> Result<PathBuf, String> {
     static PATH: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PATH.get_or_init(|| brought("schemathesis", SCHEMATHESIS, install_python).map(|at| at.join("bin/st")))
         .clone()
+}
+
+/// Returns a Python with inspect-ai's check of sandboxes, or why there is none.
+pub fn inspect_ai() -> Result<PathBuf, String> {
+    static PATH: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PATH.get_or_init(|| brought("inspect-ai", INSPECT_AI, install_python).map(|at| at.join("bin/python3")))
+        .clone()
+}
+
+/// Returns a Python with langchain's suite for sandboxes, or why there is none.
+pub fn langchain() -> Result<PathBuf, String> {
+    static PATH: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PATH.get_or_init(|| brought("langchain", LANGCHAIN, install_python).map(|at| at.join("bin/python3")))
+        .clone()
+}
+
+/// Returns a directory with pytest and all it needs, as wheels, or why there is none.
+pub fn pytest_wheels() -> Result<PathBuf, String> {
+    static PATH: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PATH.get_or_init(|| brought("pytest-wheels", PYTEST, download_python)).clone()
 }
 
 /// Returns the programs that run on Node, or why there are none.
@@ -94,6 +122,12 @@ fn install_python(directory: &Path, packages: &[&str]) -> Result<(), String> {
     succeed(
         Command::new(directory.join("bin/python3")).args(["-m", "pip", "install", "--quiet"]).args(packages),
     )
+}
+
+/// For the machine's Python, which sandboxes have, too.
+fn download_python(directory: &Path, packages: &[&str]) -> Result<(), String> {
+    let words = ["-m", "pip", "download", "--quiet", "--only-binary=:all:", "--dest"];
+    succeed(Command::new("/usr/bin/python3").args(words).arg(directory).args(packages))
 }
 
 fn install_node(directory: &Path, packages: &[&str]) -> Result<(), String> {

@@ -17,8 +17,19 @@ use crate::cargo;
 const LANES: usize = 2;
 
 /// The suites that take longest, longest first: what starts last should be short.
-const LONGEST: &[&str] =
-    &["engines", "attack_docker", "attack", "http", "cli", "docs", "crash", "mcp", "builds", "images"];
+const LONGEST: &[&str] = &[
+    "engines",
+    "attack_docker",
+    "attack",
+    "http",
+    "cli",
+    "docs",
+    "programs",
+    "crash",
+    "mcp",
+    "builds",
+    "images",
+];
 
 /// One test binary.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,9 @@
-//! Files on the web: a repository for git and an index of packages for pip, both made when first asked for.
+//! Files on the web: a repository for git and an index of packages for pip, both made when first asked for, and what a
+//! test has published.
 
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tempfile::TempDir;
 
@@ -36,6 +37,7 @@ for name in ['small', 'requests']:
 #[derive(Debug, Default)]
 pub struct Site {
     made: OnceLock<TempDir>,
+    published: Mutex<Vec<PathBuf>>,
 }
 
 impl Site {
@@ -45,8 +47,17 @@ impl Site {
         if path.components().any(|part| !matches!(part, Component::Normal(_))) {
             return None;
         }
-        let whole = self.made.get_or_init(make).path().join(path);
-        std::fs::read(&whole).or_else(|_| std::fs::read(whole.join("index.html"))).ok()
+        let read = |root: &Path| {
+            let whole = root.join(path);
+            std::fs::read(&whole).or_else(|_| std::fs::read(whole.join("index.html"))).ok()
+        };
+        let published = self.published.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        published.iter().find_map(|root| read(root)).or_else(|| read(self.made.get_or_init(make).path()))
+    }
+
+    /// Has the files below a directory found as well.
+    pub fn publish(&self, root: &Path) {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner).push(root.to_owned());
     }
 }
 

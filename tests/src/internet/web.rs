@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufReader, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::request::Request;
@@ -70,6 +71,11 @@ impl Web {
     /// Carries connections in TLS to an address of the internet on to a server of this machine.
     pub fn carry(&self, from: &str, to: SocketAddr) {
         self.shared.carried.lock().unwrap_or_else(PoisonError::into_inner).insert(address(from), to);
+    }
+
+    /// Has the files below a directory of the test's found at every name.
+    pub fn publish(&self, root: &Path) {
+        self.shared.site.publish(root);
     }
 
     /// Returns every request that arrived, in the order of arrival.
