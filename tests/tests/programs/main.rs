@@ -5,6 +5,7 @@ mod apt;
 mod builds;
 mod debuggers;
 mod errors;
+mod frameworks;
 mod host_image;
 mod python;
 mod registry;
