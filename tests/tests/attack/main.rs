@@ -6,6 +6,7 @@
 mod answers;
 mod capabilities;
 mod ceiling;
+mod debugging;
 mod devices;
 mod environment;
 mod files;

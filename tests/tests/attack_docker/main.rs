@@ -2,6 +2,8 @@
 
 #[path = "../attack/capabilities.rs"]
 mod capabilities;
+#[path = "../attack/debugging.rs"]
+mod debugging;
 #[path = "../attack/devices.rs"]
 mod devices;
 mod families;

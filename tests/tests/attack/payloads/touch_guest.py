@@ -1,5 +1,5 @@
 # Tries everything a process could do to the guest and its forker, and prints what worked.
-import ctypes, os, signal
+import ctypes, errno, os
 libc = ctypes.CDLL(None, use_errno=True)
 def servants():
     # The forker is the first there is after the guest; those of its user that come later tend one command each.
@@ -32,6 +32,10 @@ for pid in servants():
     # SEIZE: it does not stop what it traces, and ends with the tracer.
     if libc.ptrace(0x4206, pid, 0, 0) == 0:
         print('traced')
+    # Whoever may read is told that nothing is at this address; all others that they may not.
+    piece = (ctypes.c_size_t * 2)(8, 8)
+    if libc.process_vm_readv(pid, piece, 1, piece, 1, 0) >= 0 or ctypes.get_errno() == errno.EFAULT:
+        print('reached its memory')
     pidfd = libc.syscall(434, pid, 0)
     if pidfd >= 0 and libc.syscall(438, pidfd, 3, 0) >= 0:
         print('stole a descriptor')
