@@ -21,6 +21,19 @@ pub fn parse(text: &str) -> Result<Duration> {
     })
 }
 
+/// Returns a span as [`parse`] reads it, as in `1m30s`.
+pub fn shown(span: Duration) -> String {
+    let mut left = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    let mut text = String::new();
+    for (name, unit) in UNITS {
+        if left >= unit {
+            text.push_str(&format!("{}{name}", left / unit));
+            left %= unit;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
 /// Adds up parts such as `1m` and `30s`, of which each unit is shorter than the one before.
 fn sum(text: &str) -> Option<u64> {
     let (mut rest, mut total, mut units) = (text, 0_u64, UNITS.as_slice());

@@ -9,6 +9,7 @@ pub mod branch;
 pub mod bytes;
 pub mod ceiling;
 pub mod clock;
+pub mod complaint;
 pub mod conceal;
 mod decimal;
 pub mod difference;

@@ -196,6 +196,7 @@ fn pick(field: &str, value: Option<u64>, min: u64, range: Range) -> Result<u64> 
         return Ok(value);
     }
     Err(Error::invalid(field, format!("is {value}, outside {min} to {}", range.max))
+        .detail("value", value)
         .detail("min", min)
         .detail("max", range.max))
 }

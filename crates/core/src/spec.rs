@@ -362,7 +362,8 @@ fn resolve_limits(choice: Option<LimitsChoice>, ttl: Option<&str>, policy: &Poli
     let seconds = ttl.as_millis().div_ceil(1000);
     let max = policy.limits.timeout_seconds.max;
     if !(1..=u128::from(max)).contains(&seconds) {
-        return Err(Error::invalid("ttl", format!("is {seconds} s, outside 1 to {max} s")));
+        let (ttl, max) = (crate::duration::shown(ttl), crate::duration::shown(Duration::from_secs(max)));
+        return Err(Error::invalid("ttl", format!("is {ttl}, outside 1s to {max}")));
     }
     limits.timeout_seconds = seconds as u64;
     Ok(limits)

@@ -5,7 +5,7 @@ use coracle_core::store::Which;
 use coracle_core::{Error, ExecId, Kind, Record, Result, SandboxId, SessionKey};
 
 use crate::exec::is_waiting_interpreter;
-use crate::{Caller, Engine, unknown};
+use crate::{Caller, Engine};
 
 /// The exec that is meant where none is named, if a sandbox has one of this name.
 pub const MAIN_EXEC: &str = "main";
@@ -40,10 +40,7 @@ impl Engine {
                 several => return Err(ambiguous(word, "sandbox", several.iter().map(described).collect())),
             }
         }
-        match word.parse() {
-            Ok(id) => Err(unknown(&id)),
-            Err(_) => Err(nothing_called(word)),
-        }
+        Err(nothing_called(word))
     }
 
     fn exactly_named(&self, caller: &Caller, word: &str) -> Result<Option<Record>> {

@@ -21,6 +21,7 @@ mod input;
 mod internet;
 mod lifetime;
 mod lists;
+mod messages;
 mod mounts;
 mod names;
 mod network;

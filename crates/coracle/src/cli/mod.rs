@@ -27,6 +27,7 @@ mod refusals;
 mod said;
 mod session;
 mod signals;
+mod spoken;
 pub mod stderr;
 mod stdout;
 mod stock;
@@ -41,7 +42,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser};
+use clap::{Args, CommandFactory, Parser};
 use coracle::config::Flags;
 use coracle::{Epoch, RunId};
 use coracle_core::printable;
@@ -119,7 +120,7 @@ fn execute(cli: Cli) -> Exit {
 }
 
 fn carry_out(verb: Verb, context: &Context) -> Exit {
-    let json = context.json;
+    let (json, name) = (context.json, verb.name());
     let done = verb.carry_out(context);
     context.finish();
     match done {
@@ -128,6 +129,10 @@ fn carry_out(verb: Verb, context: &Context) -> Exit {
         Err(Stop::Failed(error)) => {
             doors::failed(error.kind);
             context.clear_bars();
+            let error = match Cli::command().find_subcommand(name) {
+                Some(verb) => spoken::in_flags_of(verb, error),
+                None => error,
+            };
             match json {
                 true => stdout::error(&error),
                 false => stderr::error(&error),
@@ -146,8 +151,6 @@ impl From<Global> for Flags {
 #[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStringExt;
-
-    use clap::CommandFactory;
 
     use super::*;
 

@@ -18,10 +18,12 @@ pub fn error(error: &Error) {
 
 /// Says why a command line is not understood, as clap has put it.
 pub fn usage(text: &str) {
-    let label = paint::on_stderr().bad("error");
-    let rest = text.strip_prefix("error").unwrap_or(text);
     // It repeats what was typed, or what somebody had us type.
-    let _ = writeln!(io::stderr().lock(), "{label}{}", message(rest.trim_end()));
+    let text = match text.strip_prefix("error") {
+        Some(rest) => paint::on_stderr().bad("error") + &message(rest),
+        None => message(text).to_string(),
+    };
+    let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
 }
 
 /// Says what went wrong beside the matter.

@@ -1,6 +1,8 @@
 //! Command lines that are not understood: the same exit code and the same error object as every other refusal.
 
 use std::ffi::OsString;
+use std::net::AddrParseError;
+use std::num::ParseIntError;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use coracle::{Error, Kind};
@@ -34,12 +36,24 @@ pub fn explain(error: &clap::Error, json: bool) -> Exit {
 /// Returns the refusal of a value, in our own words and with its hint, of which clap knows nothing. What was written is
 /// repeated only where our words do: it may be a secret.
 fn ours(error: &clap::Error) -> Option<Error> {
-    let refused = std::error::Error::source(error)?.downcast_ref::<Error>()?;
-    let written = match error.get(ContextKind::InvalidArg)? {
-        ContextValue::String(argument) => argument.split(' ').next().unwrap_or(argument),
-        _ => return None,
+    let source = std::error::Error::source(error)?;
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
     };
-    let written = written.trim_matches(['<', '>', '[', ']', '.']);
+    let argument = text(ContextKind::InvalidArg)?;
+    let written = name(argument);
+    let wanted = match (source.is::<ParseIntError>(), source.is::<AddrParseError>()) {
+        (true, _) => Some("a whole number, or too large"),
+        (_, true) => Some("an address and a port, as in `127.0.0.1:8080`"),
+        _ => None,
+    };
+    if let Some(wanted) = wanted {
+        let value = text(ContextKind::InvalidValue).unwrap_or_default().escape_debug().to_string();
+        let message = format!("`{written}`: `{value}` is not {wanted}");
+        return Some(Error::new(Kind::Invalid, message).detail("field", written));
+    }
+    let refused = source.downcast_ref::<Error>()?;
     let field = refused.details.get("field").and_then(serde_json::Value::as_str).unwrap_or_default();
     let message = match refused.message.strip_prefix(&format!("`{field}` ")) {
         Some(what) => format!("`{written}` {what}"),
@@ -48,6 +62,13 @@ fn ours(error: &clap::Error) -> Option<Error> {
     let mut told = Error::new(refused.kind, message).detail("field", written);
     told.hint.clone_from(&refused.hint);
     Some(told)
+}
+
+/// Returns the flag or the name of the argument in clap's `--flag <VALUE>`, `<NAME>` and `[NAME]...`.
+fn name(argument: &str) -> &str {
+    let first = argument.split(' ').next().unwrap_or(argument).trim_end_matches("...");
+    let within = |open, close| first.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+    within('<', '>').or_else(|| within('[', ']')).unwrap_or(first)
 }
 
 fn refusal(rendered: &str) -> Error {
@@ -66,6 +87,14 @@ mod tests {
 
         assert!(asks_for_json(&words("coracle exec sbx --json -- true")));
         assert!(!asks_for_json(&words("coracle exec sbx -- gh --json")));
+    }
+
+    #[test]
+    fn an_argument_goes_by_the_name_in_the_help() {
+        let names =
+            ["--memory <SIZE>", "<SBX>", "<SBX>...", "[EXEC]", "<PORT[:LOCAL]>", "-c <CODE>"].map(name);
+
+        assert_eq!(names, ["--memory", "SBX", "SBX", "EXEC", "PORT[:LOCAL]", "-c"]);
     }
 
     #[test]

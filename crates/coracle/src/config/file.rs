@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use coracle_core::bytes::Bytes;
 use coracle_core::ceiling::Choice;
+use coracle_core::complaint::plainly;
 use coracle_core::limits::Range;
 use coracle_core::spec::{Runtime, SpecInput};
 use coracle_core::{Error, Kind, Result, duration};
@@ -219,10 +220,25 @@ pub fn read(candidates: Vec<PathBuf>) -> Result<Option<(PathBuf, File)>> {
 
 fn parse(path: &Path, text: &str) -> Result<File> {
     toml::from_str(text).map_err(|error| {
-        Error::new(Kind::Invalid, format!("settings `{}` are not valid", path.display()))
-            .hint("`coracle config` without this file shows every name there is")
-            .caused_by(error)
+        Error::new(
+            Kind::Invalid,
+            format!("settings `{}` are not valid{}", path.display(), told(&error, text)),
+        )
+        .hint("`coracle config` without this file shows every name there is")
     })
+}
+
+/// Returns where in the file a mistake is and what it is.
+fn told(error: &toml::de::Error, text: &str) -> String {
+    // A map of TOML's is called a table.
+    let what = plainly(error.message()).replace("an object", "a table");
+    let what = if what.starts_with("is ") { format!("this {what}") } else { what };
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
+        return format!(": {what}");
+    };
+    let number = before.matches('\n').count();
+    let line = text.lines().nth(number).unwrap_or_default().trim();
+    format!(" in line {}, `{line}`: {what}", number + 1)
 }
 
 fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {

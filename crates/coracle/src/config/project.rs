@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coracle_core::bytes::Bytes;
+use coracle_core::complaint::plainly;
 use coracle_core::limits::Range;
 use coracle_core::selection::{AUTO, MACOS_CONTAINER, check_names};
 use coracle_core::{Error, ImageId, Kind, Result};
@@ -115,13 +116,19 @@ pub struct Project {
 impl Project {
     /// Reads a project's file; nothing if it says nothing of sandboxes.
     fn parse(path: &Path, text: &str) -> Result<Option<Self>> {
-        let file: File = serde_json::from_str(text).map_err(|error| invalid(path).caused_by(error))?;
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let file: File =
+            serde_path_to_error::deserialize(&mut reader).map_err(|error| unreadable(path, error))?;
+        reader.end().map_err(|error| invalid(path).caused_by(error))?;
         file.sandbox.map(|block| Self::check(path, block)).transpose()
     }
 
     fn check(path: &Path, block: Block) -> Result<Self> {
         let image = |image: String| check_wanted(&image).map(|()| image);
-        let memory = |text: String| text.parse::<Bytes>().map(Bytes::as_mebibytes);
+        let memory = |text: String| {
+            let size = text.parse::<Bytes>().map(Bytes::as_mebibytes);
+            size.map_err(|error| Error::new(Kind::Invalid, format!("`memoryLimit`: {}", error.message)))
+        };
         let checked = || {
             Ok(Self {
                 path: path.to_owned(),
@@ -195,6 +202,19 @@ fn invalid(path: &Path) -> Error {
     Error::new(Kind::Invalid, format!("the `sandbox` block of `{}` is not valid", path.display()))
         .detail("file", path.to_string_lossy())
         .hint("correct it, or leave it out of account with CORACLE_PROJECT=ignore")
+}
+
+/// Says which field it is and what is wrong with it.
+fn unreadable(path: &Path, error: serde_path_to_error::Error<serde_json::Error>) -> Error {
+    let field = error.path().to_string();
+    let error = error.into_inner();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let text = error.to_string();
+    let what = plainly(text.strip_suffix(&place).unwrap_or(&text));
+    let what = if what.starts_with("is ") { format!("`{field}` {what}") } else { what };
+    let mut told = invalid(path);
+    told.message.push_str(&format!(" in line {}: {what}", error.line()));
+    told
 }
 
 fn read_or_ignore(variable: &str, text: &str) -> Result<bool> {

@@ -90,14 +90,14 @@ pub fn check(tool: &Tool, input: &Value) -> Result<()> {
     let is_listed = |field: &str| listed.is_some_and(|listed| listed.contains_key(field));
     if let Some(field) = written.keys().find(|field| !is_listed(field)) {
         let shown: String = field.escape_debug().take(64).collect();
-        return Err(wrong(name, &format!("unknown field `{shown}`"), &shown).hint(
+        return Err(wrong(name, &format!("there is no field `{shown}`"), &shown).hint(
             "the tool's schema lists its fields; what a sandbox is, the person who started this door decides",
         ));
     }
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     match required.filter_map(Value::as_str).find(|field| !written.contains_key(*field)) {
         None => Ok(()),
-        Some(field) => Err(wrong(name, &format!("missing field `{field}`"), field)
+        Some(field) => Err(wrong(name, &format!("the field `{field}` is missing"), field)
             .hint(format!("the schema of `{name}` lists its fields"))),
     }
 }

@@ -156,7 +156,9 @@ fn durations_are_read_as_people_write_them() {
     ];
 
     for (text, millis) in spans {
-        assert_eq!(duration::parse(text).expect("a duration"), Duration::from_millis(millis), "{text}");
+        let span = duration::parse(text).expect("a duration");
+        assert_eq!(span, Duration::from_millis(millis), "{text}");
+        assert_eq!(duration::parse(&duration::shown(span)).expect("a duration"), span, "{text}");
     }
 }
 

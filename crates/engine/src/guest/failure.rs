@@ -142,7 +142,7 @@ fn not_started(error: Error, stage: Stage, errno: Option<i32>) -> Error {
     let error = error.detail("stage", stage_name(stage));
     match (stage, errno) {
         (Stage::Directory, _) => {
-            error.detail("field", "cwd").hint("`cwd` must be a directory of the sandbox")
+            error.detail("field", "cwd").hint("commands start in a directory that is there in the sandbox")
         }
         (Stage::User, _) => error.detail("field", "user"),
         (Stage::Fork, Some(errno::EAGAIN)) => error

@@ -3,6 +3,7 @@
 pub mod event;
 pub mod image;
 mod parse;
+mod read;
 pub mod sandbox;
 pub mod volume;
 
@@ -10,14 +11,11 @@ use coracle_core::{Error, Kind, Result};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use self::parse::{INPUT_MAX, parse};
+pub use self::read::read;
 use crate::{Caller, Engine, spans};
-
-/// The most that is repeated of what was wrong.
-const COMPLAINT_MAX: usize = 500;
 
 /// What an input asks for.
 pub trait Operation {
@@ -187,31 +185,6 @@ fn schemas<Input: JsonSchema, Output: JsonSchema>() -> Value {
     let output =
         SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Output>();
     json!({"input": schema_for!(Input), "output": output})
-}
-
-/// Turns JSON into an operation's input, or says which field is wrong.
-pub fn read<Input: DeserializeOwned>(name: &str, input: Value) -> Result<Input> {
-    // Serde would take the fields from an array, too, in an order nobody promised.
-    if !input.is_object() {
-        return Err(Error::new(Kind::Invalid, format!("the input of `{name}` is not a JSON object")));
-    }
-    serde_path_to_error::deserialize(input).map_err(|error| {
-        let path = error.path().to_string();
-        // Serde repeats what it could not read, however long that is.
-        let text: String = error.into_inner().to_string().chars().take(COMPLAINT_MAX).collect();
-        let named = text.starts_with("unknown field") || text.starts_with("missing field") || path == ".";
-        let (field, text) = match named {
-            // The first name in backticks is the field, in these messages of serde's and in ours.
-            true => (text.split('`').nth(1).map(str::to_owned), text),
-            false => (Some(path.clone()), format!("`{path}`: {text}")),
-        };
-        let error = Error::new(Kind::Invalid, format!("the input of `{name}` is not valid: {text}"))
-            .hint(format!("the schema of `{name}` lists its fields"));
-        match field {
-            Some(field) => error.detail("field", field),
-            None => error,
-        }
-    })
 }
 
 /// Turns an operation's output into JSON.

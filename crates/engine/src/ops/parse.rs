@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 
+use coracle_core::complaint::plainly;
 use coracle_core::{Error, Kind, Result};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -23,7 +24,7 @@ pub fn parse(text: &[u8]) -> Result<Value> {
     let count = Cell::new(0);
     let mut reader = serde_json::Deserializer::from_slice(text);
     let read = Once(&count).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
-    read.map_err(|error| refuse(error.to_string()))
+    read.map_err(|error| refuse(plainly(&error.to_string())))
 }
 
 fn refuse(why: String) -> Error {

@@ -199,5 +199,5 @@ fn finish(runtime: Option<Runtime>, ran: Ran, place: Place) -> Result<Exit, Stop
 
 fn nothing_to_run() -> Error {
     Error::invalid("cmd", "is missing: there is nothing to run")
-        .hint("write `coracle run -- CMD…`, or `coracle run --runtime python -c CODE`")
+        .hint("write `coracle run CMD…`, or `coracle run -c CODE` for a program in python")
 }
