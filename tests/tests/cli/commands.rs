@@ -40,3 +40,15 @@ fn a_flag_in_front_of_the_command_is_ours() {
         home.call(line).run().expect_code(125);
     }
 }
+
+#[test]
+fn whoever_takes_the_first_word_for_an_image_is_told_how_to_name_one() {
+    requires!(native);
+    let home = Home::new();
+
+    let said = home.call(["run", "ubuntu:24.04", "echo", "hi"]).run().expect_code(127);
+
+    assert!(said.stderr.contains("write `--image ubuntu:24.04`"), "{said}");
+    let said = home.call(["run", "/no/such/Program"]).run().expect_code(127);
+    assert!(!said.stderr.contains("--image"), "{said}");
+}

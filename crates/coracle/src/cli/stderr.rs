@@ -21,7 +21,7 @@ pub fn usage(text: &str) {
     // It repeats what was typed, or what somebody had us type.
     let text = match text.strip_prefix("error") {
         Some(rest) => paint::on_stderr().bad("error") + &message(rest),
-        None => message(text).to_string(),
+        None => message(text),
     };
     let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 
 use coracle::{Error, Kind, Result, SandboxId, SessionKey, SpecInput};
 use coracle_core::Spec;
-use coracle_core::image::HOST;
+use coracle_core::image::{HOST, Reference};
 use coracle_core::selection::Refusal;
 use coracle_core::spec::Runtime;
 use coracle_engine::ops::sandbox::{open, run};
@@ -77,13 +77,30 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
     if plan.request.argv.is_empty() && resolved.image == HOST {
         return Err(nothing_to_run().into());
     }
+    let program = plan.request.argv.first().filter(|_| resolved.image == HOST).cloned();
     let wanted = open::Input { session_key: args.name, replace: false, spec };
-    match args.detach {
+    let ran = match args.detach {
         true => detached::start(context, &engine, wanted, plan),
         false => {
             let bound = args.publish.into_iter().map(Bound::to).collect::<Result<_>>()?;
             attended(context, engine, Wanted { sandbox: wanted, resolved, bound }, plan)
         }
+    };
+    match (ran, program) {
+        (Err(Stop::Failed(error)), Some(program)) => Err(suggest_image(error, &program).into()),
+        (ran, _) => ran,
+    }
+}
+
+/// Elsewhere the first word is the image. Who writes `run ubuntu` here learns that no such program is there.
+fn suggest_image(error: Error, program: &[u8]) -> Error {
+    let is_missing = error.details.get("exit_code").is_some_and(|code| *code == 127);
+    match std::str::from_utf8(program) {
+        Ok(name) if is_missing && name.parse::<Reference>().is_ok() => {
+            let hint = error.hint.clone().unwrap_or_default();
+            error.hint(format!("{hint}; to run a command in the image `{name}`, write `--image {name}`"))
+        }
+        _ => error,
     }
 }
 
