@@ -217,8 +217,8 @@ mod tests {
     fn a_narrow_terminal_gets_less_and_the_id_whole() {
         assert_eq!(
             table().render(Some(44), Ink::none()),
-            "ID              STATE  IMAGE            AGE\n\
-             sbx_0123456789  ready  docker.io/libr…  2m"
+            "ID              STATE  IMAGE             AGE\n\
+             sbx_0123456789  ready  docker.io/libra…  2m"
         );
         for width in [45, 60, 63, 64, 80] {
             let shown = table().render(Some(width), Ink::none());
