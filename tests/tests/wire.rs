@@ -83,7 +83,7 @@ fn sample() -> Request {
         output_bytes: 1 << 20,
         attended: false,
     };
-    Request { epoch: 7, body: Body::Start { exec: "exec_1".into(), command } }
+    Request { epoch: 7, body: Body::Start { exec: "exec_1".into(), command }, acting: None }
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub mod assemble;
 pub mod ballast;
 mod command;
 pub mod config;
+mod files;
 mod sandbox;
 
 pub use coracle_core::image::Stored;
@@ -39,10 +40,11 @@ pub use coracle_core::spec::SpecInput;
 pub use coracle_core::{Epoch, Error, ExecId, Kind, Result, RunId, SandboxId, SessionKey};
 pub use coracle_engine::ops::sandbox::list::Summary;
 pub use coracle_engine::ops::sandbox::{get, run};
-pub use coracle_engine::{Captured, Control, Depth, Engine, Entries, FileEntry, Follow, NewFile};
+pub use coracle_engine::{Captured, Control, Depth, Engine, Entries, FileEntry, Follow, Links, NewFile};
 
 pub use self::command::Command;
 pub use self::config::Config;
+pub use self::files::Files;
 pub use self::sandbox::{Lent, Sandbox, StillLent};
 
 use std::sync::Arc;

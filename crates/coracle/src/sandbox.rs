@@ -1,18 +1,15 @@
 //! The ownership of a sandbox, as a value the compiler watches over.
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use coracle_core::{Epoch, Error, ExecId, Result, RunId, SandboxId};
 use coracle_engine::ops::sandbox::{close, exec_wait, get, release, transfer};
 use coracle_engine::progress::Progress;
-use coracle_engine::{Attached, Caller, Captured, Control, Depth, Entries, FileEntry, Follow, NewFile};
+use coracle_engine::{Attached, Caller, Captured, Control, Depth, Entries, FileEntry, Follow};
 
-use crate::{Command, Coracle};
+use crate::{Command, Coracle, Files};
 
-/// Permissions of a file written without a word about them.
-const FILE_MODE: u32 = 0o644;
 /// Connections kept for the next caller: one for each of a few threads; a guest does not take many more.
 const IDLE_MAX: usize = 4;
 
@@ -88,34 +85,42 @@ impl Sandbox {
         Ok(self.coracle.engine().perform(&self.caller, input)?.progress)
     }
 
+    /// Returns a handle whose file operations act as this user of the sandbox instead of the one commands run as. `root`
+    /// may do everything.
+    pub fn files_as(&self, user: impl Into<String>) -> Files<'_> {
+        Files::of(self, Some(user.into()))
+    }
+
+    fn files(&self) -> Files<'_> {
+        Files::of(self, None)
+    }
+
     /// Writes a file whole, replacing what is there; until all of it is there the old one stands.
     ///
-    /// Relative paths start at the workspace and may not leave it; directories on the way are made.
+    /// Relative paths start at the workspace and may not leave it; directories on the way are made. A file that is there
+    /// hands on its permissions, a link is followed.
     pub fn write_file(&self, path: impl AsRef<OsStr>, contents: impl AsRef<[u8]>) -> Result<()> {
-        let file = NewFile { path: bytes(&path), mode: FILE_MODE, overwrite: true };
-        self.attached(|attached| attached.write_file(&file, &mut contents.as_ref()).map(drop))
+        self.files().write(path, contents)
     }
 
     /// Returns the contents of a file.
     pub fn read_file(&self, path: impl AsRef<OsStr>) -> Result<Vec<u8>> {
-        let mut contents = Vec::new();
-        self.attached(|attached| attached.read_file(&bytes(&path), &mut contents))?;
-        Ok(contents)
+        self.files().read(path)
     }
 
     /// Lists a directory, or all below it.
     pub fn list(&self, path: impl AsRef<OsStr>, depth: Depth) -> Result<Entries> {
-        self.attached(|attached| attached.list(&bytes(&path), depth))
+        self.files().list(path, depth)
     }
 
     /// Returns one entry; a symlink is not followed.
     pub fn stat(&self, path: impl AsRef<OsStr>) -> Result<FileEntry> {
-        self.attached(|attached| attached.stat(&bytes(&path)))
+        self.files().stat(path)
     }
 
     /// Removes a file, or with [`Depth::Tree`] a directory and what is in it.
     pub fn delete(&self, path: impl AsRef<OsStr>, depth: Depth) -> Result<()> {
-        self.attached(|attached| attached.delete(&bytes(&path), depth))
+        self.files().delete(path, depth)
     }
 
     /// Shows everything known of it.
@@ -149,7 +154,7 @@ impl Sandbox {
     }
 
     /// Acts on a connection that nobody else uses meanwhile.
-    fn attached<T>(&self, act: impl FnOnce(&mut Attached) -> Result<T>) -> Result<T> {
+    pub(crate) fn attached<T>(&self, act: impl FnOnce(&mut Attached) -> Result<T>) -> Result<T> {
         let spare = self.idle().pop();
         let mut attached = match spare {
             Some(attached) => attached,
@@ -218,10 +223,6 @@ impl std::error::Error for StillLent {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.reason)
     }
-}
-
-fn bytes(path: &impl AsRef<OsStr>) -> Vec<u8> {
-    path.as_ref().as_bytes().to_vec()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use coracle_core::{Result, SandboxId};
 use crate::exec::{Captured, ExecRequest, Started};
 use crate::gate::Inside;
 use crate::inline::Inline;
-use crate::ops::sandbox::{exec, fs_delete, fs_list, fs_read, fs_stat, fs_write};
+use crate::ops::sandbox::{exec, fs_delete, fs_list, fs_move, fs_read, fs_stat, fs_write};
 use crate::{Caller, Engine, Operation, files, spans};
 
 /// A caller's standing connection to one sandbox.
@@ -17,13 +17,15 @@ pub struct Attached {
     caller: Caller,
     id: SandboxId,
     inside: Inside,
+    /// Whom file operations act as, if not as commands do.
+    user: Option<String>,
 }
 
 impl Engine {
     /// Connects to a sandbox for more than one operation.
     pub fn attach(&self, caller: &Caller, id: &SandboxId) -> Result<Attached> {
         let inside = self.enter(caller, id)?;
-        Ok(Attached { engine: self.clone(), caller: caller.clone(), id: id.clone(), inside })
+        Ok(Attached { engine: self.clone(), caller: caller.clone(), id: id.clone(), inside, user: None })
     }
 }
 
@@ -43,32 +45,87 @@ impl Attached {
         self.told::<exec::Input, _>(|this| this.engine.start_in(&mut this.inside, request))
     }
 
+    /// Has file operations act as this user from now on; if absent, as the one commands run as. `root` may do everything.
+    pub fn act_as(&mut self, user: Option<String>) {
+        self.user = user;
+    }
+
     /// Writes a file whole from a source of bytes; returns its absolute path.
     pub fn write_file(&mut self, file: &files::NewFile, source: &mut dyn std::io::Read) -> Result<Vec<u8>> {
-        self.told::<fs_write::Input, _>(|this| files::write(&mut this.inside, file, source))
+        self.on_files::<fs_write::Input, _>(|this| files::write(&mut this.inside, file, source))
     }
 
     /// Copies a file's bytes into a sink; returns how many.
     pub fn read_file(&mut self, path: &[u8], sink: &mut dyn std::io::Write) -> Result<u64> {
-        self.told::<fs_read::Input, _>(|this| {
-            files::copy_out(&mut this.inside, path, sink, &this.engine.inline)
+        self.copy_file(path, files::Links::Follow, sink).map(|original| original.bytes)
+    }
+
+    /// Copies a file's bytes into a sink; returns what else is known of that very file.
+    pub fn copy_file(
+        &mut self,
+        path: &[u8],
+        links: files::Links,
+        sink: &mut dyn std::io::Write,
+    ) -> Result<files::Original> {
+        let wanted = files::Wanted { path, links };
+        self.on_files::<fs_read::Input, _>(|this| {
+            files::copy_out(&mut this.inside, wanted, sink, &this.engine.inline)
         })
     }
 
     /// Lists a directory.
     pub fn list(&mut self, path: &[u8], depth: files::Depth) -> Result<files::Entries> {
-        self.told::<fs_list::Input, _>(|this| files::list(&mut this.inside, path, depth, &Inline::default()))
+        self.on_files::<fs_list::Input, _>(|this| {
+            files::list(&mut this.inside, path, depth, &Inline::default())
+        })
+    }
+
+    /// Lists everything below a directory. What cannot be listed is an error.
+    pub fn tree(&mut self, path: &[u8]) -> Result<files::Tree> {
+        self.on_files::<fs_list::Input, _>(|this| files::tree::list(&mut this.inside, path))
     }
 
     /// Returns one entry; a symlink is not followed.
     pub fn stat(&mut self, path: &[u8]) -> Result<files::FileEntry> {
-        self.told::<fs_stat::Input, _>(|this| Ok(this.inside.guest.stat(path)?.into()))
+        self.on_files::<fs_stat::Input, _>(|this| Ok(this.inside.guest.stat(path)?.into()))
+    }
+
+    /// Makes a directory for its owner alone, unless there is one.
+    pub fn make_directory(&mut self, path: &[u8]) -> Result<()> {
+        self.on_files::<fs_write::Input, _>(|this| {
+            files::tree::expect_trees(&this.inside)?;
+            Ok(this.inside.guest.make_directory(path)?)
+        })
+    }
+
+    /// Makes a symlink, in the place of a file or link that is there.
+    pub fn make_link(&mut self, path: &[u8], target: &[u8], mtime: files::Time) -> Result<()> {
+        self.on_files::<fs_write::Input, _>(|this| Ok(this.inside.guest.make_link(path, target, mtime)?))
+    }
+
+    /// Gives a directory its permissions and time, once all is in it.
+    pub fn finish_directory(&mut self, path: &[u8], mode: u32, mtime: files::Time) -> Result<()> {
+        self.on_files::<fs_write::Input, _>(|this| {
+            Ok(this.inside.guest.finish_directory(path, mode, mtime)?)
+        })
+    }
+
+    /// Gives a file or directory another name, which nothing has yet.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
+        self.on_files::<fs_move::Input, _>(|this| Ok(this.inside.guest.rename(from, to, false)?))
     }
 
     /// Removes a file, or with `Depth::Tree` a directory and what is in it.
     pub fn delete(&mut self, path: &[u8], depth: files::Depth) -> Result<()> {
-        self.told::<fs_delete::Input, _>(|this| {
+        self.on_files::<fs_delete::Input, _>(|this| {
             Ok(this.inside.guest.delete(path, depth == files::Depth::Tree)?)
+        })
+    }
+
+    fn on_files<O: Operation, T>(&mut self, deed: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.told::<O, T>(|this| {
+            this.inside.act_as(this.user.as_deref())?;
+            deed(this)
         })
     }
 

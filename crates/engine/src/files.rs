@@ -3,14 +3,21 @@
 use std::io::{self, Read, Write};
 
 use coracle_core::{Error, Result};
+pub use coracle_wire::Time;
 use coracle_wire::{Entry, EntryKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::gate::Inside;
+pub use crate::guest::Links;
 use crate::guest::Writing;
 use crate::inline::Inline;
 use crate::{inline, spans, text};
+
+pub(crate) mod acting;
+pub(crate) mod tree;
+
+pub use self::tree::{Node, Tree};
 
 /// Carried by one message.
 const PIECE_LEN: usize = 1 << 20;
@@ -23,9 +30,28 @@ const ENTRY_LEN: u64 = 128;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFile {
     pub path: Vec<u8>,
-    pub mode: u32,
+    /// Permissions; without them those of the file that is replaced, or 0644.
+    pub mode: Option<u32>,
     /// Replaces what is there; otherwise that is a conflict.
     pub overwrite: bool,
+    pub links: Links,
+    pub mtime: Option<Time>,
+}
+
+impl NewFile {
+    /// Returns what is wanted of a file where nothing is said of it.
+    pub fn at(path: impl Into<Vec<u8>>) -> Self {
+        Self { path: path.into(), mode: None, overwrite: true, links: Links::Follow, mtime: None }
+    }
+}
+
+/// A file that was copied, as it was when it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Original {
+    pub bytes: u64,
+    /// Guests of an older coracle tell neither.
+    pub mode: Option<u32>,
+    pub mtime: Option<Time>,
 }
 
 /// How far down an operation goes.
@@ -75,18 +101,24 @@ pub enum FileKind {
     Other,
 }
 
+impl From<EntryKind> for FileKind {
+    fn from(kind: EntryKind) -> Self {
+        match kind {
+            EntryKind::File => Self::File,
+            EntryKind::Directory => Self::Dir,
+            EntryKind::Symlink => Self::Symlink,
+            EntryKind::Other => Self::Other,
+        }
+    }
+}
+
 impl From<Entry> for FileEntry {
     fn from(entry: Entry) -> Self {
         let path = String::from_utf8(entry.path);
         Self {
             path_b64: path.as_ref().err().map(|error| text::encode(error.as_bytes())),
             path: path.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
-            kind: match entry.kind {
-                EntryKind::File => FileKind::File,
-                EntryKind::Directory => FileKind::Dir,
-                EntryKind::Symlink => FileKind::Symlink,
-                EntryKind::Other => FileKind::Other,
-            },
+            kind: entry.kind.into(),
             size: entry.size,
             mode: format!("{:04o}", entry.mode & 0o7777),
             mtime_unix: entry.mtime,
@@ -104,7 +136,8 @@ pub(crate) struct Head {
 
 /// Writes a file whole; returns its absolute path. Until all of it is there the old one stands.
 pub(crate) fn write(inside: &mut Inside, file: &NewFile, source: &mut dyn Read) -> Result<Vec<u8>> {
-    let writing = Writing { path: &file.path, mode: file.mode, overwrite: file.overwrite };
+    let NewFile { path, mode, overwrite, links, mtime } = file;
+    let writing = Writing { path, mode: *mode, overwrite: *overwrite, links: *links, mtime: *mtime };
     let span = spans::write(&inside.record);
     let mut bytes = 0;
     let written = spans::within(span.clone(), || {
@@ -125,14 +158,17 @@ pub(crate) fn read_head(inside: &mut Inside, path: &[u8], max_bytes: usize) -> R
 
 fn head(inside: &mut Inside, path: &[u8], max_bytes: usize) -> Result<Head> {
     let (mut data, mut size) = (Vec::new(), 0);
-    // One byte more than wanted tells whether there are more; sizes of files below /proc do not.
+    // One byte more than wanted tells whether there are more: the file may grow meanwhile.
     let wanted = max_bytes.saturating_add(1);
     while data.len() < wanted {
-        let piece = inside.guest.read_piece(path, data.len() as u64, wanted - data.len())?;
+        let (offset, rest) = (data.len() as u64, wanted - data.len());
+        let piece = match offset {
+            0 => inside.guest.begin_read(path, rest, Links::Follow)?,
+            offset => inside.guest.continue_read(path, offset, rest)?,
+        };
         size = piece.size;
-        let ended = piece.data.is_empty();
         data.extend_from_slice(&piece.data);
-        if ended || (size > 0 && data.len() as u64 >= size) {
+        if piece.data.is_empty() || data.len() as u64 >= size {
             break;
         }
     }
@@ -142,34 +178,41 @@ fn head(inside: &mut Inside, path: &[u8], max_bytes: usize) -> Result<Head> {
     Ok(Head { data, truncated, size })
 }
 
-/// Copies a whole file into a sink, in pieces of what an answer may carry; returns how many bytes it had. One that grows
-/// meanwhile is not run after.
+/// A file to be read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub path: &'a [u8],
+    pub links: Links,
+}
+
+/// Copies a whole file into a sink, in pieces of what an answer may carry. One that grows meanwhile is not run after.
 pub(crate) fn copy_out(
     inside: &mut Inside,
-    path: &[u8],
+    wanted: Wanted<'_>,
     sink: &mut dyn Write,
     inline: &Inline,
-) -> Result<u64> {
+) -> Result<Original> {
     let span = spans::read(&inside.record);
     let most = usize::try_from(inline.most()).unwrap_or(usize::MAX).min(PIECE_LEN);
-    let copied = spans::within(span.clone(), || copy(inside, path, sink, most));
-    spans::carried(&span, *copied.as_ref().unwrap_or(&0));
+    let copied = spans::within(span.clone(), || copy(inside, wanted, sink, most));
+    spans::carried(&span, copied.as_ref().map_or(0, |original| original.bytes));
     copied
 }
 
-fn copy(inside: &mut Inside, path: &[u8], sink: &mut dyn Write, most: usize) -> Result<u64> {
+fn copy(inside: &mut Inside, wanted: Wanted<'_>, sink: &mut dyn Write, most: usize) -> Result<Original> {
+    let mut piece = inside.guest.begin_read(wanted.path, most, wanted.links)?;
+    let (end, entry) = (piece.size, piece.entry.take());
     let mut offset = 0;
-    let mut end = None;
     loop {
-        let mut piece = inside.guest.read_piece(path, offset, most)?;
-        let end = *end.get_or_insert(piece.size);
-        piece.data.truncate(usize::try_from(end - offset.min(end)).unwrap_or(usize::MAX));
+        piece.data.truncate(usize::try_from(end - offset).unwrap_or(usize::MAX));
         sink.write_all(&piece.data)
             .map_err(|error| Error::internal("could not write what was read", error))?;
         offset += piece.data.len() as u64;
         if piece.data.is_empty() || offset >= end {
-            return Ok(offset);
+            let mtime = entry.as_ref().and_then(tree::mtime);
+            return Ok(Original { bytes: offset, mode: entry.map(|entry| entry.mode), mtime });
         }
+        piece = inside.guest.continue_read(wanted.path, offset, most)?;
     }
 }
 

@@ -69,7 +69,7 @@ pub use self::control::Control;
 pub use self::crash::{CRASH_POINTS, CrashPoints};
 pub use self::egress::Keepers;
 pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin, Timeout};
-pub use self::files::{Depth, Entries, FileEntry, NewFile};
+pub use self::files::{Depth, Entries, FileEntry, Links, NewFile};
 pub use self::follow::{Batch, Follow};
 pub use self::inline::Inline;
 pub use self::leash::Leash;

@@ -20,6 +20,7 @@ use coracle_wire::Boot;
 
 use crate::GUEST_ID;
 use crate::forker::{self, Confinement, Fenced, Forker};
+use crate::rights;
 use crate::weak::{self, Wall};
 
 pub use give::give_places;
@@ -168,6 +169,11 @@ pub fn drop_privileges(plan: &Plan) -> Result<(), Failure> {
         let unneeded = if plan.boot.contained { bits(&[DAC_READ_SEARCH]) } else { 0 };
         become_guest(plan, (GUEST_CAPABILITIES | marks) & !unneeded)?;
         hide(plan)?;
+        rights::settle(rights::Setting {
+            single_user: plan.is_single_user(),
+            commands: plan.boot.capabilities,
+            hide: hiding(plan),
+        });
         Ok(rustix::thread::set_no_new_privs(true)?)
     };
     dropped().map_err(Failure::at("drop the guest's privileges"))
@@ -175,9 +181,13 @@ pub fn drop_privileges(plan: &Plan) -> Result<(), Failure> {
 
 /// Keeps commands from what `/proc` shows of this process, now that it is the guest's user's.
 fn hide(plan: &Plan) -> io::Result<()> {
+    hiding(plan)()
+}
+
+fn hiding(plan: &Plan) -> fn() -> io::Result<()> {
     match plan.boot.contained {
-        false => identity::be_opaque(),
-        true => contained::be_ones_own(),
+        false => identity::be_opaque,
+        true => contained::be_ones_own,
     }
 }
 

@@ -5,6 +5,7 @@
 //! a filesystem that speaks of processes: there its own memory would be a file.
 
 mod delete;
+mod make;
 mod place;
 mod read;
 mod upload;
@@ -12,14 +13,15 @@ mod walk;
 
 use std::io;
 
-use coracle_sys::rustix::fs::{RenameFlags, renameat_with};
-use coracle_wire::{Fault, FaultCode, Reply};
+use coracle_sys::rustix::fs::{RenameFlags, Timespec, Timestamps, UTIME_OMIT, renameat_with};
+use coracle_wire::{Fault, FaultCode, Reply, Time};
 
 pub use delete::delete;
-pub use place::{keep_out_of, make_directory, open_plain, open_roots, open_roots_again, seal};
-pub use read::{read, stat};
-pub use upload::Upload;
-pub use walk::Walk;
+pub use make::{finish_directory, make_directory, make_link};
+pub use place::{Links, keep_out_of, make_own_directory, open_plain, open_roots, open_roots_again, seal};
+pub use read::{Reading, read, stat};
+pub use upload::{Replacing, Upload};
+pub use walk::{Scope, Walk};
 
 /// Gives a file another name. Answered by `Done`.
 pub fn rename(from: &[u8], to: &[u8], overwrite: bool) -> Result<Reply, Fault> {
@@ -34,6 +36,14 @@ pub fn rename(from: &[u8], to: &[u8], overwrite: bool) -> Result<Reply, Fault> {
 /// Says that a request came without the one it continues.
 pub fn out_of_turn(what: &str) -> Fault {
     Fault { code: FaultCode::Invalid, message: format!("{what} on this connection"), errno: None }
+}
+
+/// Returns times for the kernel: the last change, and no word about the last access.
+fn times(mtime: Time) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanos.min(999_999_999).into() },
+    }
 }
 
 /// Returns a function that says what was attempted on which path when the kernel refused.

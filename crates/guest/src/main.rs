@@ -12,6 +12,7 @@ mod files;
 mod forker;
 mod install;
 mod reactor;
+mod rights;
 mod serve;
 mod ties;
 mod tunnels;

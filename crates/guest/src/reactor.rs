@@ -55,7 +55,7 @@ impl Shared {
 
     /// Becomes somebody's, who made nothing of it: `env` and `workdir` are for all their commands.
     pub fn adopt(&self, env: &[(Vec<u8>, Vec<u8>)], workdir: Vec<u8>, ttl_ms: u64) {
-        crate::files::make_directory(&workdir);
+        crate::files::make_own_directory(&workdir);
         self.execs.adopt(env, workdir);
         self.ttl.store(ttl_ms, Ordering::Relaxed);
         // The time left is another one now.
@@ -108,7 +108,7 @@ impl Reactor {
         listeners: Vec<TcpListener>,
     ) -> std::io::Result<Self> {
         crate::files::open_roots()?;
-        crate::files::make_directory(&plan.boot.workdir);
+        crate::files::make_own_directory(&plan.boot.workdir);
         boot::give_places(&plan);
         let children = signal::child_descriptor()?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;

@@ -136,7 +136,7 @@ fn converse(
         if !watching {
             shared.usage.touch();
         }
-        if let Ok(Request { body: Body::Connect { port }, epoch }) = request {
+        if let Ok(Request { body: Body::Connect { port }, epoch, .. }) = request {
             match request::connect(shared, epoch, port) {
                 Ok(port) => {
                     connection.send(&Reply::Done {})?;
@@ -146,7 +146,7 @@ fn converse(
             }
             continue;
         }
-        if let Ok(Request { body: Body::Tie { exec, grace_ms }, epoch }) = request {
+        if let Ok(Request { body: Body::Tie { exec, grace_ms }, epoch, .. }) = request {
             let knot = Knot { exec, epoch, grace: Duration::from_millis(grace_ms) };
             match request::tie(shared, knot, connection.stream) {
                 // The table has the connection now.
@@ -176,7 +176,7 @@ fn greet(hello: &Hello, shared: &Shared, crowded: bool) -> Answer {
         return Err(Refusal::TooManyConnections);
     }
     let version = coracle_wire::negotiate(hello, VERSION_MIN, VERSION_MAX).ok_or(Refusal::NoCommonVersion)?;
-    Ok(Welcome { version, epoch: shared.fence.epoch(), boot: shared.boot })
+    Ok(Welcome { version, epoch: shared.fence.epoch(), boot: shared.boot, acting: Some(true) })
 }
 
 /// Compares without telling by the time taken how much was right.

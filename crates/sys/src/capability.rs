@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
 /// Highest capability number of any kernel we run on; the kernel refuses the ones it does not know.
 const LAST: u32 = 63;
@@ -12,6 +12,13 @@ pub fn keep(mask: u64) -> io::Result<()> {
     let set = CapabilitySet::from_bits_retain(mask);
     let sets = CapabilitySets { effective: set, permitted: set, inheritable: CapabilitySet::empty() };
     Ok(set_capabilities(None, sets)?)
+}
+
+/// Makes `mask` the effective set, as far as it is permitted. What is permitted stays so, and can be put in effect again.
+pub fn put_in_effect(mask: u64) -> io::Result<()> {
+    let held = capabilities(None)?;
+    let effective = held.permitted & CapabilitySet::from_bits_retain(mask);
+    Ok(set_capabilities(None, CapabilitySets { effective, ..held })?)
 }
 
 /// Removes everything but `mask` from the bounding set, and empties the ambient one.

@@ -10,8 +10,7 @@ fn check(result: libc::c_long) -> io::Result<()> {
 
 /// Becomes another user, with exactly these groups.
 pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> io::Result<()> {
-    // SAFETY: `groups` is a live slice of its stated length, which the kernel only reads.
-    check(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })?;
+    set_groups(groups)?;
     // SAFETY: takes three numbers.
     check(unsafe { libc::syscall(libc::SYS_setresgid, gid, gid, gid) })?;
     // SAFETY: takes three numbers.
@@ -24,6 +23,44 @@ pub fn act_on_files_as(uid: u32, gid: u32) {
     unsafe { libc::syscall(libc::SYS_setfsgid, gid) };
     // SAFETY: as above.
     unsafe { libc::syscall(libc::SYS_setfsuid, uid) };
+}
+
+/// Whose files a thread acts on as its own, and what it may do to those of others.
+#[derive(Debug, Clone, Copy)]
+pub struct FileUser<'a> {
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: &'a [u32],
+    /// Capabilities that are in effect, of those the thread holds.
+    pub capabilities: u64,
+}
+
+/// Makes the calling thread act on files as `user`. It still holds what it takes to come back.
+///
+/// On an error it may have come half the way: whoever called has to come back, or use the thread no more. The kernel
+/// then decides anew whether the process can be looked into, as by [`be_opaque`]; whoever called decides again.
+pub fn act_as_file_user(user: FileUser<'_>) -> io::Result<()> {
+    set_groups(user.groups)?;
+    act_on_files_as(user.uid, user.gid);
+    if file_user() != (user.uid, user.gid) {
+        return Err(io::Error::from_raw_os_error(libc::EPERM));
+    }
+    // Last: a change from and to the user 0 moves those about files out of and into effect.
+    crate::capability::put_in_effect(user.capabilities)
+}
+
+/// Returns whom the calling thread acts on files as.
+fn file_user() -> (u32, u32) {
+    // SAFETY: takes a number. No user has this one, so that the call changes nothing and reports the id there is.
+    let uid = unsafe { libc::syscall(libc::SYS_setfsuid, u32::MAX) };
+    // SAFETY: as above.
+    let gid = unsafe { libc::syscall(libc::SYS_setfsgid, u32::MAX) };
+    (uid as u32, gid as u32)
+}
+
+fn set_groups(groups: &[u32]) -> io::Result<()> {
+    // SAFETY: `groups` is a live slice of its stated length, which the kernel only reads.
+    check(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })
 }
 
 /// Keeps other processes from tracing this one or reading it through `/proc`, and core dumps away.
@@ -41,4 +78,38 @@ pub fn be_marked() -> io::Result<()> {
 pub fn hide_cgroups() -> io::Result<()> {
     // SAFETY: takes a flag. A new cgroup namespace changes what is shown, and no resource Rust code relies on.
     check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWCGROUP) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, OpenOptions};
+    use std::os::unix::fs::OpenOptionsExt;
+
+    use super::*;
+
+    /// All capabilities but those that put aside what a file's permissions say.
+    const ORDINARY: u64 = !0b1_1111;
+
+    #[test]
+    fn a_thread_alone_acts_as_another_user_and_comes_back() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let path = std::env::temp_dir().join(format!("coracle-identity-{}", std::process::id()));
+        OpenOptions::new().write(true).create(true).mode(0o600).open(&path).expect("a file can be made");
+        let act = |uid, capabilities| {
+            act_as_file_user(FileUser { uid, gid: uid, groups: &[], capabilities })
+                .expect("root may be anybody");
+            File::open(&path).is_ok()
+        };
+
+        let (foreign, back) = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| (act(64_321, ORDINARY), act(0, u64::MAX)));
+            thread.join().expect("it does not panic")
+        });
+
+        assert!(!foreign && back);
+        assert!(File::open(&path).is_ok(), "the other thread was changed, too");
+        std::fs::remove_file(&path).expect("it is ours");
+    }
 }

@@ -33,6 +33,10 @@ pub struct Welcome {
     /// A number drawn at boot: the same guest answers with the same number.
     #[n(2)]
     pub boot: u64,
+    /// It knows [`Request::acting`](crate::Request) and the requests that came with it: files kept open, directories and
+    /// links. Older guests do not say so.
+    #[n(28)]
+    pub acting: Option<bool>,
 }
 
 /// What the guest answers when the caller may not go on.

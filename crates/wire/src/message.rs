@@ -2,7 +2,9 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::value::{Chunk, Command, Entry, ExecState, ExecSummary, Running, Status, Terminal};
+use crate::value::{
+    Acting, Chunk, Command, Entry, ExecState, ExecSummary, Placing, Running, Status, Terminal, Time,
+};
 
 /// One thing asked of the guest, stamped with the epoch it is asked under.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -12,6 +14,9 @@ pub struct Request {
     pub epoch: u64,
     #[n(1)]
     pub body: Body,
+    /// Whose rights a request about files is carried out with. Absent, it is the guest itself, whom no permission stops.
+    #[n(2)]
+    pub acting: Option<Acting>,
 }
 
 /// What is asked. Answers come in the order of the requests, one for each.
@@ -156,6 +161,9 @@ pub enum Body {
         data: Vec<u8>,
         #[n(4)]
         last: bool,
+        /// Older guests do not know it: they replace a link and set `mode`.
+        #[n(5)]
+        placing: Option<Placing>,
     },
     /// More of the file begun on this connection. Answered by [`Reply::Written`].
     #[n(22)]
@@ -172,6 +180,9 @@ pub enum Body {
         path: Vec<u8>,
         #[n(1)]
         recursive: bool,
+        /// What cannot be listed is a fault instead of being left out. Older guests always leave it out.
+        #[n(2)]
+        whole: Option<bool>,
     },
     #[n(24)]
     FileListMore {},
@@ -196,6 +207,53 @@ pub enum Body {
         path: Vec<u8>,
         #[n(1)]
         recursive: bool,
+    },
+    /// Opens a file and reads its beginning. Until it is read to its end, another one is opened or the connection ends,
+    /// [`Body::FileGoOn`] reads on in it, whatever has its name by then. Answered by [`Reply::Opened`].
+    #[n(28)]
+    FileOpen {
+        #[cbor(n(0), with = "minicbor::bytes")]
+        path: Vec<u8>,
+        #[n(1)]
+        max_bytes: u32,
+        /// A link at the end of the path is followed; otherwise it is a fault.
+        #[n(2)]
+        follow: bool,
+    },
+    /// Reads on in the file opened on this connection. Answered by [`Reply::File`].
+    #[n(29)]
+    FileGoOn {
+        #[n(0)]
+        offset: u64,
+        #[n(1)]
+        max_bytes: u32,
+    },
+    /// Makes a directory for its owner alone, and those above it. One that is there stays as it is. Answered by
+    /// [`Reply::Done`].
+    #[n(50)]
+    FileDirectory {
+        #[cbor(n(0), with = "minicbor::bytes")]
+        path: Vec<u8>,
+    },
+    /// Makes a symbolic link, in the place of a file or link that is there. Answered by [`Reply::Done`].
+    #[n(51)]
+    FileLink {
+        #[cbor(n(0), with = "minicbor::bytes")]
+        path: Vec<u8>,
+        #[cbor(n(1), with = "minicbor::bytes")]
+        target: Vec<u8>,
+        #[n(2)]
+        mtime: Time,
+    },
+    /// Gives a directory its permissions and time once all is in it. Answered by [`Reply::Done`].
+    #[n(52)]
+    FileFinish {
+        #[cbor(n(0), with = "minicbor::bytes")]
+        path: Vec<u8>,
+        #[n(1)]
+        mode: u32,
+        #[n(2)]
+        mtime: Time,
     },
     /// Waits for a command to connect to one of the listeners. Answered by [`Reply::Accepted`]; from then on the
     /// connection is that command's, byte by byte. Whatever the epoch: the network is the sandbox's, not its owner's.
@@ -255,6 +313,9 @@ impl Body {
             | Self::FileMore { .. }
             | Self::FileMove { .. }
             | Self::FileDelete { .. }
+            | Self::FileDirectory { .. }
+            | Self::FileLink { .. }
+            | Self::FileFinish { .. }
             | Self::Adopt { .. }
             | Self::Renew { .. } => true,
             Self::Fence { .. }
@@ -268,6 +329,8 @@ impl Body {
             | Self::FileList { .. }
             | Self::FileListMore {}
             | Self::FileStat { .. }
+            | Self::FileOpen { .. }
+            | Self::FileGoOn { .. }
             | Self::Pause {}
             | Self::Resume {}
             | Self::Hold { .. }
@@ -276,6 +339,26 @@ impl Body {
             | Self::Connect { .. }
             | Self::Tie { .. } => false,
         }
+    }
+
+    /// Tells whether it is about files, and so done with the rights of whoever the request acts for.
+    pub fn is_about_files(&self) -> bool {
+        matches!(
+            self,
+            Self::FileRead { .. }
+                | Self::FileWrite { .. }
+                | Self::FileMore { .. }
+                | Self::FileList { .. }
+                | Self::FileListMore {}
+                | Self::FileStat { .. }
+                | Self::FileMove { .. }
+                | Self::FileDelete { .. }
+                | Self::FileOpen { .. }
+                | Self::FileGoOn { .. }
+                | Self::FileDirectory { .. }
+                | Self::FileLink { .. }
+                | Self::FileFinish { .. }
+        )
     }
 }
 
@@ -324,6 +407,14 @@ pub enum Reply {
         entries: Vec<Entry>,
         #[n(1)]
         more: bool,
+    },
+    /// The file that was opened, and its beginning.
+    #[n(28)]
+    Opened {
+        #[n(0)]
+        entry: Entry,
+        #[cbor(n(1), with = "minicbor::bytes")]
+        data: Vec<u8>,
     },
     /// A command has connected to the listener of this number.
     #[n(40)]

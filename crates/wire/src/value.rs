@@ -216,6 +216,40 @@ pub enum EntryKind {
     Other,
 }
 
+/// Whose rights something is done with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Acting {
+    /// A user name or number of the sandbox, whose commands have these rights; root if absent.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub user: Option<Vec<u8>>,
+}
+
+/// A moment, by the wall clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(map)]
+pub struct Time {
+    /// Since 1970; negative before.
+    #[n(0)]
+    pub seconds: i64,
+    #[n(1)]
+    pub nanos: u32,
+}
+
+/// How a file takes its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Placing {
+    /// A link that has its name is followed, and what it leads to is written; otherwise the file replaces the link.
+    #[n(0)]
+    pub follow: bool,
+    /// A file that is replaced hands on its permissions; the mode is for new ones.
+    #[n(1)]
+    pub keep_mode: bool,
+    #[n(2)]
+    pub mtime: Option<Time>,
+}
+
 /// One file, as `lstat` sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
@@ -234,4 +268,10 @@ pub struct Entry {
     pub uid: u32,
     #[n(6)]
     pub gid: u32,
+    /// What `mtime` has behind the second; older guests do not say it.
+    #[n(7)]
+    pub mtime_nanos: Option<u32>,
+    /// Where a symlink leads; older guests do not say it.
+    #[cbor(n(8), with = "minicbor::bytes")]
+    pub target: Option<Vec<u8>>,
 }

@@ -106,10 +106,12 @@ pub enum Wall {
     Attendants,
     /// A hold ends by itself when its holder does not renew it.
     Leases,
+    /// File operations have the rights of the user they act for; without it, the guest's own.
+    FileRights,
 }
 
 impl Wall {
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 53] = [
         Self::Seccomp,
         Self::NoNewPrivileges,
         Self::Landlock,
@@ -162,6 +164,7 @@ impl Wall {
         Self::Handover,
         Self::Attendants,
         Self::Leases,
+        Self::FileRights,
     ];
 
     /// Returns its bit in a set of walls.

@@ -32,7 +32,7 @@ fn start() -> Request {
         output_bytes: 10,
         attended: false,
     };
-    Request { epoch: 7, body: Body::Start { exec: "e".to_owned(), command } }
+    Request { epoch: 7, body: Body::Start { exec: "e".to_owned(), command }, acting: None }
 }
 
 fn output() -> Reply {
@@ -57,7 +57,7 @@ const OUTPUT: &str =
 
 #[test]
 fn version_one_is_written_as_it_always_was() {
-    let welcome: Answer = Ok(Welcome { version: 1, epoch: 7, boot: 42 });
+    let welcome: Answer = Ok(Welcome { version: 1, epoch: 7, boot: 42, acting: None });
 
     let written = [
         encode(&Hello { oldest: 1, newest: 1, secret: vec![0xab, 0xcd] }),
@@ -76,7 +76,7 @@ fn version_one_is_written_as_it_always_was() {
 fn what_was_added_keeps_its_number() {
     let tie = |exec: Option<&str>| {
         let body = Body::Tie { exec: exec.map(str::to_owned), grace_ms: 500 };
-        let frame = encode(&Request { epoch: 7, body }).expect("a small message fits a frame");
+        let frame = encode(&Request { epoch: 7, body, acting: None }).expect("a small message fits a frame");
         hex(&frame[4..])
     };
 
@@ -88,7 +88,10 @@ fn what_was_added_keeps_its_number() {
 fn version_one_is_still_understood() {
     assert_eq!(decode::<Request>(&bytes(START)), Ok(start()));
     assert_eq!(decode::<Reply>(&bytes(OUTPUT)), Ok(output()));
-    assert_eq!(decode::<Answer>(&bytes(WELCOME)), Ok(Ok(Welcome { version: 1, epoch: 7, boot: 42 })));
+    assert_eq!(
+        decode::<Answer>(&bytes(WELCOME)),
+        Ok(Ok(Welcome { version: 1, epoch: 7, boot: 42, acting: None }))
+    );
 }
 
 #[test]

@@ -35,6 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[serde(deny_unknown_fields)]
 pub struct Named {
     path: String,
+    user: Option<String>,
 }
 
 /// The file a query wants written.
@@ -44,6 +45,7 @@ pub struct Wanted {
     path: String,
     mode: Option<String>,
     overwrite: Option<bool>,
+    user: Option<String>,
 }
 
 type PathOf = Result<Path<SandboxId>, axum::extract::rejection::PathRejection>;
@@ -58,7 +60,7 @@ pub async fn download(
 ) -> Result<Response, Refusal> {
     identity.may("sandbox_fs_read")?;
     let Path(sandbox) = sandbox.map_err(Refusal::unreadable)?;
-    let Query(Named { path }) = named.map_err(Refusal::unreadable)?;
+    let Query(Named { path, user }) = named.map_err(Refusal::unreadable)?;
     check_path("path", &path)?;
     let room = door.0.streams.clone();
     let (sender, mut pieces) = mpsc::channel(PIECES_MAX);
@@ -68,6 +70,7 @@ pub async fn download(
         let read = reading
             .ask(&identity, move |engine| {
                 let mut attached = engine.answering(Inline::at_most(PIECE)).attach(&caller, &sandbox)?;
+                attached.act_as(user);
                 let _seat = room.take(sandbox.as_str(), caller.tenant.as_ref())?;
                 attached.read_file(path.as_bytes(), &mut Sink(sender))
             })
@@ -112,9 +115,9 @@ pub async fn upload(
     let Query(wanted) = wanted.map_err(Refusal::unreadable)?;
     check_path("path", &wanted.path)?;
     let file = NewFile {
-        path: wanted.path.into_bytes(),
-        mode: wanted.mode.as_deref().map_or(Ok(fs_write::MODE), fs_write::parse_mode)?,
+        mode: wanted.mode.as_deref().map(fs_write::parse_mode).transpose()?,
         overwrite: wanted.overwrite.unwrap_or(true),
+        ..NewFile::at(wanted.path)
     };
     let (sender, pieces) = mpsc::channel(PIECES_MAX);
     let pass_on = tokio::spawn(pass_on(request.into_body().into_data_stream(), sender));
@@ -122,7 +125,9 @@ pub async fn upload(
     let written = door
         .ask(&identity, move |engine| {
             let mut source = Source { pieces, rest: Bytes::new(), ended: false };
-            engine.attach(&caller, &sandbox)?.write_file(&file, &mut source)
+            let mut attached = engine.attach(&caller, &sandbox)?;
+            attached.act_as(wanted.user);
+            attached.write_file(&file, &mut source)
         })
         .await;
     pass_on.abort();

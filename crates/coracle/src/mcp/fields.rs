@@ -23,8 +23,8 @@ const FIELDS: [(&str, &[&str]); 10] = [
 ];
 /// Tools that make a sandbox, and so have the fields that were opened.
 const MAKERS: [&str; 2] = ["sandbox_run", "sandbox_open"];
-/// Which backend is asked is not a model's to say, in any tool.
-const NEVER: &str = "backend";
+/// Which backend is asked and whose rights it has is not a model's to say, in any tool.
+const NEVER: [&str; 2] = ["backend", "user"];
 /// Operations on files of the machine, or for everybody who uses it, and what would delete what a person gave.
 const HIDDEN: [&str; 4] = ["image_build", "image_load", "image_prepull", "volume_remove"];
 /// Writes to the standard input of a command, which has to be kept open for it.
@@ -50,7 +50,7 @@ pub fn narrow(tools: &mut Vec<Tool>, ceiling: &Ceiling) {
                     || opened.contains(&field)
                     || (can_write && name == "sandbox_exec" && field == "stdin_open")
             }
-            None => field != NEVER,
+            None => !NEVER.contains(&field),
         });
         if let Some(key) = schema.get_mut("properties").and_then(|fields| fields.get_mut("session_key")) {
             // What a call without one returns depends on the door.
@@ -151,11 +151,12 @@ mod tests {
     }
 
     #[test]
-    fn no_tool_names_a_backend_or_a_path_of_the_machine() {
+    fn no_tool_names_a_backend_a_user_or_a_path_of_the_machine() {
         let toolbox = below(&[Choice::Image, Choice::Network, Choice::Limits], &[Set::All]);
 
         for tool in toolbox.all() {
-            assert!(!fields(&toolbox, &tool.name).iter().any(|field| field == "backend"), "{}", tool.name);
+            let fields = fields(&toolbox, &tool.name);
+            assert!(!fields.iter().any(|field| NEVER.contains(&field.as_str())), "{}", tool.name);
             assert!(!HIDDEN.contains(&tool.name.as_ref()));
         }
         assert!(fields(&toolbox, "sandbox_exec").contains(&"stdin_open".to_owned()));

@@ -68,7 +68,9 @@ impl Client {
 
     /// Sends a request without waiting for its answer.
     pub fn send(&mut self, body: Body) {
-        self.channel.send(encode(&Request { epoch: self.epoch, body })).expect("a guest takes requests");
+        self.channel
+            .send(encode(&Request { epoch: self.epoch, body, acting: None }))
+            .expect("a guest takes requests");
     }
 
     /// Returns the next answer.
@@ -79,7 +81,7 @@ impl Client {
 
     /// Asks, and tells whether the connection ended instead of an answer.
     pub fn hears_end_of(&mut self, body: Body) -> bool {
-        let sent = self.channel.send(encode(&Request { epoch: self.epoch, body }));
+        let sent = self.channel.send(encode(&Request { epoch: self.epoch, body, acting: None }));
         // A reset is an end as well; running into the timeout is not.
         sent.is_err()
             || self
@@ -172,5 +174,12 @@ pub fn command(argv: &[&str]) -> Command {
 
 /// Returns the request that writes a whole small file, replacing what is there.
 pub fn write_file(path: &str, data: &[u8]) -> Body {
-    Body::FileWrite { path: path.into(), mode: 0o644, overwrite: true, data: data.to_vec(), last: true }
+    Body::FileWrite {
+        path: path.into(),
+        mode: 0o644,
+        overwrite: true,
+        data: data.to_vec(),
+        last: true,
+        placing: None,
+    }
 }

@@ -11,8 +11,8 @@ use coracle_core::ExecId;
 use coracle_core::network::Denial;
 pub use coracle_wire::Terminal;
 
-pub(crate) use self::request::check_argv;
 pub use self::request::{ExecRequest, Secrets, Stdin, checked_grace};
+pub(crate) use self::request::{check_argv, command_user};
 pub use self::timeout::{Timeout, checked_wait};
 pub(crate) use self::warm::is_waiting_interpreter;
 use crate::guest::Gap;

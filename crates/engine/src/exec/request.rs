@@ -93,11 +93,7 @@ impl ExecRequest {
     pub(crate) fn checked(&self, record: &Record, policy: &Policy) -> Result<Command> {
         self.check(policy)?;
         check_argv(&self.argv)?;
-        let user = self.user.as_deref().or(record.user());
-        // Of these only the image's was not looked at yet.
-        user.map_or(Ok(()), check_user)
-            .map_err(|error| error.hint("the image says so; name a user yourself"))?;
-
+        let user = command_user(record, self.user.as_deref())?;
         Ok(Command {
             argv: self.argv.clone(),
             env: pairs(&self.env),
@@ -151,6 +147,16 @@ pub(crate) fn check_argv(argv: &[Vec<u8>]) -> Result<()> {
         .hint("put it into a file of the sandbox or on standard input")),
         None => Ok(()),
     }
+}
+
+/// Returns whom a command runs as: the user that was named, or the sandbox's own. Without either it is root.
+pub(crate) fn command_user<'a>(record: &'a Record, named: Option<&'a str>) -> Result<Option<&'a str>> {
+    if let Some(user) = named {
+        return check_user(user).map(|()| Some(user));
+    }
+    let user = record.user();
+    user.map_or(Ok(()), check_user).map_err(|error| error.hint("the image says so; name a user yourself"))?;
+    Ok(user)
 }
 
 fn pairs(map: &BTreeMap<String, String>) -> Vec<(Vec<u8>, Vec<u8>)> {

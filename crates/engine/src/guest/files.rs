@@ -2,25 +2,42 @@
 
 use std::time::Duration;
 
-use coracle_wire::{Body, Entry, Reply};
+use coracle_wire::{Body, Entry, Placing, Reply, Time};
 
 use super::execs::PIECE_LEN;
 use super::{Failure, Guest};
+
+/// What a file written without a word about them is allowed.
+const MODE: u32 = 0o644;
 
 /// A piece of a file.
 #[derive(Debug)]
 pub struct Piece {
     pub data: Vec<u8>,
-    /// The size of the whole file, as `stat` has it: 0 for many files below `/proc`.
+    /// The size of the whole file.
     pub size: u64,
+    /// The file it is of, where it is the first piece. Older guests do not tell.
+    pub entry: Option<Entry>,
 }
 
 /// How a file is to be written.
 #[derive(Debug, Clone, Copy)]
 pub struct Writing<'a> {
     pub path: &'a [u8],
-    pub mode: u32,
+    /// Without it a file that is there hands on its own.
+    pub mode: Option<u32>,
     pub overwrite: bool,
+    pub links: Links,
+    pub mtime: Option<Time>,
+}
+
+/// What becomes of a link that a path ends in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Links {
+    #[default]
+    Follow,
+    /// It is not followed: reading one is an error, writing replaces it.
+    Keep,
 }
 
 /// A directory's entries, cut off where there are too many.
@@ -31,11 +48,34 @@ pub struct Listing {
 }
 
 impl Guest {
-    /// Returns up to `max_bytes` from `offset` on; never more than fits one frame.
-    pub fn read_piece(&mut self, path: &[u8], offset: u64, max_bytes: usize) -> Result<Piece, Failure> {
-        let max_bytes = max_bytes.min(PIECE_LEN) as u32;
-        match self.ask(Body::FileRead { path: path.to_vec(), offset, max_bytes }, Duration::ZERO)? {
-            Reply::File { data, size } => Ok(Piece { data, size }),
+    /// Returns the beginning of a file; never more than fits one frame. What follows is read by [`Guest::continue_read`].
+    pub fn begin_read(&mut self, path: &[u8], max_bytes: usize, links: Links) -> Result<Piece, Failure> {
+        if !self.knows_users() {
+            return self.read_at(path, 0, max_bytes);
+        }
+        let follow = links == Links::Follow;
+        let body = Body::FileOpen { path: path.to_vec(), max_bytes: length(max_bytes), follow };
+        match self.ask(body, Duration::ZERO)? {
+            Reply::Opened { entry, data } => Ok(Piece { data, size: entry.size, entry: Some(entry) }),
+            _ => Err(Failure::Unexpected),
+        }
+    }
+
+    /// Reads on in the file that was begun. An older guest opens it again, by its path.
+    pub fn continue_read(&mut self, path: &[u8], offset: u64, max_bytes: usize) -> Result<Piece, Failure> {
+        if !self.knows_users() {
+            return self.read_at(path, offset, max_bytes);
+        }
+        self.piece(Body::FileGoOn { offset, max_bytes: length(max_bytes) })
+    }
+
+    fn read_at(&mut self, path: &[u8], offset: u64, max_bytes: usize) -> Result<Piece, Failure> {
+        self.piece(Body::FileRead { path: path.to_vec(), offset, max_bytes: length(max_bytes) })
+    }
+
+    fn piece(&mut self, body: Body) -> Result<Piece, Failure> {
+        match self.ask(body, Duration::ZERO)? {
+            Reply::File { data, size } => Ok(Piece { data, size, entry: None }),
             _ => Err(Failure::Unexpected),
         }
     }
@@ -49,12 +89,18 @@ impl Guest {
         next: &mut dyn FnMut() -> std::io::Result<Vec<u8>>,
     ) -> Result<Vec<u8>, Failure> {
         let mut next = || next().map_err(Failure::Source);
-        let Writing { path, mode, overwrite } = writing;
+        let Writing { path, mode, overwrite, links, mtime } = writing;
         let data = next()?;
         // Whether a piece is the last one shows only in the one behind it.
         let mut following = if data.is_empty() { Vec::new() } else { next()? };
-        let first =
-            Body::FileWrite { path: path.to_vec(), mode, overwrite, data, last: following.is_empty() };
+        let first = Body::FileWrite {
+            path: path.to_vec(),
+            mode: mode.unwrap_or(MODE),
+            overwrite,
+            data,
+            last: following.is_empty(),
+            placing: Some(Placing { follow: links == Links::Follow, keep_mode: mode.is_none(), mtime }),
+        };
         let mut written = self.written(first)?;
         while !following.is_empty() {
             let data = following;
@@ -72,8 +118,22 @@ impl Guest {
         max_entries: usize,
         admits: &mut dyn FnMut(&[Entry]) -> bool,
     ) -> Result<Listing, Failure> {
+        self.pages(Body::FileList { path: path.to_vec(), recursive, whole: None }, max_entries, admits)
+    }
+
+    /// Lists everything below a directory, at most `max_entries` of it. What cannot be listed is a failure.
+    pub fn list_tree(&mut self, path: &[u8], max_entries: usize) -> Result<Listing, Failure> {
+        let body = Body::FileList { path: path.to_vec(), recursive: true, whole: Some(true) };
+        self.pages(body, max_entries, &mut |_| true)
+    }
+
+    fn pages(
+        &mut self,
+        mut body: Body,
+        max_entries: usize,
+        admits: &mut dyn FnMut(&[Entry]) -> bool,
+    ) -> Result<Listing, Failure> {
         let mut all = Vec::new();
-        let mut body = Body::FileList { path: path.to_vec(), recursive };
         loop {
             let (entries, more) = self.entries(body)?;
             if more && entries.is_empty() {
@@ -109,6 +169,21 @@ impl Guest {
         self.settled(Body::FileDelete { path: path.to_vec(), recursive })
     }
 
+    /// Makes a directory for its owner alone, unless there is one.
+    pub fn make_directory(&mut self, path: &[u8]) -> Result<(), Failure> {
+        self.settled(Body::FileDirectory { path: path.to_vec() })
+    }
+
+    /// Makes a symlink, in the place of a file or link.
+    pub fn make_link(&mut self, path: &[u8], target: &[u8], mtime: Time) -> Result<(), Failure> {
+        self.settled(Body::FileLink { path: path.to_vec(), target: target.to_vec(), mtime })
+    }
+
+    /// Gives a directory its permissions and time.
+    pub fn finish_directory(&mut self, path: &[u8], mode: u32, mtime: Time) -> Result<(), Failure> {
+        self.settled(Body::FileFinish { path: path.to_vec(), mode, mtime })
+    }
+
     fn written(&mut self, body: Body) -> Result<Vec<u8>, Failure> {
         match self.ask(body, Duration::ZERO)? {
             Reply::Written { path } => Ok(path),
@@ -130,4 +205,8 @@ impl Guest {
             _ => Err(Failure::Unexpected),
         }
     }
+}
+
+fn length(max_bytes: usize) -> u32 {
+    max_bytes.min(PIECE_LEN) as u32
 }

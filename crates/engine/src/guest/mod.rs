@@ -21,14 +21,14 @@ use std::time::Duration;
 use coracle_core::Epoch;
 use coracle_core::record::{Record, Secret};
 use coracle_wire::{
-    Body, Hello, Refusal, Reply, Request, Running, Status, VERSION_MAX, VERSION_MIN, Welcome,
+    Acting, Body, Hello, Refusal, Reply, Request, Running, Status, VERSION_MAX, VERSION_MIN, Welcome,
 };
 
 pub use self::capture::{Capture, Launch};
 pub use self::excerpt::Gap;
 pub use self::execs::{ALL_CHUNKS, FOR_EVER, GRACE_MAX, WAIT_SLICE};
 pub use self::failure::Failure;
-pub use self::files::{Listing, Piece, Writing};
+pub use self::files::{Links, Listing, Piece, Writing};
 use self::link::Link;
 pub use self::link::PATIENCE;
 pub use self::tunnel::Accepted;
@@ -58,6 +58,8 @@ pub struct Guest {
     link: Link,
     welcome: Welcome,
     epoch: Epoch,
+    /// Whose rights requests about files have.
+    acting: Option<Acting>,
 }
 
 impl Guest {
@@ -77,7 +79,7 @@ impl Guest {
         link.queue(&Hello { oldest: *versions.start(), newest: *versions.end(), secret: secret.0.to_vec() })?;
         link.flush()?;
         let welcome = link.receive::<Result<Welcome, Refusal>>(Duration::ZERO)?.map_err(Failure::Refused)?;
-        Ok(Self { link, welcome, epoch })
+        Ok(Self { link, welcome, epoch, acting: None })
     }
 
     /// Returns what the guest said of itself at the start.
@@ -93,6 +95,16 @@ impl Guest {
     /// Stamps requests with another epoch from now on.
     pub fn act_under(&mut self, epoch: Epoch) {
         self.epoch = epoch;
+    }
+
+    /// Tells whether it knows users of files, and the requests that came with them.
+    pub fn knows_users(&self) -> bool {
+        self.welcome.acting == Some(true)
+    }
+
+    /// Has requests about files carried out with these rights from now on; with none, with the guest's own.
+    pub fn act_for(&mut self, acting: Option<Acting>) {
+        self.acting = acting;
     }
 
     /// Tells whether the connection can take another request. After a failure that is no fault it cannot.
@@ -216,7 +228,8 @@ impl Guest {
     }
 
     fn queue(&mut self, body: Body) -> Result<(), Failure> {
-        self.link.queue(&Request { epoch: self.epoch.0, body })
+        let acting = self.acting.clone().filter(|_| body.is_about_files());
+        self.link.queue(&Request { epoch: self.epoch.0, body, acting })
     }
 
     fn flush(&mut self) -> Result<(), Failure> {

@@ -15,7 +15,7 @@ fn many_operations_over_one_connection() {
     let world = World::new();
     let id = world.open("run_a");
     let mut attached = world.engine.attach(&caller("run_a"), &id).expect("it is ours");
-    let file = NewFile { path: b"f".to_vec(), mode: 0o644, overwrite: true };
+    let file = NewFile::at(&b"f"[..]);
 
     let first = attached.exec(&say("one")).expect("an exec");
     let missing =

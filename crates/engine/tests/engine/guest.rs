@@ -7,7 +7,7 @@ use std::time::Duration;
 use coracle_core::record::Secret;
 use coracle_core::{Backend, Epoch, Error, Kind};
 use coracle_engine::Inline;
-use coracle_engine::guest::{Failure, Guest, Launch};
+use coracle_engine::guest::{Failure, Guest, Launch, Links};
 use coracle_wire::{
     Answer, Body, Chunk, Command, Decoder, Ending, ExecState, Fault, FaultCode, Refusal, Reply, Request,
     Stage, Stream, VERSION_MAX, Welcome, decode, encode,
@@ -79,7 +79,7 @@ fn scripted(replies: Vec<Reply>) -> (Guest, std::sync::mpsc::Receiver<Vec<Body>>
     std::thread::spawn(move || {
         let mut buffer = [0; 64 << 10];
         let _greeting = guest.read(&mut buffer).expect("a greeting");
-        let welcome: Answer = Ok(Welcome { version: 1, epoch: 1, boot: 1 });
+        let welcome: Answer = Ok(Welcome { version: 1, epoch: 1, boot: 1, acting: None });
         guest.write_all(&encode(&welcome).expect("a frame")).expect("the host listens");
 
         // One read takes what one write brought.
@@ -210,4 +210,17 @@ fn a_command_that_could_not_be_executed_has_a_shells_exit_code() {
     };
 
     assert_eq!([exit_code(2), exit_code(13), exit_code(8)], [Some(127), Some(126), Some(126)]);
+}
+
+#[test]
+fn an_older_guest_is_read_by_path() {
+    let file = || Reply::File { data: b"x".to_vec(), size: 2 };
+    let (mut older, told) = scripted(vec![file()]);
+
+    let first = older.begin_read(b"f", 1, Links::Follow).expect("an honest guest");
+
+    let asked = told.recv().expect("the guest heard something");
+    assert!(matches!(asked[..], [Body::FileRead { offset: 0, .. }]), "{asked:?}");
+    assert_eq!((first.size, first.entry), (2, None));
+    assert!(!older.knows_users());
 }

@@ -28,7 +28,7 @@ impl Hold {
         let Some((stream, renewal)) = &mut self.0 else { return Ok(()) };
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let body = Body::Hold { lease_ms: Some(lease_ms), changes_only: None };
-        let reply = ask(stream, &Request { epoch: renewal.epoch, body });
+        let reply = ask(stream, &Request { epoch: renewal.epoch, body, acting: None });
         match reply.map_err(Failure::at("ask whether the sandbox is still held"))? {
             Reply::Held { .. } => Ok(()),
             Reply::Fault(fault) => Err(Failure::at("keep the sandbox held")(io::Error::other(fault.message))),

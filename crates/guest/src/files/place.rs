@@ -3,13 +3,13 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use coracle_sys::path::{self, Within};
 use coracle_sys::rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, StatxFlags, fstat, fstatfs, mkdirat, open, statx,
+    AtFlags, FileType, Mode, OFlags, StatxFlags, fstat, fstatfs, mkdirat, open, readlink, readlinkat, statx,
 };
 use coracle_sys::rustix::io::Errno;
 use coracle_wire::{Fault, FaultCode};
@@ -21,6 +21,8 @@ use crate::weak::{self, Wall};
 const MAGIC: [i64; 6] = [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x1980_0202];
 /// Longest path the kernel takes.
 const PATH_MAX: usize = 4096;
+/// As many links as the kernel follows.
+const LINKS_MAX: usize = 40;
 const WORKSPACE: &str = "/workspace";
 
 struct Roots {
@@ -61,7 +63,7 @@ fn check_own(found: BorrowedFd<'_>, path: &[u8]) -> Result<(), Fault> {
     }
 }
 
-fn check_sealed(parent: &OwnedFd, path: &[u8], parents: Parents) -> Result<(), Fault> {
+pub fn check_sealed(parent: &OwnedFd, path: &[u8], parents: Parents) -> Result<(), Fault> {
     let attempted = match parents {
         Parents::Make => "write",
         Parents::Expect => "delete",
@@ -89,7 +91,7 @@ pub fn open_roots_again() {
 }
 
 /// Makes a directory and those above it, for the guest's own use. If that fails, who needs it will say so.
-pub fn make_directory(path: &[u8]) {
+pub fn make_own_directory(path: &[u8]) {
     drop(make_parents(path));
 }
 
@@ -107,6 +109,22 @@ pub struct Entry {
 pub enum Parents {
     Expect,
     Make,
+}
+
+/// What to do about a link that a path ends in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    Follow,
+    Keep,
+}
+
+impl Links {
+    fn flags(self) -> OFlags {
+        match self {
+            Self::Follow => OFlags::empty(),
+            Self::Keep => OFlags::NOFOLLOW,
+        }
+    }
 }
 
 /// Finds what a path names, without opening it. Links are followed within bounds, the last one unless
@@ -127,13 +145,14 @@ pub fn find(path: &[u8], flags: OFlags) -> Result<OwnedFd, Fault> {
     Ok(found)
 }
 
-/// Opens a plain file for reading, for the guest's own use.
-pub fn open_plain(path: &[u8]) -> Result<File, Fault> {
-    let found = find(path, OFlags::empty())?;
+/// Opens a plain file for reading.
+pub fn open_plain(path: &[u8], links: Links) -> Result<File, Fault> {
+    let found = find(path, links.flags())?;
     let kind = FileType::from_raw_mode(fstat(&found).map_err(refused("stat", path))?.st_mode);
     match kind {
         FileType::RegularFile => {}
         FileType::Directory => return Err(refused("read", path)(Errno::ISDIR)),
+        FileType::Symlink => return Err(refused("read", path)(Errno::LOOP)),
         // A pipe or a device could keep the guest waiting, or do something.
         _ => return Err(refused("read", path)(Errno::INVAL)),
     }
@@ -166,6 +185,43 @@ pub fn entry(path: &[u8], parents: Parents) -> Result<Entry, Fault> {
     check_sealed(&parent, path, parents)?;
     let name = CString::new(name).map_err(|_| invalid())?;
     Ok(Entry { parent, name, path: absolute(trimmed) })
+}
+
+/// Finds the place a file is written to if links at the end of its path are followed: that of a file that is there, or
+/// of one that a link leads to. Each link is looked at in its directory, and where it leads starts there anew, under the
+/// same rule as the path itself.
+pub fn entry_behind_links(path: &[u8], parents: Parents) -> Result<Entry, Fault> {
+    let mut entry = entry(path, parents)?;
+    for _ in 0..LINKS_MAX {
+        let target = match readlinkat(&entry.parent, &entry.name, Vec::new()) {
+            Ok(target) => target.into_bytes(),
+            // Not a link, or not there.
+            Err(Errno::INVAL | Errno::NOENT) => return Ok(entry),
+            Err(error) => return Err(refused("follow", path)(error)),
+        };
+        let next = match (target.starts_with(b"/"), path.starts_with(b"/")) {
+            (true, true) => target,
+            (true, false) => return Err(refused("write", path)(Errno::XDEV)),
+            (false, _) => [seen_from_start(&entry.parent, path)?.as_slice(), b"/", &target].concat(),
+        };
+        entry = self::entry(&next, parents)?;
+    }
+    Err(refused("write", path)(Errno::LOOP))
+}
+
+/// Returns where a directory on the way of `path` is now: absolute, or from the workspace on, as that path is.
+fn seen_from_start(directory: &OwnedFd, path: &[u8]) -> Result<Vec<u8>, Fault> {
+    let place = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    let place = readlink(place, Vec::new()).map_err(refused("follow", path))?.into_bytes();
+    if path.starts_with(b"/") {
+        return Ok(place);
+    }
+    match place.strip_prefix(WORKSPACE.as_bytes()) {
+        Some(b"") => Ok(b".".to_vec()),
+        Some([b'/', below @ ..]) => Ok(below.to_vec()),
+        // It was moved out of the workspace since it was opened.
+        _ => Err(refused("follow", path)(Errno::XDEV)),
+    }
 }
 
 /// Makes the directories of a path one by one, each found from the last.

@@ -1,41 +1,66 @@
 //! Reading files and what is known of them.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use coracle_sys::rustix::fs::{FileType, OFlags, Stat, fstat};
+use coracle_sys::rustix::fs::{FileType, OFlags, Stat, fstat, readlinkat};
 use coracle_wire::{Entry, EntryKind, Fault, Reply};
 
-use super::{place, refused};
+use super::place::{self, Links};
+use super::refused;
 
 /// What one answer holds at most.
 const READ_MAX: usize = 1 << 20;
 
+/// A file that is read piece by piece. Whatever happens to its name meanwhile, the pieces are of one file.
+#[derive(Debug)]
+pub struct Reading {
+    file: File,
+    path: Vec<u8>,
+}
+
+impl Reading {
+    pub fn begin(path: &[u8], links: Links) -> Result<Self, Fault> {
+        Ok(Self { file: place::open_plain(path, links)?, path: path.to_vec() })
+    }
+
+    pub fn describe(&self) -> Result<Entry, Fault> {
+        let stat = fstat(&self.file).map_err(refused("stat", &self.path))?;
+        Ok(from_stat(&stat, self.path.clone()))
+    }
+
+    /// Returns the bytes at `offset`; less than `max_bytes` only at the end.
+    pub fn piece(&self, offset: u64, max_bytes: u32) -> Result<Vec<u8>, Fault> {
+        let mut data = vec![0; (max_bytes as usize).min(READ_MAX)];
+        let mut filled = 0;
+        while filled < data.len() {
+            let at = offset.saturating_add(filled as u64);
+            match self.file.read_at(&mut data[filled..], at).map_err(refused("read", &self.path))? {
+                0 => break,
+                length => filled += length,
+            }
+        }
+        data.truncate(filled);
+        Ok(data)
+    }
+}
+
 /// Reads a part of a plain file.
 pub fn read(path: &[u8], offset: u64, max_bytes: u32) -> Result<Reply, Fault> {
-    let file = place::open_plain(path)?;
-    let size = file.metadata().map_err(refused("stat", path))?.len();
-    let mut data = vec![0; (max_bytes as usize).min(READ_MAX)];
-    let mut filled = 0;
-    while filled < data.len() {
-        match file.read_at(&mut data[filled..], offset + filled as u64).map_err(refused("read", path))? {
-            0 => break,
-            length => filled += length,
-        }
-    }
-    data.truncate(filled);
-    Ok(Reply::File { data, size })
+    let reading = Reading::begin(path, Links::Follow)?;
+    Ok(Reply::File { size: reading.describe()?.size, data: reading.piece(offset, max_bytes)? })
 }
 
 /// Describes what a path names; a link is described, not followed.
 pub fn stat(path: &[u8]) -> Result<Reply, Fault> {
     let found = place::find(path, OFlags::NOFOLLOW)?;
-    let entry = describe(found.as_fd(), path.to_vec()).map_err(refused("stat", path))?;
+    let stat = fstat(&found).map_err(refused("stat", path))?;
+    let mut entry = from_stat(&stat, path.to_vec());
+    if entry.kind == EntryKind::Symlink {
+        let target = readlinkat(&found, c"", Vec::new()).map_err(refused("read the link", path))?;
+        entry.target = Some(target.into_bytes());
+    }
     Ok(Reply::Entries { entries: vec![entry], more: false })
-}
-
-fn describe(found: BorrowedFd<'_>, path: Vec<u8>) -> std::io::Result<Entry> {
-    Ok(from_stat(&fstat(found)?, path))
 }
 
 pub fn from_stat(stat: &Stat, path: Vec<u8>) -> Entry {
@@ -53,5 +78,7 @@ pub fn from_stat(stat: &Stat, path: Vec<u8>) -> Entry {
         mtime: stat.st_mtime,
         uid: stat.st_uid,
         gid: stat.st_gid,
+        mtime_nanos: u32::try_from(stat.st_mtime_nsec).ok(),
+        target: None,
     }
 }

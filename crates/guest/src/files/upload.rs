@@ -5,12 +5,15 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use coracle_sys::rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fchmod, openat, renameat_with, unlinkat};
+use coracle_sys::rustix::fs::{
+    Access, AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, accessat, fchmod, fchown, fstat,
+    futimens, openat, renameat_with, statat, unlinkat,
+};
 use coracle_sys::rustix::io::Errno;
-use coracle_wire::Fault;
+use coracle_wire::{Fault, Placing, Time};
 
-use super::place::{Entry, Parents, entry};
-use super::refused;
+use super::place::{Entry, Parents, entry, entry_behind_links};
+use super::{refused, times};
 
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 /// Files that are begun and not completed.
@@ -23,25 +26,59 @@ pub struct Upload {
     temporary: CString,
     file: File,
     mode: u32,
-    overwrite: bool,
+    mtime: Option<Time>,
+    replacing: Replacing,
     committed: bool,
 }
 
+/// What becomes of a file that has the name already.
+#[derive(Debug, Clone, Copy)]
+pub enum Replacing {
+    Refuse,
+    Allow,
+}
+
 impl Upload {
-    pub fn begin(path: &[u8], mode: u32, overwrite: bool) -> Result<Self, Fault> {
-        let entry = entry(path, Parents::Make)?;
-        let (file, temporary) = loop {
-            let name = CString::new(format!(".coracle-{:x}", SERIAL.fetch_add(1, Ordering::Relaxed)))
-                .map_err(|_| refused("name", path)(Errno::INVAL))?;
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            match openat(&entry.parent, &name, flags, Mode::RUSR | Mode::WUSR) {
-                // A command made a file of that name; the next number is as good.
-                Err(Errno::EXIST) => continue,
-                opened => break (opened.map(File::from).map_err(refused("write", path))?, name),
-            }
+    pub fn begin(
+        path: &[u8],
+        mode: u32,
+        replacing: Replacing,
+        placing: Option<Placing>,
+    ) -> Result<Self, Fault> {
+        let placing = placing.unwrap_or(Placing { follow: false, keep_mode: false, mtime: None });
+        let entry = match placing.follow {
+            true => entry_behind_links(path, Parents::Make)?,
+            false => entry(path, Parents::Make)?,
         };
+        let old = replaced(&entry).map_err(refused("write", path))?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let make = |name: &CString| openat(&entry.parent, name, flags, Mode::RUSR | Mode::WUSR);
+        let (file, temporary) = beside(make).map_err(refused("write", path))?;
+        let mode = old.filter(|_| placing.keep_mode).map_or(mode, |old| old.st_mode & 0o777);
         BEGUN.fetch_add(1, Ordering::SeqCst);
-        Ok(Self { entry, temporary, file, mode, overwrite, committed: false })
+        let upload = Self {
+            entry,
+            temporary,
+            file: File::from(file),
+            mode,
+            mtime: placing.mtime,
+            replacing,
+            committed: false,
+        };
+        if let Some(old) = old {
+            upload.take_owner_of(&old);
+        }
+        Ok(upload)
+    }
+
+    /// Keeps the owner of a file that is replaced, as if that had been written to. Who may not give files away has one of
+    /// its own instead.
+    fn take_owner_of(&self, old: &Stat) {
+        let owned = fstat(&self.file).is_ok_and(|new| (new.st_uid, new.st_gid) == (old.st_uid, old.st_gid));
+        if !owned {
+            let (uid, gid) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
+            let _ = fchown(&self.file, Some(uid), Some(gid));
+        }
     }
 
     /// Tells whether a file is half written somewhere. Where no change is admitted, the answer stays true or false.
@@ -58,7 +95,13 @@ impl Upload {
         // Bits that lend rights are never set for a caller.
         fchmod(&self.file, Mode::from_raw_mode(self.mode & 0o1777))
             .map_err(refused("chmod", &self.entry.path))?;
-        let flags = if self.overwrite { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        if let Some(mtime) = self.mtime {
+            futimens(&self.file, &times(mtime)).map_err(refused("set the time of", &self.entry.path))?;
+        }
+        let flags = match self.replacing {
+            Replacing::Allow => RenameFlags::empty(),
+            Replacing::Refuse => RenameFlags::NOREPLACE,
+        };
         let Entry { parent, name, path } = &self.entry;
         renameat_with(parent, &self.temporary, parent, name, flags).map_err(refused("write", path))?;
         self.committed = true;
@@ -77,5 +120,34 @@ impl Drop for Upload {
             let _ = unlinkat(&self.entry.parent, &self.temporary, AtFlags::empty());
         }
         BEGUN.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Makes something under a name nobody uses, to be renamed.
+pub fn beside<T>(make: impl Fn(&CString) -> Result<T, Errno>) -> Result<(T, CString), Errno> {
+    loop {
+        let name = format!(".coracle-{:x}", SERIAL.fetch_add(1, Ordering::Relaxed));
+        let name = CString::new(name).map_err(|_| Errno::INVAL)?;
+        match make(&name) {
+            // A command made a file of that name; the next number is as good.
+            Err(Errno::EXIST) => continue,
+            made => return Ok((made?, name)),
+        }
+    }
+}
+
+/// Returns the file that has the name, if one has and may be written to: replacing it must not be less than writing.
+fn replaced(entry: &Entry) -> Result<Option<Stat>, Errno> {
+    let stat = match statat(&entry.parent, &entry.name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(None),
+        stat => stat?,
+    };
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Ok(None);
+    }
+    match accessat(&entry.parent, &entry.name, Access::WRITE_OK, AtFlags::EACCESS) {
+        // A program that runs is replaced and not written to.
+        Ok(()) | Err(Errno::TXTBSY) => Ok(Some(stat)),
+        Err(error) => Err(error),
     }
 }

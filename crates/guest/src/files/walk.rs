@@ -1,9 +1,10 @@
 //! Listing directories, page by page: a directory may hold a million names, and a tree many directories.
 
+use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 
 use coracle_sys::path::{self, Within};
-use coracle_sys::rustix::fs::{AtFlags, Dir, FileType, OFlags, statat};
+use coracle_sys::rustix::fs::{AtFlags, Dir, FileType, OFlags, readlinkat, statat};
 use coracle_sys::rustix::io::Errno;
 use coracle_wire::{Entry, Fault};
 
@@ -16,10 +17,18 @@ const NAMES_MAX: usize = 256 << 10;
 /// Bytes of names of directories remembered to be listed later.
 const PENDING_MAX: usize = 4 << 20;
 
+/// What a listing covers.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope {
+    pub recursive: bool,
+    /// What cannot be listed is a fault, and not left out.
+    pub whole: bool,
+}
+
 /// A listing under way.
 pub struct Walk {
     base: OwnedFd,
-    recursive: bool,
+    scope: Scope,
     /// In front of every name given out.
     prefix: Vec<u8>,
     /// Directories still to be listed, relative to the base.
@@ -35,14 +44,15 @@ impl std::fmt::Debug for Walk {
 }
 
 impl Walk {
-    pub fn begin(path: &[u8], recursive: bool) -> Result<Self, Fault> {
+    pub fn begin(path: &[u8], scope: Scope) -> Result<Self, Fault> {
         let base = place::find(path, OFlags::DIRECTORY)?;
         let trimmed = path.strip_suffix(b"/").unwrap_or(path);
         let prefix = match trimmed {
             b"." => Vec::new(),
             _ => [trimmed, b"/"].concat(),
         };
-        Ok(Self { base, recursive, prefix, pending: vec![b".".to_vec()], pending_bytes: 0, current: None })
+        let pending = vec![b".".to_vec()];
+        Ok(Self { base, scope, prefix, pending, pending_bytes: 0, current: None })
     }
 
     /// Returns the next entries, and whether there are more.
@@ -51,7 +61,7 @@ impl Walk {
         let mut names = 0;
         while entries.len() < ENTRIES_MAX && names < NAMES_MAX {
             let Some(entry) = self.next()? else { return Ok((entries, false)) };
-            names += entry.path.len();
+            names += entry.path.len() + entry.target.as_ref().map_or(0, Vec::len);
             entries.push(entry);
         }
         Ok((entries, true))
@@ -73,22 +83,36 @@ impl Walk {
             if matches!(name.file_name().to_bytes(), b"." | b"..") {
                 continue;
             }
-            // It may have gone since it was listed.
-            let Ok(stat) = statat(&*descriptor, name.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
-                continue;
+            let stat = match statat(&*descriptor, name.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                Err(error) if self.scope.whole && error != Errno::NOENT => {
+                    return Err(refused("stat", name.file_name().to_bytes())(error));
+                }
+                // It may have gone since it was listed.
+                Err(_) => continue,
             };
             let below = match relative.as_slice() {
                 b"." => name.file_name().to_bytes().to_vec(),
                 relative => [relative, b"/", name.file_name().to_bytes()].concat(),
             };
-            if self.recursive
-                && FileType::from_raw_mode(stat.st_mode) == FileType::Directory
-                && self.pending_bytes < PENDING_MAX
-            {
-                self.pending_bytes += below.len();
-                self.pending.push(below.clone());
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            let target = match kind {
+                FileType::Symlink => readlinkat(&*descriptor, name.file_name(), Vec::new()).ok(),
+                _ => None,
+            };
+            if self.scope.recursive && kind == FileType::Directory {
+                match self.pending_bytes < PENDING_MAX {
+                    true => {
+                        self.pending_bytes += below.len();
+                        self.pending.push(below.clone());
+                    }
+                    false if self.scope.whole => return Err(refused("list", &below)(Errno::NOBUFS)),
+                    false => {}
+                }
             }
-            return Ok(Some(from_stat(&stat, [self.prefix.as_slice(), &below].concat())));
+            let mut entry = from_stat(&stat, [self.prefix.as_slice(), &below].concat());
+            entry.target = target.map(CString::into_bytes);
+            return Ok(Some(entry));
         }
     }
 
@@ -98,14 +122,18 @@ impl Walk {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
             let opened = path::open(self.base.as_fd(), &relative, Within::Beneath, flags)
                 .and_then(|descriptor| Ok((Dir::read_from(&descriptor)?, descriptor)));
+            let strict = self.scope.whole || relative == b".";
             match opened {
                 // Below a directory may be a filesystem that is none.
-                Ok((_, descriptor)) if place::check_filesystem(descriptor.as_fd(), &relative).is_err() => {}
-                Ok((directory, descriptor)) => {
-                    self.current = Some((directory, descriptor, relative));
-                    return Ok(true);
-                }
-                Err(error) if relative == b"." => return Err(refused("list", &relative)(error)),
+                Ok((directory, descriptor)) => match place::check_filesystem(descriptor.as_fd(), &relative) {
+                    Ok(()) => {
+                        self.current = Some((directory, descriptor, relative));
+                        return Ok(true);
+                    }
+                    Err(fault) if self.scope.whole => return Err(fault),
+                    Err(_) => {}
+                },
+                Err(error) if strict => return Err(refused("list", &relative)(error)),
                 // Gone, replaced or too deep to name: the rest is still worth listing.
                 Err(error) if error.raw_os_error() != Some(Errno::MFILE.raw_os_error()) => {}
                 Err(error) => return Err(refused("list", &relative)(error)),

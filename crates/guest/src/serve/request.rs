@@ -10,8 +10,9 @@ use coracle_wire::{Body, Fault, FaultCode, Reply, Request, Running, Status};
 use super::fence::Standing;
 use super::standstill::{self, Hold};
 use crate::execs::{Attendant, Bounds, Patience, Watched};
-use crate::files::{self, Upload, Walk};
+use crate::files::{self, Links, Reading, Replacing, Scope, Upload, Walk};
 use crate::reactor::Shared;
+use crate::rights;
 use crate::ties::Knot;
 
 /// No wait is longer than this at a time; the host asks again.
@@ -30,6 +31,8 @@ pub struct Begun {
     connection: u64,
     upload: Option<Upload>,
     walk: Option<Walk>,
+    /// The one file that is kept open to be read on.
+    reading: Option<Reading>,
     /// The exec this connection attends.
     attended: Option<String>,
     /// This connection holds the sandbox as it is.
@@ -63,13 +66,18 @@ impl Begun {
 
 /// Does what is asked, if the fence admits it.
 pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Reply, Fault> {
-    let Request { epoch, body } = request;
+    let Request { epoch, body, acting } = request;
     let execs = &shared.execs;
     let admitted = match body.is_change() {
         true => shared.fence.admit_change(epoch)?,
         false => shared.fence.admit(epoch)?,
     };
     cut_before(shared, epoch);
+    if let Body::FileWrite { .. } = body {
+        // With the guest's own rights: it may be another user's.
+        begun.upload = None;
+    }
+    let _rights = rights::borrow(acting.as_ref().filter(|_| body.is_about_files()))?;
     match body {
         // Taken care of by whoever owns the connection.
         Body::Accept {} | Body::Connect { .. } | Body::Tie { .. } => {
@@ -150,17 +158,29 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
         Body::Resize { exec, size } => execs.resize(&exec, size).map(|()| Reply::Done {}),
         Body::Execs {} => Ok(Reply::Execs(execs.list())),
         Body::FileRead { path, offset, max_bytes } => files::read(&path, offset, max_bytes),
-        Body::FileWrite { path, mode, overwrite, data, last } => {
-            begun.upload = None;
-            let upload = Upload::begin(&path, mode, overwrite)?;
+        Body::FileOpen { path, max_bytes, follow } => {
+            let links = if follow { Links::Follow } else { Links::Keep };
+            open(begun, &path, max_bytes, links)
+        }
+        Body::FileGoOn { offset, max_bytes } => {
+            let reading = begun.reading.as_ref().ok_or_else(|| files::out_of_turn("no file was opened"))?;
+            Ok(Reply::File { data: reading.piece(offset, max_bytes)?, size: reading.describe()?.size })
+        }
+        Body::FileWrite { path, mode, overwrite, data, last, placing } => {
+            let replacing = if overwrite { Replacing::Allow } else { Replacing::Refuse };
+            let upload = Upload::begin(&path, mode, replacing, placing)?;
             proceed(begun, upload, &data, last)
         }
         Body::FileMore { data, last } => {
             let upload = begun.upload.take().ok_or_else(|| files::out_of_turn("no file was begun"))?;
             proceed(begun, upload, &data, last)
         }
-        Body::FileList { path, recursive } => {
-            begun.walk = Some(Walk::begin(&path, recursive)?);
+        Body::FileDirectory { path } => files::make_directory(&path),
+        Body::FileLink { path, target, mtime } => files::make_link(&path, &target, mtime),
+        Body::FileFinish { path, mode, mtime } => files::finish_directory(&path, mode, mtime),
+        Body::FileList { path, recursive, whole } => {
+            let scope = Scope { recursive, whole: whole.unwrap_or(false) };
+            begun.walk = Some(Walk::begin(&path, scope)?);
             list(begun)
         }
         Body::FileListMore {} => list(begun),
@@ -271,6 +291,17 @@ fn proceed(begun: &mut Begun, mut upload: Upload, data: &[u8], last: bool) -> Re
         begun.upload = Some(upload);
     }
     Ok(Reply::Written { path })
+}
+
+/// Opens a file, and keeps it open if its beginning is not all of it.
+fn open(begun: &mut Begun, path: &[u8], max_bytes: u32, links: Links) -> Result<Reply, Fault> {
+    begun.reading = None;
+    let reading = Reading::begin(path, links)?;
+    let (entry, data) = (reading.describe()?, reading.piece(0, max_bytes)?);
+    if (data.len() as u64) < entry.size {
+        begun.reading = Some(reading);
+    }
+    Ok(Reply::Opened { entry, data })
 }
 
 fn list(begun: &mut Begun) -> Result<Reply, Fault> {

@@ -1,4 +1,4 @@
-//! The files of the fake guest, by absolute path. There are no links, owners or permissions.
+//! The files of the fake guest, by absolute path. There are no links and no owners, and permissions stop nobody.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,22 @@ enum Node {
     File { data: Vec<u8>, mode: u32 },
 }
 
-/// A file that was begun on a connection.
+/// A file that is not complete.
 #[derive(Debug)]
-pub struct Upload {
+struct Upload {
     path: Vec<u8>,
     mode: u32,
     overwrite: bool,
+    keep_mode: bool,
     data: Vec<u8>,
+}
+
+/// What was begun on a connection by one request and goes on with the next.
+#[derive(Debug, Default)]
+pub struct Begun {
+    upload: Option<Upload>,
+    /// The file that is read on.
+    reading: Option<Vec<u8>>,
 }
 
 impl Tree {
@@ -33,12 +42,38 @@ impl Tree {
     }
 
     /// Answers requests about files; others are a mistake of the caller's.
-    pub fn answer(&mut self, body: Body, upload: &mut Option<Upload>) -> Answer<Reply> {
+    pub fn answer(&mut self, body: Body, begun: &mut Begun) -> Answer<Reply> {
+        let Begun { upload, reading } = begun;
         match body {
+            Body::FileOpen { path, max_bytes, .. } => {
+                *reading = None;
+                let path = absolute(&path)?;
+                let entry = entry(&path, self.node(&path)?);
+                let Reply::File { data, size } = self.read(&path, 0, max_bytes)? else {
+                    panic!("reading is answered by the file")
+                };
+                *reading = ((data.len() as u64) < size).then(|| self.contents(&path)).flatten();
+                Ok(Reply::Opened { entry, data })
+            }
+            Body::FileGoOn { offset, max_bytes } => match reading {
+                Some(data) => Ok(piece(data, offset, max_bytes)),
+                None => Err(fault(FaultCode::Invalid, "no file was opened")),
+            },
+            Body::FileDirectory { path } => {
+                let path = absolute(&path)?;
+                self.make_parents(&[&path, b"/".as_slice()].concat())?;
+                Ok(Reply::Done {})
+            }
+            Body::FileFinish { path, .. } => match self.node(&absolute(&path)?)? {
+                Node::Directory => Ok(Reply::Done {}),
+                Node::File { .. } => Err(file_fault(errno::ENOTDIR, &path)),
+            },
+            Body::FileLink { .. } => Err(fault(FaultCode::Unsupported, "there are no links here")),
             Body::FileRead { path, offset, max_bytes } => self.read(&absolute(&path)?, offset, max_bytes),
-            Body::FileWrite { path, mode, overwrite, data, last } => {
+            Body::FileWrite { path, mode, overwrite, data, last, placing } => {
                 *upload = None;
-                let begun = Upload { path: absolute(&path)?, mode, overwrite, data };
+                let keep_mode = placing.is_some_and(|placing| placing.keep_mode);
+                let begun = Upload { path: absolute(&path)?, mode, overwrite, keep_mode, data };
                 self.check_target(&begun.path, overwrite)?;
                 self.go_on(begun, last, upload)
             }
@@ -48,7 +83,7 @@ impl Tree {
                 begun.data.extend_from_slice(&data);
                 self.go_on(begun, last, upload)
             }
-            Body::FileList { path, recursive } => self.list(&absolute(&path)?, recursive),
+            Body::FileList { path, recursive, .. } => self.list(&absolute(&path)?, recursive),
             Body::FileListMore {} => Err(fault(FaultCode::Invalid, "no listing was begun")),
             Body::FileStat { path } => {
                 let path = absolute(&path)?;
@@ -73,8 +108,7 @@ impl Tree {
 
     fn read(&self, path: &[u8], offset: u64, max_bytes: u32) -> Answer<Reply> {
         let Node::File { data, .. } = self.node(path)? else { return Err(file_fault(errno::EISDIR, path)) };
-        let rest = data.get(offset as usize..).unwrap_or_default();
-        Ok(Reply::File { data: rest[..rest.len().min(max_bytes as usize)].to_vec(), size: data.len() as u64 })
+        Ok(piece(data, offset, max_bytes))
     }
 
     fn go_on(&mut self, begun: Upload, last: bool, upload: &mut Option<Upload>) -> Answer<Reply> {
@@ -84,7 +118,11 @@ impl Tree {
             true => {
                 self.check_target(&begun.path, begun.overwrite)?;
                 self.make_parents(&begun.path)?;
-                self.0.insert(begun.path, Node::File { data: begun.data, mode: begun.mode });
+                let mode = match self.0.get(&begun.path) {
+                    Some(Node::File { mode, .. }) if begun.keep_mode => *mode,
+                    _ => begun.mode,
+                };
+                self.0.insert(begun.path, Node::File { data: begun.data, mode });
             }
         }
         Ok(Reply::Written { path })
@@ -153,6 +191,11 @@ impl Tree {
     }
 }
 
+fn piece(data: &[u8], offset: u64, max_bytes: u32) -> Reply {
+    let rest = data.get(offset as usize..).unwrap_or_default();
+    Reply::File { data: rest[..rest.len().min(max_bytes as usize)].to_vec(), size: data.len() as u64 }
+}
+
 /// Returns what follows the directory in a name below it.
 fn below<'a>(directory: &[u8], name: &'a [u8]) -> Option<&'a [u8]> {
     let rest = name.strip_prefix(directory)?;
@@ -189,5 +232,15 @@ fn entry(path: &[u8], node: &Node) -> Entry {
         Node::Directory => (EntryKind::Directory, 0, 0o755),
         Node::File { data, mode } => (EntryKind::File, data.len() as u64, *mode),
     };
-    Entry { path: path.to_vec(), kind, size, mode, mtime: 0, uid: 0, gid: 0 }
+    Entry {
+        path: path.to_vec(),
+        kind,
+        size,
+        mode,
+        mtime: 0,
+        uid: 0,
+        gid: 0,
+        mtime_nanos: Some(0),
+        target: None,
+    }
 }

@@ -10,7 +10,7 @@ use coracle_wire::{
 };
 
 use super::super::channel::{Channel, garbled};
-use super::files::Upload;
+use super::files;
 use super::{Answer, Guest, State, fault};
 
 /// Serves until the other end closes, says something that is no message, or the guest dies.
@@ -39,7 +39,9 @@ fn greet(guest: &Guest, channel: &mut Channel) -> io::Result<bool> {
     let answer = match negotiate(&hello, VERSION_MIN, VERSION_MAX) {
         _ if hello.secret != guest.0.secret.0 => Err(Refusal::WrongSecret),
         None => Err(Refusal::NoCommonVersion),
-        Some(version) => Ok(Welcome { version, epoch: guest.state().epoch, boot: guest.0.boot }),
+        Some(version) => {
+            Ok(Welcome { version, epoch: guest.state().epoch, boot: guest.0.boot, acting: Some(true) })
+        }
     };
     channel.send(encode(&answer))?;
     Ok(answer.is_ok())
@@ -52,7 +54,7 @@ fn answer_requests(guest: &Guest, channel: &mut Channel) -> io::Result<End> {
         state.serial += 1;
         state.serial
     };
-    let mut begun = Begun { guest, connection, upload: None, holds: false };
+    let mut begun = Begun { guest, connection, files: files::Begun::default(), holds: false };
     while let Some(payload) = channel.receive()? {
         let request: Request = decode(&payload).map_err(garbled)?;
         if let Body::Accept {} = request.body {
@@ -68,7 +70,7 @@ fn answer_requests(guest: &Guest, channel: &mut Channel) -> io::Result<End> {
 struct Begun<'a> {
     guest: &'a Guest,
     connection: u64,
-    upload: Option<Upload>,
+    files: files::Begun,
     holds: bool,
 }
 
@@ -157,17 +159,10 @@ fn answer(guest: &Guest, request: Request, begun: &mut Begun<'_>) -> Answer<Repl
         Body::Stop { exec, .. } => guest.stop(&exec),
         Body::Resize { exec, .. } => guest.resize(&exec),
         Body::Execs {} => Ok(Reply::Execs(guest.state().execs.summaries())),
-        body @ (Body::FileRead { .. }
-        | Body::FileWrite { .. }
-        | Body::FileMore { .. }
-        | Body::FileList { .. }
-        | Body::FileListMore {}
-        | Body::FileStat { .. }
-        | Body::FileMove { .. }
-        | Body::FileDelete { .. }) => guest.state().files.answer(body, &mut begun.upload),
         Body::Accept {} | Body::Connect { .. } => {
             Err(fault(FaultCode::NotFound, "nothing listens in a guest in memory"))
         }
+        body => guest.state().files.answer(body, &mut begun.files),
     }
 }
 

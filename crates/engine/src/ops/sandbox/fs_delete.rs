@@ -16,6 +16,9 @@ pub struct Input {
     /// Required for directories.
     #[serde(default)]
     pub recursive: bool,
+    /// The user whose rights it has, by name or number; the one commands run as if absent. `root` may do everything.
+    #[serde(default)]
+    pub user: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -28,6 +31,7 @@ pub struct Output {
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     check_path("path", &input.path)?;
     let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    inside.act_as(input.user.as_deref())?;
     inside.guest.delete(input.path.as_bytes(), input.recursive)?;
     Ok(Output { ok: true, deleted: input.path })
 }

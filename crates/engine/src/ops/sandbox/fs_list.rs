@@ -17,11 +17,15 @@ pub struct Input {
     pub path: String,
     #[serde(default)]
     pub recursive: bool,
+    /// The user whose rights it has, by name or number; the one commands run as if absent. `root` may do everything.
+    #[serde(default)]
+    pub user: Option<String>,
 }
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     check_path("path", &input.path)?;
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
+    inside.act_as(input.user.as_deref())?;
     files::list(&mut inside, input.path.as_bytes(), input.recursive.into(), &engine.inline)
 }
 

@@ -16,6 +16,9 @@ pub struct Input {
     /// Replaces what is at `to`; by default that is a conflict, since what is replaced is gone.
     #[serde(default)]
     pub overwrite: bool,
+    /// The user whose rights it has, by name or number; the one commands run as if absent. `root` may do everything.
+    #[serde(default)]
+    pub user: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -29,6 +32,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     check_path("from", &input.from)?;
     check_path("to", &input.to)?;
     let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    inside.act_as(input.user.as_deref())?;
     inside.guest.rename(input.from.as_bytes(), input.to.as_bytes(), input.overwrite)?;
     Ok(Output { ok: true, path: input.to })
 }

@@ -21,6 +21,9 @@ pub struct Input {
     /// 256 KiB if absent.
     #[serde(default)]
     pub max_bytes: Option<usize>,
+    /// The user whose rights it has, by name or number; the one commands run as if absent. `root` may do everything.
+    #[serde(default)]
+    pub user: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -41,6 +44,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
         return Err(Error::invalid("max_bytes", format!("is {max_bytes}, outside 1 to {MAX_BYTES_MAX}")));
     }
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
+    inside.act_as(input.user.as_deref())?;
     if !engine.inline.takes(max_bytes as u64) {
         let less = "ask for less with `max_bytes`; over HTTP files of any size come from `…/files`";
         return Err(inline::no_room(less));

@@ -14,10 +14,14 @@ pub struct Input {
     pub sandbox_id: SandboxId,
     /// Relative to the workspace, or absolute.
     pub path: String,
+    /// The user whose rights it has, by name or number; the one commands run as if absent. `root` may do everything.
+    #[serde(default)]
+    pub user: Option<String>,
 }
 
 pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     check_path("path", &input.path)?;
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
+    inside.act_as(input.user.as_deref())?;
     Ok(inside.guest.stat(input.path.as_bytes())?.into())
 }

@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 use crate::files::{self, NewFile};
 use crate::{Caller, Engine, text};
 
-/// Permissions of a file whose writer names none.
-pub const MODE: u32 = 0o644;
-
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     pub sandbox_id: SandboxId,
-    /// Relative to the workspace, or absolute.
+    /// Relative to the workspace, or absolute. A link is followed as far as the path itself may lead.
     pub path: String,
     #[serde(default)]
     pub contents: Option<String>,
     /// Instead of `contents`, for what is not text.
     #[serde(default)]
     pub contents_b64: Option<String>,
-    /// Permissions in octal, `0644` if absent.
+    /// Permissions in octal; if absent those of the file that is replaced, or `0644`.
     #[serde(default)]
     pub mode: Option<String>,
     /// Replaces a file that is there, which is the default; with `false` that is a conflict.
     #[serde(default)]
     pub overwrite: Option<bool>,
+    /// The user whose rights it has, by name or number; the one commands run as if absent. `root` may do everything.
+    #[serde(default)]
+    pub user: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -42,11 +42,12 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let contents = text::decode("contents", input.contents, input.contents_b64)?
         .ok_or_else(|| Error::invalid("contents", "is missing; an empty file has empty contents"))?;
     let file = NewFile {
-        path: input.path.into_bytes(),
-        mode: input.mode.as_deref().map_or(Ok(MODE), parse_mode)?,
+        mode: input.mode.as_deref().map(parse_mode).transpose()?,
         overwrite: input.overwrite.unwrap_or(true),
+        ..NewFile::at(input.path)
     };
     let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    inside.act_as(input.user.as_deref())?;
     let path = files::write(&mut inside, &file, &mut contents.as_slice())?;
     Ok(Output { ok: true, path: String::from_utf8_lossy(&path).into_owned() })
 }

@@ -10,7 +10,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::exec;
-use super::fs_write::MODE;
 use crate::exec::{Captured, ExecRequest, Secrets, Stdin, Timeout, check_argv, checked_grace, image};
 use crate::files::{self, NewFile};
 use crate::gate::Inside;
@@ -143,6 +142,9 @@ fn work(engine: &Engine, session: Session, plan: &mut Plan) -> Result<Captured> 
         None => engine.reach(&record, record.lease.epoch())?,
     };
     let mut inside = Inside { record, guest };
+    // A user who was named need not be one who may write where the command finds its files.
+    let writer = plan.request.user.as_ref().map(|_| "root");
+    inside.act_as(writer)?;
     for (file, contents) in &plan.files {
         files::write(&mut inside, file, &mut contents.as_slice())?;
     }
@@ -187,7 +189,7 @@ fn plan(engine: &Engine, spec: &Spec, input: Input) -> Result<Plan> {
         }
     };
     request.check(engine.policy())?;
-    let files = files.into_iter().map(|(path, contents)| (new_file(path), contents)).collect();
+    let files = files.into_iter().map(|(path, contents)| (NewFile::at(path), contents)).collect();
     Ok(Plan { runtime, files, request })
 }
 
@@ -209,10 +211,6 @@ fn all_files(
         }
     }
     Ok(all)
-}
-
-fn new_file(path: String) -> NewFile {
-    NewFile { path: path.into_bytes(), mode: MODE, overwrite: true }
 }
 
 /// Returns the answer for a command that came to its end on this backend.

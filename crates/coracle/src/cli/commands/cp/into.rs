@@ -46,7 +46,7 @@ fn walk(
     if metadata.is_file() {
         let mut source = File::open(from).map_err(|error| unreadable(from, error))?;
         let mode = metadata.permissions().mode() & 0o777;
-        attached.write_file(&NewFile { path: to.to_vec(), mode, overwrite: true }, &mut source)?;
+        attached.write_file(&NewFile { mode: Some(mode), ..NewFile::at(to) }, &mut source)?;
         copied.count(metadata.len());
         return Ok(());
     }
@@ -70,8 +70,7 @@ fn walk(
 /// A sandbox makes directories for the files in them; one that goes again leaves its directory behind.
 fn make_empty(attached: &mut Attached, directory: &[u8]) -> Result<()> {
     let path = below(directory, b".coracle-empty");
-    attached
-        .write_file(&NewFile { path: path.clone(), mode: 0o600, overwrite: true }, &mut std::io::empty())?;
+    attached.write_file(&NewFile::at(path.as_slice()), &mut std::io::empty())?;
     attached.delete(&path, Depth::One)
 }
 

@@ -19,10 +19,14 @@ pub struct Args {
     /// Delete a directory and what is in it
     #[arg(long, short)]
     recursive: bool,
+    /// Act as this user of the sandbox; `root` may do everything
+    #[arg(long, short)]
+    user: Option<String>,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let mut attached = context.attach(&args.sandbox)?;
+    attached.act_as(args.user);
     attached.delete(args.path.as_bytes(), args.recursive.into())?;
     if context.json {
         stdout::json(&json!({"ok": true, "deleted": args.path.to_string_lossy()}))?;

@@ -18,10 +18,14 @@ pub struct Args {
     /// List what is below, too
     #[arg(long, short)]
     recursive: bool,
+    /// Act as this user of the sandbox; `root` may do everything
+    #[arg(long, short)]
+    user: Option<String>,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let mut attached = context.attach(&args.sandbox)?;
+    attached.act_as(args.user);
     let listed = attached.list(args.path.as_bytes(), args.recursive.into())?;
     match context.json {
         true => stdout::json(&listed.entries)?,

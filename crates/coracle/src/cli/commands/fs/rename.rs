@@ -17,12 +17,16 @@ pub struct Args {
     /// Replace what is at the new name; it is gone then
     #[arg(long)]
     overwrite: bool,
+    /// Act as this user of the sandbox; `root` may do everything
+    #[arg(long, short)]
+    user: Option<String>,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let engine = context.engine()?;
     let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
-    let input = fs_move::Input { sandbox_id, from: args.from, to: args.to, overwrite: args.overwrite };
+    let Args { from, to, overwrite, user, .. } = args;
+    let input = fs_move::Input { sandbox_id, from, to, overwrite, user };
     let moved = engine.perform(&context.caller()?, input)?;
     if context.json {
         stdout::json(&moved)?;

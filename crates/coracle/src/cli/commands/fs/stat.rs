@@ -16,10 +16,14 @@ pub struct Args {
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
     path: OsString,
+    /// Act as this user of the sandbox; `root` may do everything
+    #[arg(long, short)]
+    user: Option<String>,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let mut attached = context.attach(&args.sandbox)?;
+    attached.act_as(args.user);
     let entry = attached.stat(args.path.as_bytes())?;
     if context.json {
         stdout::json(&entry)?;

@@ -21,18 +21,19 @@ pub struct Args {
     /// Refuse to replace what is there
     #[arg(long)]
     no_overwrite: bool,
-    /// Set these permissions, as in 0755
+    /// Set these permissions, as in 0755, instead of those the file had
     #[arg(long, value_parser = fs_write::parse_mode)]
     mode: Option<u32>,
+    /// Act as this user of the sandbox; `root` may do everything
+    #[arg(long, short)]
+    user: Option<String>,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let mut attached = context.attach(&args.sandbox)?;
-    let file = NewFile {
-        path: args.path.into_vec(),
-        mode: args.mode.unwrap_or(fs_write::MODE),
-        overwrite: !args.no_overwrite,
-    };
+    attached.act_as(args.user);
+    let file =
+        NewFile { mode: args.mode, overwrite: !args.no_overwrite, ..NewFile::at(args.path.into_vec()) };
     let path = attached.write_file(&file, &mut std::io::stdin().lock())?;
     if context.json {
         stdout::json(&json!({"ok": true, "path": String::from_utf8_lossy(&path)}))?;

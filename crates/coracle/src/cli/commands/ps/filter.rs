@@ -95,6 +95,7 @@ mod tests {
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),
             labels: BTreeMap::from([("team".to_owned(), "a=b".to_owned())]),
+            idle_since: None,
             reason: None,
             forked_from: None,
         }

@@ -8,7 +8,6 @@ use std::os::unix::ffi::OsStringExt;
 use coracle::{Error, Kind, Result, SandboxId, SpecInput};
 use coracle_core::spec::Runtime;
 use coracle_engine::ops::INPUT_MAX;
-use coracle_engine::ops::sandbox::fs_write;
 use coracle_engine::{Caller, Engine, ExecRequest, NewFile};
 
 use super::Args;
@@ -66,9 +65,10 @@ impl Plan {
             return Ok(());
         }
         let mut attached = engine.attach(caller, sandbox)?;
+        // A user who was named need not be one who may write where the command finds its files.
+        attached.act_as(self.request.user.as_ref().map(|_| "root".to_owned()));
         for Source { path, contents } in &mut self.files {
-            let file = NewFile { path: path.clone().into_bytes(), mode: fs_write::MODE, overwrite: true };
-            attached.write_file(&file, contents)?;
+            attached.write_file(&NewFile::at(path.as_str()), contents)?;
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ pub fn a_relative_path_cannot_leave_the_workspace(subject: &Option<Subject>) {
     let faults = [
         client.fault(write_file("../tmp/escaped", b"x")),
         client.fault(Body::FileRead { path: b"../etc/passwd".to_vec(), offset: 0, max_bytes: 10 }),
-        client.fault(Body::FileList { path: b"..".to_vec(), recursive: false }),
+        client.fault(Body::FileList { path: b"..".to_vec(), recursive: false, whole: None }),
         client.fault(Body::FileStat { path: b"a/../../tmp".to_vec() }),
         client.fault(Body::FileMove {
             from: b"inside".to_vec(),
@@ -69,7 +69,7 @@ pub fn a_missing_file_says_so(subject: &Option<Subject>) {
     let faults = [
         client.fault(Body::FileRead { path: path(), offset: 0, max_bytes: 10 }),
         client.fault(Body::FileStat { path: path() }),
-        client.fault(Body::FileList { path: path(), recursive: false }),
+        client.fault(Body::FileList { path: path(), recursive: false, whole: None }),
         client.fault(Body::FileDelete { path: path(), recursive: true }),
         client.fault(Body::FileMove { from: path(), to: b"other".to_vec(), overwrite: true }),
     ];
@@ -128,7 +128,14 @@ pub fn without_overwrite_the_old_file_stays(subject: &Option<Subject>) {
     client.write_file("new", b"new");
     let (path, data) = (b"old".to_vec(), b"newer".to_vec());
 
-    let written = client.fault(Body::FileWrite { path, mode: 0o644, overwrite: false, data, last: true });
+    let written = client.fault(Body::FileWrite {
+        path,
+        mode: 0o644,
+        overwrite: false,
+        data,
+        last: true,
+        placing: None,
+    });
     let moved = client.fault(Body::FileMove { from: b"new".to_vec(), to: b"old".to_vec(), overwrite: false });
 
     assert_eq!((written.errno, moved.errno), (EEXIST, EEXIST));
@@ -152,7 +159,14 @@ pub fn a_file_is_described(subject: &Option<Subject>) {
     let sandbox = Sandbox::make(subject);
     let mut client = sandbox.client();
     let (path, data) = (b"script".to_vec(), b"12345".to_vec());
-    client.ask(Body::FileWrite { path: path.clone(), mode: 0o750, overwrite: true, data, last: true });
+    client.ask(Body::FileWrite {
+        path: path.clone(),
+        mode: 0o750,
+        overwrite: true,
+        data,
+        last: true,
+        placing: None,
+    });
 
     let Reply::Entries { entries, more } = client.ask(Body::FileStat { path }) else {
         panic!("a file is described by an entry")
@@ -215,7 +229,14 @@ pub fn files_and_commands_see_the_same_workspace(subject: &Option<Subject>) {
 }
 
 fn begin_file(path: &str, data: &[u8]) -> Body {
-    Body::FileWrite { path: path.into(), mode: 0o644, overwrite: true, data: data.to_vec(), last: false }
+    Body::FileWrite {
+        path: path.into(),
+        mode: 0o644,
+        overwrite: true,
+        data: data.to_vec(),
+        last: false,
+        placing: None,
+    }
 }
 
 fn stat_fault(client: &mut Client, path: &str) -> Option<i32> {
@@ -225,7 +246,8 @@ fn stat_fault(client: &mut Client, path: &str) -> Option<i32> {
 /// Returns the last parts of the paths a listing has, sorted: whether it starts at the root or the directory is not
 /// this suite's concern.
 fn listed(client: &mut Client, path: &str, recursive: bool) -> Vec<String> {
-    let Reply::Entries { entries, more: false } = client.ask(Body::FileList { path: path.into(), recursive })
+    let Reply::Entries { entries, more: false } =
+        client.ask(Body::FileList { path: path.into(), recursive, whole: None })
     else {
         panic!("a short listing is answered at once")
     };

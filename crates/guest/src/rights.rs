@@ -1,0 +1,103 @@
+//! Whose rights a request about files has: for as long as it takes, its thread is a user of the sandbox.
+//!
+//! The guest may do more to files than any command, and acts for callers who are to have what commands have. So each
+//! request is done as the user it names, and the kernel decides. Only the thread changes, never the process.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use coracle_sys::capability;
+use coracle_sys::identity::{self, FileUser};
+use coracle_sys::rustix::io::Errno;
+use coracle_wire::{Acting, Fault, FaultCode};
+
+use crate::users::{self, User};
+use crate::weak::{self, Wall};
+
+/// Capabilities that put aside what a file's permissions say: to change owners, read, write, search, and act as an owner.
+const PAST_PERMISSIONS: u64 = 0b1_1111;
+/// How soon coming back is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(1);
+
+/// What is the same for all requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// There is one user, and nobody else to be.
+    pub single_user: bool,
+    /// What commands of root's keep.
+    pub commands: u64,
+    /// Keeps commands from looking into the guest, which the kernel may allow when a thread becomes another user.
+    pub hide: fn() -> std::io::Result<()>,
+}
+
+static SETTING: OnceLock<Setting> = OnceLock::new();
+
+/// Notes what is the same for all requests, before there are any.
+pub fn settle(setting: Setting) {
+    let _ = SETTING.set(setting);
+}
+
+/// The rights of somebody else, on the thread that took them, until it is dropped.
+#[derive(Debug)]
+pub struct Borrowed {
+    setting: Setting,
+    /// It is another user's, and not only less than the guest's.
+    foreign: bool,
+    /// Rights are a thread's: they must be given back where they were taken.
+    _of_this_thread: std::marker::PhantomData<*const ()>,
+}
+
+/// Takes the rights of a user's commands. Without one to act for, the guest keeps its own.
+pub fn borrow(acting: Option<&Acting>) -> Result<Option<Borrowed>, Fault> {
+    let (Some(acting), Some(setting)) = (acting, SETTING.get().copied()) else { return Ok(None) };
+    if weak::off(Wall::FileRights) {
+        return Ok(None);
+    }
+    let user = find(acting)?;
+    let foreign = (user.uid, user.gid) != (0, 0) || !user.groups.is_empty();
+    if foreign && setting.single_user {
+        return Err(not_to_be_had(&user, Errno::PERM.into()));
+    }
+    // Made first: whatever becomes of the next step, dropping it comes back.
+    let borrowed = Borrowed { setting, foreign, _of_this_thread: std::marker::PhantomData };
+    let past = if user.uid == 0 { setting.commands & PAST_PERMISSIONS } else { 0 };
+    let capabilities = past | !PAST_PERMISSIONS;
+    let theirs = FileUser { uid: user.uid, gid: user.gid, groups: &user.groups, capabilities };
+    borrowed.act_as(theirs).map_err(|error| not_to_be_had(&user, error))?;
+    Ok(Some(borrowed))
+}
+
+impl Borrowed {
+    fn act_as(&self, user: FileUser<'_>) -> std::io::Result<()> {
+        if !self.foreign {
+            return capability::put_in_effect(user.capabilities);
+        }
+        let became = identity::act_as_file_user(user);
+        (self.setting.hide)()?;
+        became
+    }
+}
+
+impl Drop for Borrowed {
+    /// Does not return before the thread is the guest's again: it serves others next. The kernel refuses only while it has
+    /// no memory for it.
+    fn drop(&mut self) {
+        let own = FileUser { uid: 0, gid: 0, groups: &[], capabilities: u64::MAX };
+        while self.act_as(own).is_err() {
+            std::thread::sleep(TRY_AGAIN);
+        }
+    }
+}
+
+fn find(acting: &Acting) -> Result<User, Fault> {
+    users::find(acting.user.as_deref()).ok_or_else(|| {
+        let name = acting.user.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+        let message = format!("there is no user `{name}` in the sandbox");
+        Fault { code: FaultCode::Invalid, message, errno: None }
+    })
+}
+
+fn not_to_be_had(user: &User, error: std::io::Error) -> Fault {
+    let message = format!("could not act as user {}:{}", user.uid, user.gid);
+    Fault { code: FaultCode::Invalid, message, errno: error.raw_os_error() }
+}

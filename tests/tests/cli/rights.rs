@@ -1,0 +1,153 @@
+//! File operations have the rights of the user commands run as.
+
+use coracle_tests::http::Request;
+use coracle_tests::{Daemon, Home, requires};
+use serde_json::json;
+
+fn errno(home: &Home, words: &[&str]) -> String {
+    let error = home.call(words.iter().chain(&["--json"])).stdin("x").run().error();
+    error["details"]["errno"].as_str().unwrap_or_else(|| panic!("no errno: {error}")).to_owned()
+}
+
+#[test]
+fn what_cat_is_refused_reading_is_refused() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let script = "echo secret > closed; chmod 000 closed; mkdir shut; echo in > shut/f; chmod 600 shut";
+    home.exec(&sandbox, ["sh", "-c", script]).succeed();
+    for path in ["closed", "shut/f"] {
+        assert_ne!(home.exec(&sandbox, ["cat", path]).run().code(), Some(0), "{path}");
+
+        assert_eq!(errno(&home, &["fs", "read", &sandbox, path]), "EACCES");
+        home.call(["fs", "read", &sandbox, path, "--user", "root"]).succeed();
+    }
+    assert_eq!(errno(&home, &["fs", "stat", &sandbox, "shut/f"]), "EACCES");
+    assert_eq!(errno(&home, &["fs", "write", &sandbox, "shut/new"]), "EACCES");
+    assert_eq!(home.call(["fs", "read", &sandbox, "closed", "-u", "root"]).succeed().text(), "secret\n");
+}
+
+#[test]
+fn a_named_users_files_are_that_users() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    home.exec(&sandbox, ["sh", "-c", "mkdir -m 777 /tmp/all; echo r > root; chmod 600 root; chmod 755 ."])
+        .succeed();
+    let by = |words: &[&str]| home.call(words.iter().chain(&["--user", "1000:1001"]));
+
+    by(&["fs", "write", &sandbox, "/tmp/all/deep/file"]).stdin("x").succeed();
+    by(&["cp", "-", &format!("{sandbox}:/tmp/all/streamed")]).stdin("x").succeed();
+
+    let owners = "stat -c %u:%g /tmp/all/deep /tmp/all/deep/file /tmp/all/streamed | sort -u";
+    assert_eq!(home.exec(&sandbox, ["sh", "-c", owners]).succeed().text(), "1000:1001\n");
+    for words in [
+        ["fs", "read", &sandbox, "root"].as_slice(),
+        &["fs", "write", &sandbox, "new"],
+        &["fs", "write", &sandbox, "root"],
+        &["fs", "delete", &sandbox, "root"],
+        &["fs", "move", &sandbox, "root", "moved"],
+        &["cp", &format!("{sandbox}:root"), "-"],
+    ] {
+        let words: Vec<&str> = words.iter().copied().chain(["--user", "1000:1001"]).collect();
+        assert_eq!(errno(&home, &words), "EACCES", "{words:?}");
+    }
+    // The next request on the same guest is root's again.
+    assert_eq!(home.call(["fs", "read", &sandbox, "root"]).succeed().text(), "r\n");
+    by(&["fs", "list", &sandbox, "."]).succeed();
+}
+
+#[test]
+fn every_door_takes_the_user() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    home.exec(&sandbox, ["sh", "-c", "echo r > root; chmod 600 root"]).succeed();
+    let refused = |operation: &str, mut input: serde_json::Value| {
+        input["sandbox_id"] = json!(sandbox);
+        input["user"] = json!("1000");
+        home.operation(operation, &input).run().error()["details"]["errno"].clone()
+    };
+
+    assert_eq!(refused("sandbox_fs_read", json!({"path": "root"})), "EACCES");
+    assert_eq!(refused("sandbox_fs_write", json!({"path": "new", "contents": "x"})), "EACCES");
+    assert_eq!(refused("sandbox_fs_delete", json!({"path": "root"})), "EACCES");
+    assert_eq!(refused("sandbox_fs_move", json!({"from": "root", "to": "x"})), "EACCES");
+    let daemon = Daemon::start(&home);
+    let files = format!("/v1/sandboxes/{sandbox}/files?path=root&user=");
+    for (method, user, status) in [("GET", "1000", 400), ("GET", "root", 200), ("PUT", "1000", 400)] {
+        let answer = Request::new(method, &format!("{files}{user}")).body("x").send(&daemon.unix());
+        assert_eq!(answer.status, status, "{method} {user}: {answer}");
+    }
+    daemon.end();
+    let unknown = json!({"sandbox_id": sandbox, "path": ".", "user": "nobody-here"});
+    assert_eq!(home.operation("sandbox_fs_list", &unknown).run().error_kind(), "invalid");
+    assert_eq!(home.operation("sandbox_fs_stat", &unknown).run().error_kind(), "invalid");
+}
+
+#[test]
+fn a_file_that_is_replaced_hands_on_its_permissions() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    home.exec(
+        &sandbox,
+        ["sh", "-c", "echo old > run.sh; chmod 750 run.sh; echo old > closed; chmod 400 closed"],
+    )
+    .succeed();
+    let mode =
+        |path: &str| home.exec(&sandbox, ["stat", "-c", "%a", path]).succeed().text().trim().to_owned();
+
+    home.call(["fs", "write", &sandbox, "run.sh"]).stdin("new").succeed();
+    assert_eq!(
+        (mode("run.sh").as_str(), home.call(["fs", "read", &sandbox, "run.sh"]).succeed().text()),
+        ("750", "new")
+    );
+    home.call(["fs", "write", &sandbox, "run.sh", "--mode", "0600"]).stdin("new").succeed();
+    assert_eq!(mode("run.sh"), "600");
+    home.call(["fs", "write", &sandbox, "fresh"]).stdin("new").succeed();
+    assert_eq!(mode("fresh"), "644");
+    // What may not be written to is not replaced.
+    assert_eq!(errno(&home, &["fs", "write", &sandbox, "closed"]), "EACCES");
+    home.call(["fs", "write", &sandbox, "/tmp/mine", "-u", "1000"]).stdin("x").succeed();
+    home.call(["fs", "write", &sandbox, "/tmp/mine", "-u", "root"]).stdin("y").succeed();
+    assert_eq!(home.exec(&sandbox, ["stat", "-c", "%u", "/tmp/mine"]).succeed().text(), "1000\n");
+}
+
+#[test]
+fn writing_follows_a_link_within_the_sandbox() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let script = "mkdir -p d/e; echo old > d/e/f; chmod 640 d/e/f; ln -s d/e way; ln -s way/f first; ln -s first second; \
+                  ln -s ../made d/e/dangling; ln -s /tmp/out absolute; ln -s ../../tmp/out up; ln -s loop loop";
+    home.exec(&sandbox, ["sh", "-c", script]).succeed();
+    let write = |path: &str| home.call(["fs", "write", &sandbox, path]).stdin(path.as_bytes());
+
+    write("second").succeed();
+    write("way/dangling").succeed();
+    write("/workspace/absolute").succeed();
+
+    let shown = "cat d/e/f; echo; stat -c %a d/e/f; cat d/made; echo; cat /tmp/out; echo; readlink second first absolute";
+    let shown = home.exec(&sandbox, ["sh", "-c", shown]).succeed();
+    let expected = "second\n640\nway/dangling\n/workspace/absolute\nfirst\nway/f\n/tmp/out\n";
+    assert_eq!(shown.text(), expected);
+    for path in ["absolute", "up"] {
+        assert_eq!(errno(&home, &["fs", "write", &sandbox, path]), "EXDEV", "{path}");
+    }
+    assert_eq!(errno(&home, &["fs", "write", &sandbox, "loop"]), "ELOOP");
+    assert_eq!(home.exec(&sandbox, ["cat", "/tmp/out"]).succeed().text(), "/workspace/absolute");
+}
+
+#[test]
+fn without_root_there_is_one_user() {
+    requires!(native);
+    let home = Home::ordinary();
+    let sandbox = home.open();
+    home.exec(&sandbox, ["sh", "-c", "echo secret > closed; chmod 000 closed"]).succeed();
+
+    assert_eq!(errno(&home, &["fs", "read", &sandbox, "closed"]), "EACCES");
+    assert_eq!(home.call(["fs", "read", &sandbox, "closed", "-u", "root"]).succeed().text(), "secret\n");
+    assert_eq!(errno(&home, &["fs", "read", &sandbox, "closed", "-u", "1000"]), "EPERM");
+    home.call(["fs", "write", &sandbox, "new"]).stdin("x").succeed();
+}
