@@ -91,6 +91,28 @@ fn age(home: &Home) {
 }
 
 #[test]
+fn files_in_a_sandbox_of_a_build_from_before_are_read_and_written() {
+    requires!(native);
+    requires!(old_build);
+    let home = Home::new();
+    let sandbox = opened_by(&home, &old_build());
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let kind = |words: &[&str]| home.call(words.iter().chain(&["--json"])).run().error_kind();
+    let local = tempfile::tempdir().expect("a directory");
+    let (tree, inside) = (local.path().display().to_string(), format!("{sandbox}:blob"));
+
+    home.call(["cp", "-", &inside]).stdin(bytes.clone()).succeed();
+
+    assert!(home.call(["fs", "read", &sandbox, "blob", "--user", "root"]).succeed().stdout == bytes);
+    home.call(["cp", &inside, &tree]).succeed();
+    assert!(std::fs::read(local.path().join("blob")).expect("it came") == bytes);
+    assert_eq!(kind(&["fs", "read", &sandbox, "blob", "--user", "1000"]), "unsupported");
+    assert_eq!(kind(&["fs", "delete", &sandbox, "blob", "--user", "1000"]), "unsupported");
+    assert_eq!(kind(&["cp", &tree, &format!("{sandbox}:tree")]), "unsupported");
+    home.call(["fs", "list", &sandbox]).succeed();
+}
+
+#[test]
 fn another_build_goes_on_with_a_sandbox_and_what_runs_in_it() {
     requires!(native);
     let (_directory, other) = other_build();

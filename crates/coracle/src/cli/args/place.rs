@@ -1,4 +1,4 @@
-//! Where `cp` copies from or to: a path here, or `SBX:PATH` in a sandbox.
+//! Where `cp` copies from or to: a path here, `SBX:PATH` in a sandbox, or `-`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -12,15 +12,24 @@ use super::name::SandboxName;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     Local(PathBuf),
-    Inside { sandbox: SandboxName, path: Vec<u8> },
+    /// Standard input or output.
+    Stream,
+    Inside {
+        sandbox: SandboxName,
+        path: Vec<u8>,
+    },
 }
 
 impl TryFrom<OsString> for Place {
     type Error = Error;
 
-    /// Takes `NAME:PATH` for a place in a sandbox. A local path with a colon in it is written `./a:b`, or whole.
+    /// Takes `NAME:PATH` for a place in a sandbox. A local path with a colon in it is written `./a:b`, or whole, and one
+    /// called `-` is `./-`.
     fn try_from(text: OsString) -> Result<Self, Error> {
         let bytes = text.as_bytes();
+        if bytes == b"-" {
+            return Ok(Self::Stream);
+        }
         let colon = bytes.iter().position(|byte| *byte == b':');
         // A slash in front of the colon is no character of a name people give, but of most paths.
         let is_name = |name: &[u8]| !name.is_empty() && name[0] != b'.' && !name.contains(&b'/');
@@ -58,6 +67,7 @@ mod tests {
         for local in ["./sbx_1:a", "/tmp/c:d", "../c:d", "dir/c:d", "plain", ":a"] {
             assert_eq!(place(local).expect("a place"), Place::Local(local.into()), "{local}");
         }
+        assert_eq!(place("-").expect("a place"), Place::Stream);
         assert!(place("sbx_1:").is_err());
     }
 }

@@ -1,29 +1,41 @@
 //! `coracle cp`: copies files and directories between a sandbox and here, one of the two being a sandbox.
 //!
-//! Regular files and the directories they are in; links and devices are left out and named.
+//! What is copied is there whole or not at all, and of a directory everything is kept: links as links, permissions, times,
+//! empty directories. What cannot be kept is an error before anything has changed.
 
 mod into;
+mod local;
 mod out;
+mod tree;
 
 use std::ffi::OsString;
+use std::io::Write;
 
-use coracle::Error;
+use coracle::{Error, NewFile};
 use serde::Serialize;
 
 use crate::cli::args::Place;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
+use crate::cli::stderr;
+use crate::cli::stdout::{self, Sink};
 use crate::cli::stop::Stop;
-use crate::cli::{stderr, stdout};
+use tree::Special;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A local path, or SBX:PATH
+    /// A local path, SBX:PATH, or - for standard input
     #[arg(value_name = "FROM")]
     from: OsString,
-    /// A local path, or SBX:PATH; a directory that is there gets the copy inside
+    /// A local path, SBX:PATH, or - for standard output; a directory that is there gets the copy inside
     #[arg(value_name = "TO")]
     to: OsString,
+    /// Act as this user of the sandbox; `root` may do everything
+    #[arg(long, short)]
+    user: Option<String>,
+    /// Leave out what cannot be kept: pipes, sockets, devices, set-user-id and set-group-id bits
+    #[arg(long)]
+    skip_special: bool,
 }
 
 /// What was copied.
@@ -31,7 +43,7 @@ pub struct Args {
 struct Copied {
     files: u64,
     bytes: u64,
-    /// Links, devices and others that are no files.
+    /// What could not be kept.
     skipped: Vec<String>,
 }
 
@@ -43,15 +55,33 @@ impl Copied {
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let special = if args.skip_special { Special::Skip } else { Special::Refuse };
     let places = (Place::try_from(args.from)?, Place::try_from(args.to)?);
+    let attach = |sandbox| -> Result<_, Error> {
+        let mut attached = context.attach(sandbox)?;
+        attached.act_as(args.user.clone());
+        Ok(attached)
+    };
     let copied = match &places {
         (Place::Local(from), Place::Inside { sandbox, path }) => {
-            into::copy(&mut context.attach(sandbox)?, from, path)?
+            into::copy(&mut attach(sandbox)?, from, path, special)?
         }
         (Place::Inside { sandbox, path }, Place::Local(to)) => {
-            out::copy(&mut context.attach(sandbox)?, path, to)?
+            out::copy(&mut attach(sandbox)?, path, to, special)?
         }
-        (Place::Local(_), Place::Local(_)) | (Place::Inside { .. }, Place::Inside { .. }) => {
+        (Place::Stream, Place::Inside { sandbox, path }) => {
+            let mut input = std::io::stdin().lock();
+            attach(sandbox)?.write_file(&NewFile::at(path.as_slice()), &mut input)?;
+            return Ok(Exit::SUCCESS);
+        }
+        (Place::Inside { sandbox, path }, Place::Stream) => {
+            let mut sink = Sink::default();
+            attach(sandbox)?.read_file(path, &mut sink).map_err(|error| sink.stop(error))?;
+            sink.flush()?;
+            return Ok(Exit::SUCCESS);
+        }
+        (Place::Local(_) | Place::Stream, Place::Local(_) | Place::Stream)
+        | (Place::Inside { .. }, Place::Inside { .. }) => {
             let error = Error::invalid("cp", "takes one place in a sandbox and one here");
             return Err(error
                 .hint("write a place in a sandbox as `SBX:PATH`, and a local path with a colon as `./a:b`")
@@ -60,15 +90,15 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     };
     match context.json {
         true => stdout::json(&copied)?,
-        false => copied
-            .skipped
-            .iter()
-            .for_each(|path| stderr::note(&format!("`{path}` is no file and was left out"))),
+        false => copied.skipped.iter().for_each(|what| stderr::note(&format!("{what}; it was left out"))),
     }
     Ok(Exit::SUCCESS)
 }
 
 /// Puts a name behind a path.
 fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
-    [path.strip_suffix(b"/").unwrap_or(path), b"/", name].concat()
+    match name {
+        b"" => path.to_vec(),
+        name => [path.strip_suffix(b"/").unwrap_or(path), b"/", name].concat(),
+    }
 }

@@ -1,0 +1,304 @@
+//! A directory here, and what is below it.
+//!
+//! All of it is reached from the directory's descriptor, and no link below it is followed: what a link stands for may be
+//! anything by the time it is looked at, and a tree from a sandbox says what it likes.
+
+use std::ffi::{CString, OsStr};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use coracle::{Error, Kind, Result};
+use coracle_engine::files::{FileKind, Node, Original, Time, Tree};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timespec, Timestamps,
+    UTIME_OMIT, chmod, fchmod, fstat, futimens, mkdirat, open, openat, openat2, readlinkat, renameat,
+    renameat_with, statat, symlinkat, unlinkat, utimensat,
+};
+use rustix::io::Errno;
+
+use super::tree::parent;
+
+/// Permissions of a file whose sandbox does not tell them.
+const MODE: u32 = 0o644;
+/// Bits of permissions that are kept.
+const KEPT: u32 = 0o1777;
+
+/// A directory.
+#[derive(Debug)]
+pub struct Root {
+    directory: OwnedFd,
+    /// How it is called in messages.
+    shown: PathBuf,
+}
+
+/// What to do about a link that stands where a directory is expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// It is followed: the person who calls has named it.
+    Named,
+    /// It is refused: its name comes from elsewhere.
+    Derived,
+}
+
+impl Root {
+    pub fn open(path: &Path, trust: Trust) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let links = if trust == Trust::Named { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let directory = open(path, flags | links, Mode::empty()).map_err(failed("open", path))?;
+        Ok(Self { directory, shown: path.to_owned() })
+    }
+
+    /// Opens the directory a file is in. Returns it and the file's name.
+    pub fn around(path: &Path) -> Result<(Self, Vec<u8>)> {
+        let name = path.file_name().ok_or_else(|| Error::invalid("to", "names no file"))?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let root = Self::open(parent.unwrap_or(Path::new(".")), Trust::Named)?;
+        Ok((root, name.as_bytes().to_vec()))
+    }
+
+    /// Returns everything below it, directories before what is in them.
+    pub fn scan(&self) -> Result<Tree> {
+        let stat = fstat(&self.directory).map_err(self.failed("read", b""))?;
+        let mut nodes = Vec::new();
+        let mut pending = vec![Vec::new()];
+        while let Some(path) = pending.pop() {
+            let found = self.list(&path).map_err(self.failed("read", &path))?;
+            let directories = found.iter().filter(|node| node.kind == FileKind::Dir);
+            pending.extend(directories.map(|node| node.path.clone()));
+            nodes.extend(found);
+        }
+        Ok(Tree { root: node(Vec::new(), &stat), nodes })
+    }
+
+    fn list(&self, path: &[u8]) -> io::Result<Vec<Node>> {
+        let directory = self.at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut nodes = Vec::new();
+        for entry in Dir::read_from(&directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let stat = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let below =
+                if path.is_empty() { name.to_bytes().to_vec() } else { super::below(path, name.to_bytes()) };
+            let mut node = node(below, &stat);
+            if node.kind == FileKind::Symlink {
+                node.target = readlinkat(&directory, name, Vec::new())?.into_bytes();
+            }
+            nodes.push(node);
+        }
+        Ok(nodes)
+    }
+
+    /// Opens a file to be read. Returns what is known of it, too.
+    pub fn read(&self, path: &[u8]) -> Result<(File, Node)> {
+        let opened = || {
+            // Not blocking: it may be a pipe by now.
+            let file = self.at(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+            let node = node(path.to_vec(), &fstat(&file)?);
+            match node.kind {
+                FileKind::File => Ok((File::from(file), node)),
+                _ => Err(io::Error::from(Errno::INVAL)),
+            }
+        };
+        opened().map_err(self.failed("read", path))
+    }
+
+    /// Returns what has a name, if anything has.
+    pub fn kind(&self, path: &[u8]) -> Result<Option<FileKind>> {
+        let found = || -> io::Result<_> {
+            let (parent, name) = self.place(path)?;
+            match statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => Ok(None),
+                stat => Ok(Some(kind(&stat?))),
+            }
+        };
+        found().map_err(self.failed("look at", path))
+    }
+
+    /// Makes a directory, unless there is one.
+    pub fn make_directory(&self, path: &[u8]) -> Result<()> {
+        let make = || -> io::Result<()> {
+            let (parent, name) = self.place(path)?;
+            match mkdirat(&parent, &name, Mode::RWXU) {
+                Err(Errno::EXIST) if self.at(path, OFlags::PATH | OFlags::DIRECTORY).is_ok() => Ok(()),
+                made => Ok(made?),
+            }
+        };
+        make().map_err(self.failed("make", path))
+    }
+
+    /// Makes a link, in the place of a file or link that is there.
+    pub fn make_link(&self, node: &Node) -> Result<()> {
+        let make = || -> io::Result<()> {
+            let (parent, name) = self.place(&node.path)?;
+            let target = CString::new(node.target.as_slice())?;
+            let ((), temporary) = beside(|temporary| symlinkat(&target, &parent, temporary))?;
+            let temporary = Temporary { parent, name: temporary };
+            utimensat(&temporary.parent, &temporary.name, &times(node.mtime), AtFlags::SYMLINK_NOFOLLOW)?;
+            temporary.rename(&name)
+        };
+        make().map_err(self.failed("write", &node.path))
+    }
+
+    /// Writes a file: beside its name, and under it once `fill` has written all of it. Returns how long it is.
+    pub fn write_file(
+        &self,
+        path: &[u8],
+        fill: &mut dyn FnMut(&mut File) -> Result<Original>,
+    ) -> Result<u64> {
+        let begin = || -> io::Result<_> {
+            let (parent, name) = self.place(path)?;
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let (file, temporary) =
+                beside(|temporary| openat(&parent, temporary, flags, Mode::RUSR | Mode::WUSR))?;
+            Ok((File::from(file), Temporary { parent, name: temporary }, name))
+        };
+        let (mut file, temporary, name) = begin().map_err(self.failed("write", path))?;
+        let original = fill(&mut file)?;
+        let complete = || -> io::Result<()> {
+            fchmod(&file, Mode::from_raw_mode(original.mode.unwrap_or(MODE) & KEPT))?;
+            original.mtime.map_or(Ok(()), |mtime| futimens(&file, &times(mtime)))?;
+            temporary.rename(&name)
+        };
+        complete().map_err(self.failed("write", path))?;
+        Ok(original.bytes)
+    }
+
+    /// Gives a directory its permissions and time, once all is in it.
+    pub fn finish(&self, node: &Node) -> Result<()> {
+        let finish = || -> io::Result<()> {
+            let directory = self.at(&node.path, OFlags::PATH | OFlags::DIRECTORY)?;
+            let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
+            utimensat(CWD, &itself, &times(node.mtime), AtFlags::empty())?;
+            Ok(chmod(&itself, Mode::from_raw_mode(node.mode & KEPT))?)
+        };
+        finish().map_err(self.failed("write", &node.path))
+    }
+
+    /// Makes a directory beside `name`, to take that name when everything is in it.
+    pub fn stage(&self, name: &[u8]) -> Result<Stage<'_>> {
+        let make = || -> io::Result<_> {
+            let ((), temporary) = beside(|temporary| mkdirat(&self.directory, temporary, Mode::RWXU))?;
+            let name = CString::new(name)?;
+            let place = self.shown.join(OsStr::from_bytes(temporary.as_bytes()));
+            let directory = self.at(temporary.as_bytes(), OFlags::PATH | OFlags::DIRECTORY)?;
+            let root = Root { directory, shown: place };
+            Ok(Stage { around: self, root, temporary, name, committed: false })
+        };
+        make().map_err(self.failed("write", name))
+    }
+
+    /// Opens something below.
+    fn at(&self, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
+        let path: &[u8] = if path.is_empty() { b"." } else { path };
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        Ok(openat2(&self.directory, path, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), how)?)
+    }
+
+    /// Returns the directory a name below is in, and the name.
+    fn place(&self, path: &[u8]) -> io::Result<(OwnedFd, CString)> {
+        let parent = parent(path);
+        let name = path.strip_prefix(parent).unwrap_or(path);
+        let name = CString::new(name.strip_prefix(b"/").unwrap_or(name))?;
+        Ok((self.at(parent, OFlags::PATH | OFlags::DIRECTORY)?, name))
+    }
+
+    fn failed<E: Into<io::Error>>(&self, attempted: &str, path: &[u8]) -> impl FnOnce(E) -> Error + use<E> {
+        let path =
+            if path.is_empty() { self.shown.clone() } else { self.shown.join(OsStr::from_bytes(path)) };
+        failed(attempted, &path)
+    }
+}
+
+/// A directory that is filled before it has its name. Dropping it before leaves nothing.
+#[derive(Debug)]
+pub struct Stage<'a> {
+    around: &'a Root,
+    pub root: Root,
+    temporary: CString,
+    name: CString,
+    committed: bool,
+}
+
+impl Stage<'_> {
+    /// Gives it its name, which nothing may have.
+    pub fn commit(mut self) -> Result<()> {
+        let around = &self.around.directory;
+        renameat_with(around, &self.temporary, around, &self.name, RenameFlags::NOREPLACE)
+            .map_err(self.around.failed("write", self.name.as_bytes()))?;
+        self.committed = true;
+        Ok(())
+    }
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        if !self.committed {
+            let _ = std::fs::remove_dir_all(&self.root.shown);
+        }
+    }
+}
+
+/// A file or link that has not its name yet. Dropping it removes it.
+struct Temporary {
+    parent: OwnedFd,
+    name: CString,
+}
+
+impl Temporary {
+    fn rename(&self, name: &CString) -> io::Result<()> {
+        Ok(renameat(&self.parent, &self.name, &self.parent, name)?)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Once it is renamed nothing has this name.
+        let _ = unlinkat(&self.parent, &self.name, AtFlags::empty());
+    }
+}
+
+/// Makes something under a name nothing has.
+fn beside<T>(make: impl Fn(&CString) -> std::result::Result<T, Errno>) -> io::Result<(T, CString)> {
+    loop {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(io::Error::other)?;
+        let name = CString::new(format!(".coracle-{:016x}", u64::from_ne_bytes(random)))?;
+        match make(&name) {
+            Err(Errno::EXIST) => continue,
+            made => return Ok((made?, name)),
+        }
+    }
+}
+
+fn node(path: Vec<u8>, stat: &Stat) -> Node {
+    let mtime = Time { seconds: stat.st_mtime, nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0) };
+    Node { path, kind: kind(stat), mode: stat.st_mode & 0o7777, mtime, target: Vec::new() }
+}
+
+fn kind(stat: &Stat) -> FileKind {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Dir,
+        FileType::Symlink => FileKind::Symlink,
+        _ => FileKind::Other,
+    }
+}
+
+fn times(mtime: Time) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanos.into() },
+    }
+}
+
+/// Returns a function that says what was attempted on which path.
+pub fn failed<E: Into<io::Error>>(attempted: &str, path: &Path) -> impl FnOnce(E) -> Error + use<E> {
+    let message = format!("could not {attempted} `{}`", path.display());
+    move |error| Error::new(Kind::Invalid, message).caused_by(error.into())
+}
