@@ -29,11 +29,12 @@ pub fn delete<G>(path: &[u8], recursive: bool, admit: impl Fn() -> Result<G, Fau
     let stat =
         statat(&entry.parent, &entry.name, AtFlags::SYMLINK_NOFOLLOW).map_err(refused("delete", path))?;
     let parent = fstat(&entry.parent).map_err(refused("delete", path))?;
-    if parent.st_dev != stat.st_dev {
-        // A mount cannot be removed, and must not be emptied in trying to.
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    // A mount cannot be removed, and must not be emptied in trying to. Files of one overlay have different devices.
+    if kind == FileType::Directory && parent.st_dev != stat.st_dev {
         return Err(refused("delete", path)(Errno::BUSY));
     }
-    match (FileType::from_raw_mode(stat.st_mode), recursive) {
+    match (kind, recursive) {
         (FileType::Directory, false) => return Err(refused("delete", path)(Errno::ISDIR)),
         (FileType::Directory, true) if weak::off(Wall::Removal) => {
             weak::delete_by_name(&entry.path).map_err(refused("delete", path))?

@@ -23,7 +23,6 @@ pub const OTHERWISE: &[(&str, &[Place], &str)] = &[
     ("ls /dev | sort", ENGINES, "engines mount message queues in /dev"),
     ("ls /proc | grep -c '^1$'", ENGINES, "only who may mount can hide processes; they cannot be reached"),
     ("/.coracle", ENGINES, "the guest's program is in the container's own tree, read-only"),
-    ("sandbox_fs_delete {\"path\":\"/dev/null\"", ENGINES, "its devices are files, and refused as read-only"),
     ("HOME/absent", &[Place::Ssh], "a directory of this machine is not to be had on another"),
 ];
 const ENGINES: &[Place] = &[Place::Docker, Place::Podman, Place::Ssh];
