@@ -9,6 +9,9 @@ use serde_json::json;
 /// What it is called everywhere. Podman gives images without a registry the one named `localhost`.
 pub const TEST_IMAGE: &str = "localhost/coracle-test:1";
 
+/// The same image, whose commands run as `worker`.
+pub const WORKER_IMAGE: &str = "localhost/coracle-test-worker:1";
+
 const USERS: &str = "root:x:0:0:root:/root:/bin/sh\n\
                      worker:x:1000:1000:worker:/home/worker:/bin/sh\n\
                      nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n";
@@ -40,6 +43,15 @@ fn archive_of(name: &str, user: Option<&str>) -> Vec<u8> {
         }
     });
     image.docker_save(&[name])
+}
+
+/// Returns the one for `worker` in the same way.
+pub fn worker_archive() -> Vec<u8> {
+    let image = Image::single(layer()).configured(|configuration| {
+        configuration["config"] =
+            json!({"Env": ["PATH=/usr/bin:/bin"], "Cmd": ["/bin/sh"], "User": "worker"});
+    });
+    image.docker_save(&[WORKER_IMAGE])
 }
 
 /// Returns busybox under all its names.

@@ -257,3 +257,21 @@ fn fa_15_another_runs_sandbox_is_not_ones_own() {
         .every(&["logs", "read", "exec", "close"])
         .run_beside(attempt, || requests(&GROUND.home(), "run_b"));
 }
+
+#[test]
+fn fa_16_the_file_api_has_no_more_rights_than_commands() {
+    let title = "read, write, list and delete by the file API what commands may not";
+    Attack::starred(GROUND, "FA-16", title).by(OPEN).without(&["FileRights"]).every(&["read", "wrote", "listed", "deleted"]).run(|arena| {
+        let script = "rm -rf shut; mkdir shut; echo secret > closed; chmod 000 closed; touch shut/victim; chmod 500 shut; \
+                      mkdir -p blind; touch blind/name; chmod 300 blind";
+        arena.call(&["sh", "-c", script]).succeed();
+        let done = |verb: &str, path: &str| arena.file(verb, &[path]).stdin("x").run().code() == Some(0);
+        let mut breaches = Breaches::new();
+        breaches.extend(done("read", "closed").then(|| "read a closed file".to_owned()));
+        breaches.extend(done("write", "closed").then(|| "wrote to a closed file".to_owned()));
+        breaches.extend(done("list", "blind").then(|| "listed a closed directory".to_owned()));
+        breaches.extend(done("delete", "shut/victim").then(|| "deleted in a closed directory".to_owned()));
+        arena.call(&["sh", "-c", "chmod 700 shut blind; rm -rf shut blind closed"]).succeed();
+        breaches
+    });
+}

@@ -9,3 +9,4 @@ mod owners;
 mod parity;
 mod private;
 mod tls;
+mod users;

@@ -12,6 +12,7 @@ pub fn play(stage: &mut Stage) {
     moves(stage, &sandbox);
     failures(stage, &sandbox);
     odd(stage, &sandbox);
+    rights(stage, &sandbox);
     stage.call(&["close", &sandbox, "--json"]);
 }
 
@@ -147,4 +148,25 @@ fn odd(stage: &mut Stage, sandbox: &str) {
     );
     about(stage, "stat", sandbox, json!({"path": "mine"}));
     about(stage, "stat", sandbox, json!({"path": "old"}));
+}
+
+fn rights(stage: &mut Stage, sandbox: &str) {
+    let script =
+        "mkdir -m 777 open; echo secret > closed; chmod 000 closed; echo roots > roots; chmod 600 roots";
+    stage.shell(sandbox, script);
+    for user in
+        [None, Some("root"), Some("worker"), Some("1000:1000"), Some("0:0"), Some("nobody-here"), Some("")]
+    {
+        for path in ["closed", "roots", "open"] {
+            about(stage, "read", sandbox, json!({"path": path, "user": user}));
+        }
+        let path = format!("open/{}", user.unwrap_or("default"));
+        about(stage, "write", sandbox, json!({"path": path, "contents": "x", "user": user}));
+        about(stage, "write", sandbox, json!({"path": "roots", "contents": "roots", "user": user}));
+        about(stage, "move", sandbox, json!({"from": "closed", "to": "closed", "user": user}));
+        about(stage, "delete", sandbox, json!({"path": "none", "user": user}));
+        about(stage, "list", sandbox, json!({"path": "open", "user": user}));
+        about(stage, "stat", sandbox, json!({"path": "roots", "user": user}));
+    }
+    stage.shell(sandbox, "stat -c '%n %u %g %a' open/* roots closed");
 }

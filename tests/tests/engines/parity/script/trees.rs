@@ -33,6 +33,11 @@ pub fn play(stage: &mut Stage) {
     );
     stage.shell(&sandbox, "echo changed > tree/inner/leaf; ln -s /etc/passwd tree/escape; mkfifo tree/pipe");
     stage.call(&["cp", &inside("tree"), &outside("second")]);
+    stage.call(&["cp", "--skip-special", &inside("tree"), &outside("second")]);
+    stage.call(&["cp", &inside("tree/program"), "-"]);
+    stage.call_with(&["cp", "-", &inside("streamed")], b"from standard input\n");
+    stage.call(&["cp", "--user", "worker", &outside("tree"), &inside("/tmp/workers")]);
+    stage.shell(&sandbox, "cat streamed; find /tmp/workers -exec stat -c '%n %u %a' {} + | sort");
     assert_eq!(
         std::fs::read(outside("back/tree/inner/leaf")).or(std::fs::read(outside("back/inner/leaf"))).ok(),
         Some(b"leaf".to_vec())
