@@ -57,7 +57,7 @@ macro_rules! pages {
     )*};
 }
 
-pages!(auth backends cli egress http images mcp operations telemetry);
+pages!(auth backends cli egress files http images mcp operations telemetry);
 
 /// Where users are only numbers, ssh does not start: there is no ordinary user here.
 #[test]
