@@ -23,8 +23,8 @@ fn ps_prints_ids_alone_and_filters() {
 
     assert_eq!(listed(&[]), [web.clone(), db.clone()]);
     assert_eq!(listed(&["-a"]), [web.clone(), db.clone(), ended.clone()]);
-    assert_eq!(listed(&["--filter", "name=web"]), [web.clone()]);
-    assert_eq!(listed(&["-f", "state=paused"]), [db.clone()]);
+    assert_eq!(listed(&["--filter", "name=web"]), [web.as_str()]);
+    assert_eq!(listed(&["-f", "state=paused"]), [db.as_str()]);
     assert_eq!(listed(&["-f", "label=team=a", "-f", "label=team=b"]), [web.clone(), db.clone()]);
     assert_eq!(listed(&["-f", "label=team=a", "-f", "key=db"]), [""; 0]);
     assert_eq!(listed(&["-a", "--filter", "status=destroyed"]), [ended]);
@@ -44,8 +44,8 @@ fn several_are_closed_at_once_and_one_that_fails_keeps_no_other() {
     assert!(refused.stderr.contains("nothing"), "{refused}");
     assert_eq!(home.live().len(), 1);
     let closed = home.call(["close", &third, &second, "--json"]).succeed().json();
-    assert_eq!(closed["sandboxes"][0]["name"], third);
-    assert_eq!(closed["sandboxes"][1]["ok"], true);
+    assert_eq!(closed[0]["name"], third);
+    assert_eq!(closed[1]["ok"], true);
     assert!(home.live().is_empty());
 }
 
@@ -58,7 +58,7 @@ fn kill_ends_what_runs_and_leaves_the_sandbox() {
     }
 
     let told = home.call(["kill", "a", "b", "--json"]).succeed().json();
-    assert_eq!(told["sandboxes"][0]["signalled"], serde_json::json!(["main"]));
+    assert_eq!(told[0]["signalled"], serde_json::json!(["main"]));
     for name in ["a", "b"] {
         home.call(["wait", name]).run().expect_code(143);
         home.call(["exec", name, "true"]).succeed();

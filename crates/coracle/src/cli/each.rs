@@ -3,7 +3,7 @@
 use coracle::{Result, SandboxId};
 use coracle_engine::Engine;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::args::SandboxName;
 use super::context::Context;
@@ -46,7 +46,7 @@ pub fn each<Done: Serialize>(
         told.push(document);
     }
     if context.json {
-        stdout::json(&json!({"sandboxes": told}))?;
+        stdout::json(&told)?;
     }
     Ok(exit)
 }
