@@ -96,7 +96,7 @@ mod tests {
             return;
         }
         let path = std::env::temp_dir().join(format!("coracle-identity-{}", std::process::id()));
-        OpenOptions::new().write(true).create(true).mode(0o600).open(&path).expect("a file can be made");
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).expect("a file can be made");
         let act = |uid, capabilities| {
             act_as_file_user(FileUser { uid, gid: uid, groups: &[], capabilities })
                 .expect("root may be anybody");
