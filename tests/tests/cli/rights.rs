@@ -86,6 +86,21 @@ fn every_door_takes_the_user() {
 }
 
 #[test]
+fn the_files_of_a_run_are_the_users_it_runs_as() {
+    requires!(native);
+    let home = Home::new();
+    let input = json!({
+        "cmd": ["sh", "-c", "stat -c %u f d d/g; echo more >> f"],
+        "files": {"f": "x", "d/g": "y"},
+        "user": "1000",
+    });
+
+    let ran = home.operation("sandbox_run", &input).succeed().json();
+
+    assert_eq!((&ran["stdout"], &ran["exit_code"]), (&json!("1000\n1000\n1000\n"), &json!(0)), "{ran}");
+}
+
+#[test]
 fn a_file_that_is_replaced_hands_on_its_permissions() {
     requires!(native);
     let home = Home::new();

@@ -142,9 +142,7 @@ fn work(engine: &Engine, session: Session, plan: &mut Plan) -> Result<Captured> 
         None => engine.reach(&record, record.lease.epoch())?,
     };
     let mut inside = Inside { record, guest };
-    // A user who was named need not be one who may write where the command finds its files.
-    let writer = plan.request.user.as_ref().map(|_| "root");
-    inside.act_as(writer)?;
+    inside.act_as(None)?;
     for (file, contents) in &plan.files {
         files::write(&mut inside, file, &mut contents.as_slice())?;
     }
