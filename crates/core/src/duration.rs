@@ -21,11 +21,15 @@ pub fn parse(text: &str) -> Result<Duration> {
     })
 }
 
-/// Returns a span as [`parse`] reads it, as in `1m30s`.
+/// Returns a span as [`parse`] reads it, as in `1m30s` and `1.5s`.
 pub fn shown(span: Duration) -> String {
     let mut left = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     let mut text = String::new();
     for (name, unit) in UNITS {
+        if name == "s" && left > unit && left % unit != 0 {
+            let seconds = format!("{}.{:03}", left / unit, left % unit);
+            return text + seconds.trim_end_matches('0') + name;
+        }
         if left >= unit {
             text.push_str(&format!("{}{name}", left / unit));
             left %= unit;

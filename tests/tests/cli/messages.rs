@@ -99,7 +99,7 @@ fn operations_say_which_field_is_wrong_in_plain_words() {
             "sandbox_run",
             r#"{"privileges": "root"}"#,
             "privileges",
-            "`privileges` is `root` and not `minimal`",
+            "`privileges` is `root` and not one of `minimal`",
         ),
         (
             "sandbox_exec",

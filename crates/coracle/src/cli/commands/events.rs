@@ -86,7 +86,7 @@ fn line(Numbered { seq, event }: &Numbered) -> String {
     let run = event.run.as_ref().map_or("-", |run| run.as_str());
     let text = format!(
         "{seq:>6}  {}  {:<17} {:<30} {run:<16} {}",
-        event.at.to_string(),
+        event.at,
         event.kind.as_str(),
         event.sandbox_id.as_ref().map_or("-", |sandbox| sandbox.as_str()),
         details(event.exec_id.as_ref().map(|exec| exec.as_str()), &event.details),
