@@ -133,9 +133,10 @@ impl Suite {
         let log = logs.join(self.executable.file_name().unwrap_or_default()).with_extension("log");
         let file = File::create(&log).with_context(|| format!("could not write `{}`", log.display()))?;
         let start = Instant::now();
-        // A shell that starts us in the background has us ignore interrupts, and with us everything that is tested.
+        // A shell that starts us in the background has us ignore interrupts, `nohup` hang-ups, and with us everything that
+        // is tested.
         let mut command = Command::new("env");
-        command.arg("--default-signal=INT,QUIT").arg(&self.executable);
+        command.arg("--default-signal=HUP,INT,QUIT").arg(&self.executable);
         environment.apply(&mut command).args(filter).current_dir(&self.directory).stdin(Stdio::null());
         let status = command.stdout(file.try_clone()?).stderr(file).status();
         let status = status.with_context(|| format!("could not start `{}`", self.executable.display()))?;
