@@ -1,5 +1,7 @@
 //! The pages, each by root and by an ordinary user.
 
+use std::path::Path;
+
 use coracle_tests::{Home, requires};
 
 use super::machine::{Machine, Person};
@@ -54,7 +56,12 @@ macro_rules! pages {
                 follow(concat!("docs/", stringify!($page), ".md"), Person::Ordinary);
             }
         }
-    )*};
+    )*
+
+        /// Pages that are followed here.
+        const FOLLOWED: &[&str] =
+            &["README.md", "docs/ssh.md", $(concat!("docs/", stringify!($page), ".md")),*];
+    };
 }
 
 pages!(auth backends cli egress files http images mcp operations telemetry);
@@ -65,15 +72,30 @@ fn ssh_works_for_root() {
     follow("docs/ssh.md", Person::Root);
 }
 
+/// Returns the names of all pages.
+fn all() -> Vec<String> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let files = std::fs::read_dir(directory).expect("there are pages").flatten();
+    let names = files.map(|file| format!("docs/{}", file.file_name().display()));
+    names.chain(["README.md".to_owned()]).collect()
+}
+
+#[test]
+fn every_page_with_commands_is_followed() {
+    let with_commands = all().into_iter().filter(|name| !page::read(name).is_empty());
+
+    let missing: Vec<String> = with_commands.filter(|name| !FOLLOWED.contains(&name.as_str())).collect();
+
+    assert!(missing.is_empty(), "these pages have commands and no test: {missing:?}");
+}
+
 #[test]
 fn settings_that_pages_show_are_understood() {
     requires!(native);
-    for name in ["README.md", "docs/auth.md", "docs/egress.md", "docs/mcp.md", "docs/telemetry.md"] {
-        for settings in page::settings(name) {
-            let home = Home::new();
-            std::fs::write(home.path().join("config.toml"), &settings).expect("the home is ours");
+    for settings in all().iter().flat_map(|name| page::settings(name)) {
+        let home = Home::new();
+        std::fs::write(home.path().join("config.toml"), &settings).expect("the home is ours");
 
-            home.call(["config"]).succeed();
-        }
+        home.call(["config"]).succeed();
     }
 }
