@@ -78,11 +78,45 @@ impl Engine {
     ) -> Result<Session> {
         told(|| {
             let found = self.store().find_key(caller.tenant.as_ref(), key)?;
-            if let Some(record) = found.filter(|_| existing == Existing::Replace) {
-                self.clear_for(caller, &record, &wish.spec)?;
+            match found.filter(|_| existing == Existing::Replace) {
+                Some(old) => self.replace(caller, key, wish, &old),
+                None => self.look_up(caller, key, wish),
             }
-            self.look_up(caller, key, wish)
         })
+    }
+
+    /// Makes a sandbox and closes the one that has its key. The new one comes first: a directory, a user or an image it
+    /// cannot be made with must not cost the old one.
+    fn replace(&self, caller: &Caller, key: &SessionKey, wish: &Wish, old: &Record) -> Result<Session> {
+        may_close(caller, old)?;
+        let made = self.open_new(caller, None, &wish.spec)?.ok_or_else(contended)?;
+        let closed = match old.state {
+            State::Destroying => self.await_worker(old),
+            _ => self.close(caller, &old.id),
+        };
+        let named = closed.and_then(|()| self.give_key(&made.record.id, key));
+        match named {
+            Ok(Some(record)) => Ok(Session { record, ..made }),
+            // Another caller has replaced it meanwhile.
+            Ok(None) => self.close(caller, &made.record.id).and_then(|()| self.look_up(caller, key, wish)),
+            Err(error) => {
+                // The error says why the old one is still there; what was made in vain is swept if this fails as well.
+                let _ = self.close(caller, &made.record.id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives a sandbox its key; `None` if another sandbox has it.
+    fn give_key(&self, sandbox: &SandboxId, key: &SessionKey) -> Result<Option<Record>> {
+        let given = self.change(sandbox, Durability::Power, &mut |mut row| {
+            row.key = Some(key.clone());
+            Ok(row)
+        });
+        match given {
+            Err(error) if error.kind == Kind::Conflict => Ok(None),
+            given => given.map(Some),
+        }
     }
 
     fn look_up(&self, caller: &Caller, key: &SessionKey, wish: &Wish) -> Result<Session> {
@@ -96,22 +130,6 @@ impl Engine {
             }
         }
         Err(contended().detail("session_key", key.as_str()))
-    }
-
-    /// Closes a sandbox so that another can have its key. What the other needs is here by then: a name that leads nowhere
-    /// must not cost the old one.
-    fn clear_for(&self, caller: &Caller, record: &Record, spec: &Spec) -> Result<()> {
-        may_close(caller, record)?;
-        self.expect_headroom("open a sandbox")?;
-        self.on_backend(spec, |choice| {
-            self.check_image(caller, &**choice.backend, spec)?;
-            let bring = || choice.backend.prepare(spec, self.progress());
-            self.hold_image(caller.tenant.as_ref(), choice.backend, &spec.image, bring)
-        })?;
-        match record.state {
-            State::Destroying => self.await_worker(record),
-            _ => self.close(caller, &record.id),
-        }
     }
 
     /// Returns a sandbox nobody had before, made ahead or made now.

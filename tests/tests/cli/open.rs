@@ -1,6 +1,7 @@
 //! Session keys: any number of callers, one sandbox.
 
 use std::collections::BTreeSet;
+use std::os::unix::net::UnixListener;
 
 use coracle_tests::{Home, requires};
 use serde_json::json;
@@ -130,4 +131,21 @@ fn replacing_closes_the_old_sandbox_and_two_who_do_it_end_with_one() {
     assert_ne!(next, first);
     home.exec(next, ["test", "!", "-e", "old"]).succeed();
     home.call(["open", "--replace"]).run().expect_code(125);
+}
+
+#[test]
+fn what_cannot_be_made_does_not_cost_the_sandbox_it_would_replace() {
+    requires!(native);
+    let home = Home::new();
+    let first = home.open_with(&["--key", "k"]);
+    home.exec(&first, ["touch", "work"]).succeed();
+    let workspace = tempfile::tempdir().expect("a directory can be made");
+    let _listens = UnixListener::bind(workspace.path().join("socket")).expect("a socket can be bound");
+    let workspace = workspace.path().to_string_lossy();
+
+    let refused = home.call(["open", "--key", "k", "--replace", "--workspace", &workspace, "--json"]).run();
+
+    assert!(refused.code() == Some(125), "{refused}");
+    home.exec("k", ["test", "-e", "work"]).succeed();
+    assert_eq!(home.live().len(), 1);
 }
