@@ -99,7 +99,7 @@ fn a_port_that_nobody_would_keep_open_is_refused_with_what_to_do() {
     for line in [&["run", "-d", "-p", "8080:80", "--json", "true"][..], &["open", "-p", "8080:80", "--json"]]
     {
         let error = home.call(line).run().error();
-        assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("forward SBX 80:8080")), "{error}");
+        assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("forward SBX 8080:80")), "{error}");
     }
     for ports in ["0.0.0.0:8080:80", "http", "8080:0"] {
         home.call(["run", "-p", ports, "true"]).run().expect_code(125);

@@ -103,7 +103,7 @@ fn the_local_port_can_be_chosen() {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = free.expect("a port can be had").port();
 
-    let Forward { call, address } = forward(&home, &[&sandbox, &format!("8000:{port}")]);
+    let Forward { call, address } = forward(&home, &[&sandbox, &format!("{port}:8000")]);
 
     assert_eq!(address.port(), port);
     let mut stream = connect(address);

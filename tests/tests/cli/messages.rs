@@ -69,7 +69,7 @@ fn a_mistake_is_named_by_the_flag_that_was_typed() {
         (&["open", "--key", ""], "`--key` must be "),
         (&["exec", "web", "--id", "a b", "true"], "`--id` must be "),
         (&["network", "web", "some"], "`NETWORK` is `some`"),
-        (&["forward", "web", "http"], "`PORT[:LOCAL]`: `http` is not a port"),
+        (&["forward", "web", "http"], "`[LOCAL:]PORT`: `http` is not a port"),
         (&["fork", "web", "--count", "0"], "`--count` is 1 to 100"),
         (&["pull", "A B"], "`IMAGE` is `A B`: "),
         (&["events", "--since-seq", "x"], "`--since-seq`: `x` is not a whole number"),

@@ -323,7 +323,7 @@ s.serve_forever()";
     let server = home.exec(&sandbox, ["python3", "-c", serve]).start();
     server.wait_for(|said| said == b"ready\n");
 
-    let forward = home.call(["forward", &sandbox, "8123:0", "--json"]).start();
+    let forward = home.call(["forward", &sandbox, "0:8123", "--json"]).start();
     forward.wait_for(|said| said.ends_with(b"\n"));
     let at: Value = serde_json::from_slice(&forward.stdout()).expect("JSON");
     let port = u16::try_from(at["port"].as_u64().expect("a port")).expect("a port");
@@ -364,7 +364,7 @@ c.sendall(b'hello')
 c.recv(1)";
     let server = home.call(["exec", &sandbox, "--run", "run_a", "--", "python3", "-c", serve]).start();
     server.wait_for(|said| said == b"ready\n");
-    let forward = home.call(["forward", &sandbox, "8124:0", "--run", "run_a"]).start();
+    let forward = home.call(["forward", &sandbox, "0:8124", "--run", "run_a"]).start();
     forward.wait_for(|said| said.ends_with(b"\n"));
     let address = String::from_utf8(forward.stdout()).expect("text");
     let mut stream = TcpStream::connect(address.trim()).expect("it is forwarded");

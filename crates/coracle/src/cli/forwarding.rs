@@ -83,7 +83,7 @@ pub fn expect_none(ports: &[Ports]) -> Result<()> {
     let Some(Ports { inside, local }) = ports.first() else { return Ok(()) };
     let local = local.unwrap_or(*inside);
     Err(Error::new(Kind::Invalid, "a port is open only as long as the call that opened it")
-        .hint(format!("leave `-p` out, and write `coracle forward SBX {inside}:{local}` while you need it"))
+        .hint(format!("leave `-p` out, and write `coracle forward SBX {local}:{inside}` while you need it"))
         .detail("field", "--publish"))
 }
 

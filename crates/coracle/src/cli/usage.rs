@@ -92,9 +92,9 @@ mod tests {
     #[test]
     fn an_argument_goes_by_the_name_in_the_help() {
         let names =
-            ["--memory <SIZE>", "<SBX>", "<SBX>...", "[EXEC]", "<PORT[:LOCAL]>", "-c <CODE>"].map(name);
+            ["--memory <SIZE>", "<SBX>", "<SBX>...", "[EXEC]", "<[LOCAL:]PORT>", "-c <CODE>"].map(name);
 
-        assert_eq!(names, ["--memory", "SBX", "SBX", "EXEC", "PORT[:LOCAL]", "-c"]);
+        assert_eq!(names, ["--memory", "SBX", "SBX", "EXEC", "[LOCAL:]PORT", "-c"]);
     }
 
     #[test]

@@ -15,15 +15,16 @@ pub struct Ports {
 impl FromStr for Ports {
     type Err = Error;
 
-    /// Reads `PORT[:LOCAL]`, as `forward` has it.
+    /// Reads `[LOCAL:]PORT`: the local port stands first, as it does for `ssh -L` and `docker run -p`.
     fn from_str(text: &str) -> Result<Self> {
-        let (inside, local) =
-            text.split_once(':').map_or((text, None), |(inside, local)| (inside, Some(local)));
-        Ok(Self { inside: inner_port(inside)?, local: local.map(port).transpose()? })
+        match text.split_once(':') {
+            None => Ok(Self { inside: inner_port(text)?, local: None }),
+            Some((local, inside)) => Ok(Self { inside: inner_port(inside)?, local: Some(port(local)?) }),
+        }
     }
 }
 
-/// Reads `LOCAL[:PORT]`, the way round people know from `docker run -p`.
+/// Reads `LOCAL[:PORT]`, and an address of this machine in front of it.
 pub fn published(text: &str) -> Result<Ports> {
     let (address, ports) = match text.split(':').collect::<Vec<_>>().as_slice() {
         [_, _, _] => text.split_once(':').unwrap_or_default(),
@@ -57,11 +58,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forward_names_the_inner_port_first_and_publish_the_local_one() {
+    fn the_local_port_stands_first() {
         let ports = |inside, local| Some(Ports { inside, local });
 
         assert_eq!("80".parse().ok(), ports(80, None));
-        assert_eq!("80:8080".parse().ok(), ports(80, Some(8080)));
+        assert_eq!("8080:80".parse().ok(), ports(80, Some(8080)));
         assert_eq!(published("8080").ok(), ports(8080, Some(8080)));
         assert_eq!(published("8080:80").ok(), ports(80, Some(8080)));
         assert_eq!(published("127.0.0.1:8080:80").ok(), ports(80, Some(8080)));

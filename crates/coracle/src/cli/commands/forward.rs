@@ -15,8 +15,8 @@ use crate::cli::stop::Stop;
 pub struct Args {
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
-    /// The port in the sandbox, and the one here: the same if it is free and none is named
-    #[arg(value_name = "PORT[:LOCAL]")]
+    /// Lead LOCAL at 127.0.0.1 to this port of the sandbox; without LOCAL the same number, or a free one if that is taken
+    #[arg(value_name = "[LOCAL:]PORT")]
     ports: Ports,
 }
 
