@@ -20,7 +20,8 @@ fn output_and_end_of_a_closed_sandbox_are_there() {
     let logs = home.call(["logs", &sandbox, "once"]).succeed();
     let followed = home.call(["logs", "--follow", &sandbox, "once"]).run().expect_code(3);
 
-    assert_eq!((logs.text(), logs.stderr.as_str()), ("out\n", "err\n"));
+    assert_eq!(logs.text(), "out\n");
+    assert_eq!(logs.stderr, "err\nnote: exec `once` has ended: exited with 3\n");
     assert_eq!(followed.text(), "out\n");
     home.call(["wait", &sandbox, "once"]).run().expect_code(3);
     let other = home.call(["logs", &sandbox, "once", "--run", "run_other", "--json"]).run();

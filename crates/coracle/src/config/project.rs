@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_the_file_and_the_place() {
         for (text, told) in [
-            ("{\"sandbox\": {\n  \"image\": }}", "line 2 column 12"),
+            ("{\"sandbox\": {\n  \"image\": }}", "in line 2"),
             ("12", "line 1"),
             (r#"{"sandbox": {"memorylimit": "1G"}}"#, "memorylimit"),
             (r#"{"sandbox": {"backend": "ssh://evil"}}"#, "ssh://evil"),

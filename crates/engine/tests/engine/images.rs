@@ -441,6 +441,6 @@ fn an_unknown_language_is_refused_with_those_there_are() {
 
     let error = world.refused("run_a", "sandbox_open", json!({"language": "pyton"}));
 
-    assert_eq!((error.kind, &error.details["field"]), (Kind::Invalid, &json!("runtime")));
+    assert_eq!((error.kind, &error.details["field"]), (Kind::Invalid, &json!("language")));
     assert!(error.chain().contains("did you mean python?") && error.chain().contains("dotnet"), "{error}");
 }
