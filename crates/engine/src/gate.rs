@@ -6,6 +6,7 @@
 
 use coracle_core::store::Durability;
 use coracle_core::{Epoch, Error, Kind, Record, Result, SandboxId, State, lifecycle};
+use coracle_wire::Acting;
 
 use crate::expiry::refuse;
 use crate::guest::{Failure, Guest};
@@ -18,6 +19,15 @@ pub(crate) struct Inside {
     pub guest: Guest,
 }
 
+impl Inside {
+    /// Requests about files have the rights of the user commands run as, unless [`Inside::act_as`] names another. The
+    /// guest refuses a user it does not know.
+    pub fn new(record: Record, mut guest: Guest) -> Self {
+        guest.act_for(Some(Acting { user: record.user().map(|user| user.as_bytes().to_vec()) }));
+        Self { record, guest }
+    }
+}
+
 impl Engine {
     /// Lets the caller in, if the sandbox takes work and is the caller's.
     pub(crate) fn enter(&self, caller: &Caller, id: &SandboxId) -> Result<Inside> {
@@ -25,14 +35,14 @@ impl Engine {
         // Before it writes: what it syncs must not be lost for want of room.
         self.watch_level();
         let guest = self.reach(&record, epoch)?;
-        Ok(Inside { record, guest })
+        Ok(Inside::new(record, guest))
     }
 
     /// Lets the caller in to look: what is paused can be looked at.
     pub(crate) fn enter_to_look(&self, caller: &Caller, id: &SandboxId) -> Result<Inside> {
         let (record, epoch) = self.admit_if(caller, id, State::accepts_looks)?;
         let guest = self.reach(&record, epoch)?;
-        Ok(Inside { record, guest })
+        Ok(Inside::new(record, guest))
     }
 
     /// Lets the caller in for something beside an operation, which tells of itself.
@@ -40,7 +50,7 @@ impl Engine {
         let (record, epoch) = self.check(caller, id, State::accepts_work)?;
         let mut guest = self.greet(&record, epoch)?;
         self.carry_out_kill(&record, &mut guest)?;
-        Ok(Inside { record, guest })
+        Ok(Inside::new(record, guest))
     }
 
     /// Returns the record and the epoch to act under.

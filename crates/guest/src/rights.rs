@@ -48,22 +48,23 @@ pub struct Borrowed {
 }
 
 /// Takes the rights of a user's commands. Without one to act for, the guest keeps its own.
-pub fn borrow(acting: Option<&Acting>) -> Result<Option<Borrowed>, Fault> {
-    let (Some(acting), Some(setting)) = (acting, SETTING.get().copied()) else { return Ok(None) };
+pub fn assume(acting: Option<&Acting>) -> Result<Option<Borrowed>, Fault> {
+    let Some(acting) = acting else { return Ok(None) };
+    let setting = SETTING.get().copied().ok_or_else(unsettled)?;
     if weak::off(Wall::FileRights) {
         return Ok(None);
     }
     let user = find(acting)?;
     let foreign = (user.uid, user.gid) != (0, 0) || !user.groups.is_empty();
     if foreign && setting.single_user {
-        return Err(not_to_be_had(&user, Errno::PERM.into()));
+        return Err(cannot_act_as(&user, Errno::PERM.into()));
     }
     // Made first: whatever becomes of the next step, dropping it comes back.
     let borrowed = Borrowed { setting, foreign, _of_this_thread: std::marker::PhantomData };
     let past = if user.uid == 0 { setting.commands & PAST_PERMISSIONS } else { 0 };
     let capabilities = past | !PAST_PERMISSIONS;
     let theirs = FileUser { uid: user.uid, gid: user.gid, groups: &user.groups, capabilities };
-    borrowed.act_as(theirs).map_err(|error| not_to_be_had(&user, error))?;
+    borrowed.act_as(theirs).map_err(|error| cannot_act_as(&user, error))?;
     Ok(Some(borrowed))
 }
 
@@ -97,7 +98,27 @@ fn find(acting: &Acting) -> Result<User, Fault> {
     })
 }
 
-fn not_to_be_had(user: &User, error: std::io::Error) -> Fault {
+/// Without the setting there are only the guest's own rights, which are more than any user's.
+fn unsettled() -> Fault {
+    let message =
+        "could not act as a user: the guest does not know yet which rights commands have".to_owned();
+    Fault { code: FaultCode::Internal, message, errno: None }
+}
+
+fn cannot_act_as(user: &User, error: std::io::Error) -> Fault {
     let message = format!("could not act as user {}:{}", user.uid, user.gid);
     Fault { code: FaultCode::Invalid, message, errno: error.raw_os_error() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_request_without_a_user_has_the_guests_own_rights() {
+        assert!(assume(None).is_ok_and(|rights| rights.is_none()));
+        // No boot has settled anything in this process.
+        let refused = assume(Some(&Acting { user: None })).map(|_| ()).map_err(|fault| fault.code);
+        assert_eq!(refused, Err(FaultCode::Internal));
+    }
 }

@@ -341,24 +341,43 @@ impl Body {
         }
     }
 
-    /// Tells whether it is about files, and so done with the rights of whoever the request acts for.
+    /// Tells whether it is about files, and so done with the rights of the user the request names.
     pub fn is_about_files(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::FileRead { .. }
-                | Self::FileWrite { .. }
-                | Self::FileMore { .. }
-                | Self::FileList { .. }
-                | Self::FileListMore {}
-                | Self::FileStat { .. }
-                | Self::FileMove { .. }
-                | Self::FileDelete { .. }
-                | Self::FileOpen { .. }
-                | Self::FileGoOn { .. }
-                | Self::FileDirectory { .. }
-                | Self::FileLink { .. }
-                | Self::FileFinish { .. }
-        )
+            | Self::FileWrite { .. }
+            | Self::FileMore { .. }
+            | Self::FileList { .. }
+            | Self::FileListMore {}
+            | Self::FileStat { .. }
+            | Self::FileMove { .. }
+            | Self::FileDelete { .. }
+            | Self::FileOpen { .. }
+            | Self::FileGoOn { .. }
+            | Self::FileDirectory { .. }
+            | Self::FileLink { .. }
+            | Self::FileFinish { .. } => true,
+            Self::Fence { .. }
+            | Self::Status { .. }
+            | Self::Start { .. }
+            | Self::Read { .. }
+            | Self::Wait { .. }
+            | Self::Input { .. }
+            | Self::Signal { .. }
+            | Self::Stop { .. }
+            | Self::Resize { .. }
+            | Self::Execs {}
+            | Self::Attend { .. }
+            | Self::Adopt { .. }
+            | Self::Renew { .. }
+            | Self::Pause {}
+            | Self::Resume {}
+            | Self::Hold { .. }
+            | Self::LetGo {}
+            | Self::Accept {}
+            | Self::Connect { .. }
+            | Self::Tie { .. } => false,
+        }
     }
 }
 

@@ -141,8 +141,7 @@ fn work(engine: &Engine, session: Session, plan: &mut Plan) -> Result<Captured> 
         Some(guest) => guest,
         None => engine.reach(&record, record.lease.epoch())?,
     };
-    let mut inside = Inside { record, guest };
-    inside.act_as(None)?;
+    let mut inside = Inside::new(record, guest);
     for (file, contents) in &plan.files {
         files::write(&mut inside, file, &mut contents.as_slice())?;
     }
