@@ -71,6 +71,8 @@ pub struct Exec {
     pub grace: Duration,
     pub keep_background: bool,
     pub cause: Option<Cause>,
+    /// The shortest grace it was to be stopped with while it was being started.
+    pub early_stop: Option<Duration>,
     /// When the grace after TERM is over.
     pub kill_at: Option<Instant>,
     /// Since when it was killed and seems dead, and is not gone.
@@ -84,10 +86,27 @@ pub struct Exec {
 }
 
 impl Exec {
+    /// Takes note of what was started for it. `early` tells how its leader has ended, if it has.
+    pub fn begin(&mut self, pid: i32, family: Family, early: Option<Result<i32, i32>>, now: Instant) {
+        self.pid = pid;
+        self.family = Some(family);
+        self.phase = match early {
+            Some(exit) => Phase::Clearing { exit },
+            None => Phase::Running,
+        };
+        // Only now is there something to stop: what the leader has left behind, too.
+        if let (Some(cause), Some(grace)) = (self.cause, self.early_stop.take()) {
+            self.stop(cause, grace, now);
+        }
+    }
+
     /// Begins to end it: TERM to all of it now, KILL when the grace is over.
     pub fn stop(&mut self, cause: Cause, grace: Duration, now: Instant) {
         self.cause.get_or_insert(cause);
-        let Some(family) = &self.family else { return };
+        let Some(family) = &self.family else {
+            self.early_stop = Some(self.early_stop.map_or(grace, |earlier| earlier.min(grace)));
+            return;
+        };
         if grace.is_zero() {
             family.kill();
             // Looked at again shortly, in case one was missed.
@@ -203,5 +222,76 @@ impl Exec {
             last_seq: self.spool.last_seq(),
             age_ms: Some(self.started.elapsed().as_millis() as u64),
         }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use coracle_sys::rustix::pipe::pipe;
+
+    use super::super::tended::Tended;
+    use super::*;
+
+    /// An exec that is being started.
+    pub fn starting(now: Instant) -> Exec {
+        Exec {
+            argv: Vec::new(),
+            epoch: 1,
+            fingerprint: 0,
+            phase: Phase::Starting,
+            pid: 0,
+            family: None,
+            spool: Spool::new(),
+            output_bytes: 0,
+            stdin: None,
+            terminal: None,
+            started: now,
+            deadline: None,
+            grace: Duration::from_secs(600),
+            keep_background: false,
+            cause: None,
+            early_stop: None,
+            kill_at: None,
+            held: None,
+            before: Reading::default(),
+            limits: Vec::new(),
+            attendants: HashMap::new(),
+            expected: None,
+        }
+    }
+
+    /// A family that signals reach nobody of, and that stays.
+    pub fn family() -> Family {
+        let (report, _) = pipe().expect("a pipe");
+        Family::Tended(Tended::new(i32::MAX, report))
+    }
+
+    #[test]
+    fn a_stop_that_comes_during_the_start_has_the_grace_it_was_asked_with() {
+        let (now, grace) = (Instant::now(), Duration::from_millis(500));
+        for early in [None, Some(Ok(0))] {
+            for keep_background in [false, true] {
+                let mut exec = Exec { keep_background, ..starting(now) };
+
+                exec.stop(Cause::Asked, grace, now);
+                exec.begin(7, family(), early, now);
+
+                assert_eq!(exec.kill_at, Some(now + grace), "{early:?} {keep_background}");
+                assert_eq!(matches!(exec.phase, Phase::Clearing { .. }), early.is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn the_shortest_grace_asked_for_during_the_start_counts() {
+        let now = Instant::now();
+        let mut exec = starting(now);
+
+        for millis in [700, 500, 600] {
+            exec.stop(Cause::Asked, Duration::from_millis(millis), now);
+        }
+        exec.begin(7, family(), None, now);
+
+        assert_eq!(exec.kill_at, Some(now + Duration::from_millis(500)));
     }
 }

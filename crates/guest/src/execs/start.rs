@@ -149,6 +149,7 @@ impl Execs {
             grace: Duration::from_millis(command.grace_ms),
             keep_background: command.keep_background,
             cause: None,
+            early_stop: None,
             kill_at: None,
             held: None,
             before: self.setting.counters.read(),
@@ -232,18 +233,9 @@ impl Execs {
             watch(Watched::Report, tended.report());
         }
         if let Some(exec) = table.execs.get_mut(id) {
-            exec.pid = pid;
-            exec.family = Some(family);
             exec.stdin = ends.stdin;
             exec.terminal = ends.terminal;
-            exec.phase = match early {
-                Some(exit) => Phase::Clearing { exit },
-                None => Phase::Running,
-            };
-            // Stopped while it was being started: only now is there something to stop.
-            if let (Some(cause), Phase::Running) = (exec.cause, &exec.phase) {
-                exec.stop(cause, exec.grace, Instant::now());
-            }
+            exec.begin(pid, family, early, Instant::now());
         }
         table.finish_starting();
         self.settle(&mut table);
