@@ -27,6 +27,7 @@ pub fn plan(order: &Order<'_>, image: &image::Config, env: &[(String, String)]) 
         workdir: bytes(spec.workdir(image.workdir.as_deref())),
         env: environment(spec, env),
         capabilities: capabilities(spec),
+        may_trace: spec.privileges == Privileges::Debug,
         filter: filter(spec).to_vec(),
         last_filter: filter::LAST.to_vec(),
         more_filters: more_filters(spec),

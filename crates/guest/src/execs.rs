@@ -10,6 +10,7 @@ mod kept;
 mod pipes;
 mod spool;
 mod start;
+mod stopping;
 mod table;
 mod tended;
 

@@ -28,6 +28,9 @@ const WAKE: u64 = 2;
 const REPORT: u64 = 3;
 /// Any connection something is tied to.
 const TIE: u64 = 4;
+/// How long what was killed may take to be gone; most is in a millisecond. Looked at many times meanwhile: a process that
+/// hides from one look by forking is found by another.
+const DEAD_MAX: Duration = Duration::from_secs(1);
 /// Tokens of pipes start here.
 const FIRST_PIPE: u64 = 16;
 
@@ -130,6 +133,7 @@ impl Reactor {
             )?,
             counters: crate::execs::Counters { memory: plan.memory_counter, pids: plan.pids_counter },
             surroundings: RwLock::new(Surroundings { env: plan.boot.env, workdir: plan.boot.workdir }),
+            dead_max: plan.boot.may_trace.then_some(DEAD_MAX),
             hasher,
         };
         let usage = Arc::new(Usage::from_now());

@@ -24,6 +24,9 @@ pub struct Boot {
     /// The capabilities commands keep, as a bit mask.
     #[n(6)]
     pub capabilities: u64,
+    /// Commands may trace each other, so that a debugger may keep what was killed.
+    #[n(24)]
+    pub may_trace: bool,
     /// Compiled filters, as `sock_filter` arrays in memory order: for all commands, and the one each adds last.
     #[cbor(n(7), with = "minicbor::bytes")]
     pub filter: Vec<u8>,

@@ -9,14 +9,11 @@ use coracle_wire::{Ending, ExecState, LimitHit};
 
 use super::counters::Reading;
 use super::family::Family;
-use super::kept::KILL_AGAIN;
 use super::spool::Spool;
+use super::stopping::{Look, Stopping};
 
 /// The signal that ends what does not end otherwise.
 const KILLED: i32 = 9;
-/// How long what was killed may take to be gone; most is in a millisecond. Looked at many times meanwhile: whoever hides
-/// from one look by forking is found by another.
-const HELD: Duration = Duration::from_secs(1);
 
 /// Why we ended an exec ourselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,10 +70,7 @@ pub struct Exec {
     pub cause: Option<Cause>,
     /// The shortest grace it was to be stopped with while it was being started.
     pub early_stop: Option<Duration>,
-    /// When the grace after TERM is over.
-    pub kill_at: Option<Instant>,
-    /// Since when it was killed and seems dead, and is not gone.
-    pub held: Option<Instant>,
+    pub stopping: Stopping,
     pub before: Reading,
     pub limits: Vec<LimitHit>,
     /// Those who attend it, by their connection.
@@ -107,20 +101,14 @@ impl Exec {
             self.early_stop = Some(self.early_stop.map_or(grace, |earlier| earlier.min(grace)));
             return;
         };
-        if grace.is_zero() {
-            family.kill();
-            // Looked at again shortly, in case one was missed.
-            self.kill_at = Some(now + KILL_AGAIN);
-        } else {
-            family.signal(coracle_sys::rustix::process::Signal::TERM.as_raw());
-            self.kill_at = Some(now + grace);
-        }
+        self.stopping.begin(family, grace, now);
     }
 
     /// Gives it back time that did not count.
     pub fn postpone(&mut self, by: Duration) {
         self.started += by;
-        for moment in [&mut self.deadline, &mut self.kill_at, &mut self.expected] {
+        self.stopping.postpone(by);
+        for moment in [&mut self.deadline, &mut self.expected] {
             *moment = moment.and_then(|at| at.checked_add(by));
         }
     }
@@ -140,10 +128,7 @@ impl Exec {
         if !matches!(self.phase, Phase::Running | Phase::Clearing { .. }) {
             return None;
         }
-        if self.kill_at.is_some_and(|at| at <= now) {
-            self.kill(now);
-            self.kill_at = Some(now + KILL_AGAIN);
-        }
+        self.look(now);
         if self.cause.is_none()
             && self.deadline.is_some_and(|at| at <= now)
             && matches!(self.phase, Phase::Running)
@@ -151,19 +136,13 @@ impl Exec {
             self.stop(Cause::Deadline, self.grace, now);
         }
         let deadline = self.deadline.filter(|_| self.cause.is_none());
-        [self.kill_at, deadline].into_iter().flatten().min()
+        [self.stopping.next(), deadline].into_iter().flatten().min()
     }
 
-    /// Kills all of it. What has died all the same and does not go is let go of: a debugger in another exec can keep the
-    /// dead from us for as long as it likes.
-    fn kill(&mut self, now: Instant) {
+    /// Kills it if that is due, and lets go of what a debugger keeps.
+    fn look(&mut self, now: Instant) {
         let Some(family) = &self.family else { return };
-        family.kill();
-        if !family.seems_dead() {
-            self.held = None;
-            return;
-        }
-        if now.saturating_duration_since(*self.held.get_or_insert(now)) < HELD {
+        if self.stopping.look(family, now) == Look::Wait {
             return;
         }
         self.family = None;
@@ -251,8 +230,7 @@ pub(super) mod tests {
             keep_background: false,
             cause: None,
             early_stop: None,
-            kill_at: None,
-            held: None,
+            stopping: Stopping::new(None),
             before: Reading::default(),
             limits: Vec::new(),
             attendants: HashMap::new(),
@@ -276,7 +254,7 @@ pub(super) mod tests {
                 exec.stop(Cause::Asked, grace, now);
                 exec.begin(7, family(), early, now);
 
-                assert_eq!(exec.kill_at, Some(now + grace), "{early:?} {keep_background}");
+                assert_eq!(exec.stopping.next(), Some(now + grace), "{early:?} {keep_background}");
                 assert_eq!(matches!(exec.phase, Phase::Clearing { .. }), early.is_some());
             }
         }
@@ -292,6 +270,6 @@ pub(super) mod tests {
         }
         exec.begin(7, family(), None, now);
 
-        assert_eq!(exec.kill_at, Some(now + Duration::from_millis(500)));
+        assert_eq!(exec.stopping.next(), Some(now + Duration::from_millis(500)));
     }
 }

@@ -17,6 +17,7 @@ use super::exec::{Exec, Phase};
 use super::family::Family;
 use super::pipes::Pipe;
 use super::spool::Spool;
+use super::stopping::Stopping;
 use super::table::{Execs, RUNNING_MAX, shown};
 use super::tended::Tended;
 use crate::forker::{Bond, Kin, NotStarted, Order, Streams};
@@ -39,6 +40,9 @@ pub struct Setting {
     /// `/dev/null`, for those without input.
     pub null: OwnedFd,
     pub counters: Counters,
+    /// How long killed processes may take to be gone before they are let go of. For ever, if absent: only a debugger, where
+    /// commands may be one, keeps the dead.
+    pub dead_max: Option<Duration>,
     pub surroundings: RwLock<Surroundings>,
     pub hasher: RandomState,
 }
@@ -150,8 +154,7 @@ impl Execs {
             keep_background: command.keep_background,
             cause: None,
             early_stop: None,
-            kill_at: None,
-            held: None,
+            stopping: Stopping::new(self.setting.dead_max),
             before: self.setting.counters.read(),
             limits: Vec::new(),
             attendants: HashMap::new(),

@@ -10,7 +10,7 @@ use coracle_wire::{Chunk, ExecState, ExecSummary, Fault, FaultCode};
 use super::cgroup::Leaf;
 use super::exec::{Cause, Exec, Phase};
 use super::family::Family;
-use super::kept::{KILL_AGAIN, Kept};
+use super::kept::Kept;
 use super::pipes::{Drained, Pipe, Room};
 use super::start::Setting;
 use crate::forker::Forker;
@@ -199,6 +199,7 @@ impl Execs {
         for exec in table.execs.values_mut().filter(|exec| exec.epoch < epoch && !exec.is_ended()) {
             exec.stop(Cause::Asked, Duration::ZERO, now);
         }
+        table.stop_kept_before(epoch, now);
         drop(table);
         wake();
         let until = now + KILLING;
@@ -293,9 +294,9 @@ impl Execs {
             let clearing = table.execs.values().any(|exec| matches!(exec.phase, Phase::Clearing { .. }));
             return paused.or(clearing.then(|| now + LOOK_AGAIN));
         }
-        let Table { execs, kept, .. } = &mut *table;
-        let execs = execs.values_mut().filter_map(|exec| exec.tick(now));
-        execs.chain(kept.iter_mut().filter_map(|kept| kept.tick(now))).chain(paused).min()
+        let kept = table.tick_kept(now);
+        let execs = table.execs.values_mut().filter_map(|exec| exec.tick(now));
+        execs.chain(kept).chain(paused).min()
     }
 }
 
@@ -334,8 +335,7 @@ impl Table {
         {
             // What was to be kept has a grace of its own; what was not goes with its leader.
             if !exec.keep_background {
-                family.kill();
-                exec.kill_at = Some(Instant::now() + KILL_AGAIN);
+                exec.stopping.kill(family, Instant::now());
             }
             return false;
         }
@@ -350,12 +350,12 @@ impl Table {
         }
         if let Some(exec) = self.execs.get_mut(id) {
             let family = exec.conclude(exit, counters());
-            let epoch = exec.epoch;
+            let (epoch, stopping) = (exec.epoch, exec.stopping);
             if !keep_background {
                 let reusable = family.and_then(Family::into_reusable);
                 self.spare.extend(reusable.filter(|_| self.spare.len() < SPARE_MAX));
             } else {
-                self.kept.extend(family.map(|family| Kept::new(id, epoch, family)));
+                self.kept.extend(family.map(|family| Kept::new(id, epoch, family, stopping)));
                 self.forget_gone();
             }
         }
@@ -367,7 +367,10 @@ impl Table {
     fn remember(&mut self, id: &str) {
         self.ended.push_back(id.to_owned());
         while self.ended.len() > ENDED_MAX {
-            if let Some(oldest) = self.ended.pop_front() {
+            // By its name what it has left running is stopped. Those are no more than there may be processes.
+            self.forget_gone();
+            let Some(oldest) = self.ended.iter().position(|id| !self.has_kept(id)) else { break };
+            if let Some(oldest) = self.ended.remove(oldest) {
                 self.execs.remove(&oldest);
             }
         }
@@ -396,4 +399,26 @@ pub(super) fn unknown(exec: &str) -> Fault {
 /// Returns a command line short enough to list.
 pub(super) fn shown(argv: &[Vec<u8>]) -> Vec<Vec<u8>> {
     argv.iter().take(16).map(|argument| argument.iter().copied().take(128).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exec::tests::{family, starting};
+    use super::super::stopping::Stopping;
+    use super::*;
+
+    #[test]
+    fn an_exec_is_not_forgotten_while_it_has_left_something_running() {
+        let (mut table, now) = (Table::default(), Instant::now());
+        table.kept.push(Kept::new("0", 1, family(), Stopping::new(None)));
+
+        for number in 0..ENDED_MAX + 2 {
+            table.execs.insert(number.to_string(), starting(now));
+            table.remember(&number.to_string());
+        }
+
+        assert_eq!(table.execs.len(), ENDED_MAX);
+        assert!(table.execs.contains_key("0"));
+        assert!(!table.execs.contains_key("1") && !table.execs.contains_key("2"));
+    }
 }

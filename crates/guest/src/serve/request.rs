@@ -150,7 +150,7 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             shared.wake();
             let patience = Patience { epoch, wait: grace + STOPPING };
             execs.wait(&exec, patience)?;
-            execs.wait_for_kept(&exec, patience);
+            execs.wait_for_kept(&exec, patience)?;
             let state = execs.wait(&exec, Patience { wait: Duration::ZERO, ..patience })?;
             drop(shared.fence.admit(epoch)?);
             Ok(Reply::State(state))

@@ -1,0 +1,123 @@
+//! How far ending the processes of one exec is: TERM, a grace, KILL until they are gone.
+
+use std::time::{Duration, Instant};
+
+use coracle_sys::rustix::process::Signal;
+
+use super::family::Family;
+
+/// How soon a kill is repeated, in case a process was missed.
+const KILL_AGAIN: Duration = Duration::from_millis(5);
+
+/// The moments that count. Nothing is stopped before [`Stopping::begin`].
+#[derive(Debug, Clone, Copy)]
+pub struct Stopping {
+    /// When the grace after TERM is over, or the kill is repeated.
+    kill_at: Option<Instant>,
+    /// Since when all of it was seen dead, and is not gone.
+    dead_since: Option<Instant>,
+    /// How long the dead may take to be gone; see [`super::Setting::dead_max`].
+    dead_max: Option<Duration>,
+}
+
+/// What a look at it has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// There is something to wait for.
+    Wait,
+    /// All of it is dead and kept by a debugger: it is not waited for any more.
+    LetGo,
+}
+
+impl Stopping {
+    pub fn new(dead_max: Option<Duration>) -> Self {
+        Self { kill_at: None, dead_since: None, dead_max }
+    }
+
+    /// TERM to all of it now, KILL when the grace is over.
+    pub fn begin(&mut self, family: &Family, grace: Duration, now: Instant) {
+        if grace.is_zero() {
+            self.kill(family, now);
+        } else {
+            family.signal(Signal::TERM.as_raw());
+            self.kill_at = Some(now + grace);
+        }
+    }
+
+    /// KILL to all of it now, and again shortly in case one was missed.
+    pub fn kill(&mut self, family: &Family, now: Instant) {
+        family.kill();
+        // A look that is due stays due, however often this is called meanwhile.
+        let again = now + KILL_AGAIN;
+        self.kill_at = Some(self.kill_at.map_or(again, |at| at.min(again)));
+    }
+
+    /// Kills what has had its grace.
+    pub fn look(&mut self, family: &Family, now: Instant) -> Look {
+        if self.kill_at.is_none_or(|at| at > now) {
+            return Look::Wait;
+        }
+        self.kill_at = None;
+        self.kill(family, now);
+        // A debugger in another exec can keep the dead from us for as long as it likes. Without one they are on their way,
+        // and an exec must not be called ended before they are gone.
+        let Some(dead_max) = self.dead_max else { return Look::Wait };
+        if !family.seems_dead() {
+            self.dead_since = None;
+            return Look::Wait;
+        }
+        match now.saturating_duration_since(*self.dead_since.get_or_insert(now)) < dead_max {
+            true => Look::Wait,
+            false => Look::LetGo,
+        }
+    }
+
+    /// Returns when to look again.
+    pub fn next(&self) -> Option<Instant> {
+        self.kill_at
+    }
+
+    /// Gives it back time that did not count.
+    pub fn postpone(&mut self, by: Duration) {
+        for moment in [&mut self.kill_at, &mut self.dead_since] {
+            *moment = moment.and_then(|at| at.checked_add(by));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exec::tests::family;
+    use super::*;
+
+    const DEAD_MAX: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_dead_are_let_go_of_only_where_a_debugger_may_keep_them() {
+        let (now, family) = (Instant::now(), family());
+        for (dead_max, expected) in [(None, Look::Wait), (Some(DEAD_MAX), Look::LetGo)] {
+            let mut stopping = Stopping::new(dead_max);
+            stopping.begin(&family, Duration::ZERO, now);
+            let first = now + KILL_AGAIN;
+
+            assert_eq!(stopping.look(&family, first), Look::Wait);
+            // Each time that the leader is seen to have ended.
+            stopping.kill(&family, first + DEAD_MAX);
+            assert_eq!(stopping.look(&family, first + DEAD_MAX), expected, "{dead_max:?}");
+        }
+    }
+
+    #[test]
+    fn time_that_stood_still_does_not_count() {
+        let (now, family, pause) = (Instant::now(), family(), Duration::from_secs(60));
+        let mut stopping = Stopping::new(Some(DEAD_MAX));
+        stopping.begin(&family, Duration::ZERO, now);
+        let first = now + KILL_AGAIN;
+        assert_eq!(stopping.look(&family, first), Look::Wait);
+
+        stopping.postpone(pause);
+
+        assert_eq!(stopping.look(&family, first + pause + KILL_AGAIN), Look::Wait);
+        assert_eq!(stopping.look(&family, first + pause + DEAD_MAX), Look::LetGo);
+    }
+}
