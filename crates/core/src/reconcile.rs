@@ -149,18 +149,16 @@ impl Presence {
 
 fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<Action> {
     let id = record.id.clone();
+    let restarted = facts.boot.is_some_and(|boot| record.boot != boot);
     match record.state {
         State::Creating | State::Resuming => Some(Action::Fail { id, reason: Reason::Abandoned }),
-        // The boot is looked at first: after a restart a process that looks like the guest is somebody else's.
-        State::Ready | State::Paused | State::Hibernating
-            if facts.boot.is_some_and(|boot| record.boot != boot) =>
-        {
-            Some(Action::Lose { id, reason: Reason::Restarted })
-        }
-        State::Ready | State::Paused | State::Hibernating if presence != Presence::Guest => {
+        State::Ready | State::Paused | State::Hibernating if restarted || presence != Presence::Guest => {
             Some(match presence.end() {
+                // It may have ended by itself before the restart.
                 Some(GuestEnd::Idle { ended }) => Action::Expire { id, ended },
                 Some(GuestEnd::Untied) => Action::Finish { id },
+                // After a restart a process that looks like the guest is another one.
+                None if restarted => Action::Lose { id, reason: Reason::Restarted },
                 None => Action::Lose { id, reason: Reason::GuestGone },
             })
         }

@@ -10,11 +10,12 @@ use coracle_core::{Error, Record, Result, SandboxId, State, Timestamp, lifecycle
 use crate::Engine;
 
 impl Engine {
-    /// Records how a sandbox ended whose guest is proved to be gone, and returns what to tell the caller.
-    pub(crate) fn end_without_guest(&self, record: &Record) -> Error {
+    /// Records how a sandbox ended whose guest is proved to be gone, and returns what to tell the caller. Without a word
+    /// of the guest's it is lost, for this `reason`.
+    pub(crate) fn end_without_guest(&self, record: &Record, reason: &str) -> Error {
         let end = self.backend_of(record).ok().and_then(|backend| backend.guest_end(&record.id));
         let noted = match end {
-            None => return self.lose(record, "its guest is gone, and nobody has ended it"),
+            None => return self.lose(record, reason),
             Some(GuestEnd::Idle { ended }) => self.expire(&record.id, ended),
             // The janitor removes what is left.
             Some(GuestEnd::Untied) => self.entomb(&record.id, &|_| Ok(())),

@@ -12,6 +12,9 @@ use crate::expiry::refuse;
 use crate::guest::{Failure, Guest};
 use crate::{Caller, Engine, crash, spans, unknown};
 
+/// Why a sandbox is lost whose guest has left no word.
+const GONE: &str = "its guest is gone, and nobody has ended it";
+
 /// An admitted caller, connected.
 #[derive(Debug)]
 pub(crate) struct Inside {
@@ -111,7 +114,7 @@ impl Engine {
 
     fn greet(&self, record: &Record, epoch: Epoch) -> Result<Guest> {
         if record.boot != self.parts.boot && self.backend_of(record)?.ends_with_this_machine() {
-            return Err(self.lose(record, "the machine was restarted"));
+            return Err(self.end_without_guest(record, "the machine was restarted"));
         }
         match self.knock(record, epoch)? {
             Err(Failure::Gone) => {}
@@ -126,7 +129,7 @@ impl Engine {
         match self.backend_of(record)?.connect(&record.id, placement) {
             Ok(stream) => Ok(Guest::connect(stream, &record.secret, epoch)),
             Err(error) if error.kind == Kind::NotFound => {
-                Err(self.end_without_guest(record).caused_by(error))
+                Err(self.end_without_guest(record, GONE).caused_by(error))
             }
             Err(error) => Err(error),
         }

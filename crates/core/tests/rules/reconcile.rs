@@ -293,6 +293,24 @@ fn a_sandbox_from_before_a_restart_is_lost_whatever_seems_to_live() {
 }
 
 #[test]
+fn a_guest_that_left_word_before_a_restart_makes_no_lost_sandbox() {
+    let ended = Timestamp::from_millis(7);
+    let record = Record { boot: "another boot".to_owned(), ..record(id(0), State::Ready) };
+    for (alive, end, expected) in [
+        (false, Some(GuestEnd::Idle { ended }), Action::Expire { id: id(0), ended }),
+        (false, Some(GuestEnd::Untied), Action::Finish { id: id(0) }),
+        (false, None, Action::Lose { id: id(0), reason: Reason::Restarted }),
+        (true, Some(GuestEnd::Untied), Action::Lose { id: id(0), reason: Reason::Restarted }),
+    ] {
+        let found = Found { sandbox: id(0), alive, end, objects: Vec::new() };
+
+        let actions = plan(std::slice::from_ref(&record), &[found], &facts(&BTreeSet::new()));
+
+        assert_eq!(actions, [expected], "{alive} {end:?}");
+    }
+}
+
+#[test]
 fn an_object_without_a_record_is_set_aside() {
     assert_eq!(decide(case(None, Some(true))), Some(Action::Quarantine { id: id(0) }));
     assert_eq!(decide(case(None, Some(false))), Some(Action::Quarantine { id: id(0) }));

@@ -8,7 +8,7 @@ use coracle_core::testing::{Fault, Step};
 use coracle_core::{Backend, Kind, State, Timestamp};
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{World, caller};
 
 #[test]
 fn the_first_open_creates_and_the_second_finds() {
@@ -132,6 +132,21 @@ fn a_session_whose_guest_died_is_made_anew() {
     assert_ne!(reply["sandbox_id"], json!(lost));
     assert_eq!(world.record(&lost).state, State::Destroyed);
     assert_eq!(world.backend.survey().expect("a survey").len(), 1);
+}
+
+#[test]
+fn what_expired_before_a_restart_is_not_lost_by_it() {
+    let world = World::new();
+    let (idle, lost) = (world.open("run_a"), world.open("run_a"));
+    world.backend.end_guest(&idle, GuestEnd::Idle { ended: world.record(&idle).created_at });
+    let engine = world.after_reboot();
+
+    for sandbox in [&idle, &lost] {
+        let input = json!({"sandbox_id": sandbox, "cmd": ["true"]});
+        engine.call(&caller("run_a"), "sandbox_exec", input).expect_err("it has ended");
+    }
+
+    assert_eq!((world.record(&idle).state, world.record(&lost).state), (State::Expired, State::Lost));
 }
 
 #[test]
