@@ -50,13 +50,21 @@ impl Upload {
             true => entry_behind_links(path, Parents::Make)?,
             false => entry(path, Parents::Make)?,
         };
-        let old = replaced(&entry).map_err(refused("write", path))?;
+        Self::at(entry, mode, replacing, placing)
+    }
+
+    fn at(entry: Entry, mode: u32, replacing: Replacing, placing: Placing) -> Result<Self, Fault> {
+        let old = match replacing {
+            Replacing::Allow => replaced(&entry).map_err(refused("write", &entry.path))?,
+            // It is a conflict, whether or not it may be written to.
+            Replacing::Refuse => None,
+        };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let make = |name: &CString| openat(&entry.parent, name, flags, Mode::RUSR | Mode::WUSR);
-        let (file, temporary) = beside(make).map_err(refused("write", path))?;
+        let (file, temporary) = beside(make).map_err(refused("write", &entry.path))?;
         let mode = old.filter(|_| placing.keep_mode).map_or(mode, |old| old.st_mode & 0o777);
         BEGUN.fetch_add(1, Ordering::SeqCst);
-        let upload = Self {
+        let mut upload = Self {
             entry,
             temporary,
             file: File::from(file),
@@ -67,18 +75,26 @@ impl Upload {
         };
         if let Some(old) = old {
             upload.take_owner_of(&old);
+            // What the old group was allowed is not another group's.
+            if placing.keep_mode && !upload.is_of_group(old.st_gid) {
+                upload.mode &= !0o070;
+            }
         }
         Ok(upload)
     }
 
-    /// Keeps the owner of a file that is replaced, as if that had been written to. Who may not give files away has one of
-    /// its own instead.
+    /// Keeps the owner and the group of a file that is replaced, as if that had been written to. Who may not give files
+    /// away has one of its own instead, and keeps the group if it is in it.
     fn take_owner_of(&self, old: &Stat) {
         let owned = fstat(&self.file).is_ok_and(|new| (new.st_uid, new.st_gid) == (old.st_uid, old.st_gid));
         if !owned {
             let (uid, gid) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
-            let _ = fchown(&self.file, Some(uid), Some(gid));
+            let _ = fchown(&self.file, Some(uid), Some(gid)).or_else(|_| fchown(&self.file, None, Some(gid)));
         }
+    }
+
+    fn is_of_group(&self, gid: u32) -> bool {
+        fstat(&self.file).is_ok_and(|new| new.st_gid == gid)
     }
 
     /// Tells whether a file is half written somewhere. Where no change is admitted, the answer stays true or false.
@@ -149,5 +165,62 @@ fn replaced(entry: &Entry) -> Result<Option<Stat>, Errno> {
         // A program that runs is replaced and not written to.
         Ok(()) | Err(Errno::TXTBSY) => Ok(Some(stat)),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+
+    use coracle_sys::identity::{FileUser, act_as_file_user};
+
+    use super::*;
+
+    const KEEPING: Placing = Placing { follow: false, keep_mode: true, mtime: None };
+
+    /// A directory anyone may write to, with a file of another user's. `None` without root, who alone can make one.
+    fn anothers_file(mode: u32) -> Option<tempfile::TempDir> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("file");
+        fs::write(&file, "old").expect("it is ours");
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).expect("it is ours");
+        fs::set_permissions(&file, Permissions::from_mode(mode)).expect("it is ours");
+        chown(&file, Some(3000), Some(3000)).ok().map(|()| directory)
+    }
+
+    /// Writes the file as user 1000, on a thread of its own.
+    fn write_as_user(directory: &fs::File, groups: &[u32], replacing: Replacing) -> Result<(), Fault> {
+        let parent = directory.try_clone().expect("a descriptor").into();
+        let entry = Entry { parent, name: c"file".to_owned(), path: b"/file".to_vec() };
+        let write = || {
+            let user = FileUser { uid: 1000, gid: 1000, groups, capabilities: 0 };
+            act_as_file_user(user).expect("root may be anyone");
+            Upload::at(entry, 0o600, replacing, KEEPING)?.commit()
+        };
+        std::thread::scope(|scope| scope.spawn(write).join().expect("it does not panic"))
+    }
+
+    #[test]
+    fn kept_permissions_never_reach_another_group() {
+        for (groups, gid, mode) in [(&[][..], 1000, 0o606), (&[3000][..], 3000, 0o666)] {
+            let Some(directory) = anothers_file(0o666) else { return };
+            let opened = fs::File::open(directory.path()).expect("it is there");
+
+            write_as_user(&opened, groups, Replacing::Allow).expect("it may be written to");
+
+            let new = fs::metadata(directory.path().join("file")).expect("it is there");
+            assert_eq!((new.uid(), new.gid(), new.mode() & 0o777), (1000, gid, mode), "{groups:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_must_not_be_there_is_a_conflict_even_where_it_cannot_be_written_to() {
+        let Some(directory) = anothers_file(0o600) else { return };
+        let opened = fs::File::open(directory.path()).expect("it is there");
+        let refused = |replacing| write_as_user(&opened, &[], replacing).map_err(|fault| fault.errno);
+
+        assert_eq!(refused(Replacing::Refuse), Err(Some(Errno::EXIST.raw_os_error())));
+        assert_eq!(refused(Replacing::Allow), Err(Some(Errno::ACCESS.raw_os_error())));
     }
 }
