@@ -204,11 +204,13 @@ fn copy(inside: &mut Inside, wanted: Wanted<'_>, sink: &mut dyn Write, most: usi
     let (end, entry) = (piece.size, piece.entry.take());
     let mut offset = 0;
     loop {
+        // The file may have become shorter than it was at first.
+        let last = piece.data.is_empty() || piece.data.len() < most;
         piece.data.truncate(usize::try_from(end - offset).unwrap_or(usize::MAX));
         sink.write_all(&piece.data)
             .map_err(|error| Error::internal("could not write what was read", error))?;
         offset += piece.data.len() as u64;
-        if piece.data.is_empty() || offset >= end {
+        if last || offset >= end {
             let mtime = entry.as_ref().and_then(tree::mtime);
             return Ok(Original { bytes: offset, mode: entry.map(|entry| entry.mode), mtime });
         }

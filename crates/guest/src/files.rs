@@ -19,7 +19,7 @@ use coracle_wire::{Fault, FaultCode, Reply, Time};
 pub use delete::delete;
 pub use make::{finish_directory, make_directory, make_link};
 pub use place::{Links, keep_out_of, make_own_directory, open_plain, open_roots, open_roots_again, seal};
-pub use read::{Reading, read, stat};
+pub use read::{Reading, is_last, read, stat};
 pub use upload::{Replacing, Upload};
 pub use walk::{Scope, Walk};
 

@@ -208,7 +208,7 @@ pub enum Body {
         #[n(1)]
         recursive: bool,
     },
-    /// Opens a file and reads its beginning. Until it is read to its end, another one is opened or the connection ends,
+    /// Opens a file and reads its beginning. Until a piece is shorter than what was asked for, another one is opened or the connection ends,
     /// [`Body::FileGoOn`] reads on in it, whatever has its name by then. Answered by [`Reply::Opened`].
     #[n(28)]
     FileOpen {

@@ -29,9 +29,9 @@ impl Reading {
         Ok(from_stat(&stat, self.path.clone()))
     }
 
-    /// Returns the bytes at `offset`; less than `max_bytes` only at the end.
+    /// Returns the bytes at `offset`; less than `max_bytes`, or what one answer holds, only at the end.
     pub fn piece(&self, offset: u64, max_bytes: u32) -> Result<Vec<u8>, Fault> {
-        let mut data = vec![0; (max_bytes as usize).min(READ_MAX)];
+        let mut data = vec![0; most(max_bytes)];
         let mut filled = 0;
         while filled < data.len() {
             let at = offset.saturating_add(filled as u64);
@@ -43,6 +43,15 @@ impl Reading {
         data.truncate(filled);
         Ok(data)
     }
+}
+
+/// Tells whether a piece that was asked for with `max_bytes` reached the end of its file.
+pub fn is_last(piece: &[u8], max_bytes: u32) -> bool {
+    piece.len() < most(max_bytes)
+}
+
+fn most(max_bytes: u32) -> usize {
+    (max_bytes as usize).min(READ_MAX)
 }
 
 /// Reads a part of a plain file.

@@ -164,7 +164,11 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
         }
         Body::FileGoOn { offset, max_bytes } => {
             let reading = begun.reading.as_ref().ok_or_else(|| files::out_of_turn("no file was opened"))?;
-            Ok(Reply::File { data: reading.piece(offset, max_bytes)?, size: reading.describe()?.size })
+            let (data, size) = (reading.piece(offset, max_bytes)?, reading.describe()?.size);
+            if files::is_last(&data, max_bytes) {
+                begun.reading = None;
+            }
+            Ok(Reply::File { data, size })
         }
         Body::FileWrite { path, mode, overwrite, data, last, placing } => {
             let replacing = if overwrite { Replacing::Allow } else { Replacing::Refuse };
@@ -298,7 +302,7 @@ fn open(begun: &mut Begun, path: &[u8], max_bytes: u32, links: Links) -> Result<
     begun.reading = None;
     let reading = Reading::begin(path, links)?;
     let (entry, data) = (reading.describe()?, reading.piece(0, max_bytes)?);
-    if (data.len() as u64) < entry.size {
+    if (data.len() as u64) < entry.size && !files::is_last(&data, max_bytes) {
         begun.reading = Some(reading);
     }
     Ok(Reply::Opened { entry, data })

@@ -56,7 +56,14 @@ impl Tree {
                 Ok(Reply::Opened { entry, data })
             }
             Body::FileGoOn { offset, max_bytes } => match reading {
-                Some(data) => Ok(piece(data, offset, max_bytes)),
+                Some(contents) => {
+                    let answer = piece(contents, offset, max_bytes);
+                    // A short piece is the last one.
+                    if matches!(&answer, Reply::File { data, .. } if data.len() < max_bytes as usize) {
+                        *reading = None;
+                    }
+                    Ok(answer)
+                }
                 None => Err(fault(FaultCode::Invalid, "no file was opened")),
             },
             Body::FileDirectory { path } => {
