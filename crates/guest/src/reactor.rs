@@ -75,10 +75,10 @@ impl Shared {
         self.await_input(REPORT, report, epoll::EventFlags::IN | epoll::EventFlags::ONESHOT);
     }
 
-    /// Has the end of a connection noticed that something is tied to. Whatever comes on it is nobody's.
-    pub fn watch_tie(&self, stream: &UnixStream) {
+    /// Has the end of a connection noticed that something is tied to. Data on it is ignored.
+    pub fn watch_tie(&self, stream: &UnixStream) -> std::io::Result<()> {
         let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        let _ = epoll::add(&self.events, stream, epoll::EventData::new_u64(TIE), ends);
+        Ok(epoll::add(&self.events, stream, epoll::EventData::new_u64(TIE), ends)?)
     }
 
     fn await_input(&self, token: u64, descriptor: &OwnedFd, flags: epoll::EventFlags) {

@@ -18,7 +18,7 @@ use coracle_wire::{
 };
 
 use crate::reactor::Shared;
-use crate::ties::Knot;
+use crate::ties::Target;
 
 pub use fence::Fence;
 pub use standstill::lapse;
@@ -147,8 +147,8 @@ fn converse(
             continue;
         }
         if let Ok(Request { body: Body::Tie { exec, grace_ms }, epoch, .. }) = request {
-            let knot = Knot { exec, epoch, grace: Duration::from_millis(grace_ms) };
-            match request::tie(shared, knot, connection.stream) {
+            let target = Target { exec, epoch, grace: Duration::from_millis(grace_ms) };
+            match request::tie(shared, target, connection.stream) {
                 // The table has the connection now.
                 Ok(()) => return connection.send(&Reply::Done {}).and(None),
                 Err(fault) => connection.send(&Reply::Fault(fault))?,

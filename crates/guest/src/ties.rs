@@ -21,16 +21,24 @@ pub struct Ties(Mutex<Vec<Tie>>);
 
 /// What a connection is to be tied to.
 #[derive(Debug)]
-pub struct Knot {
+pub struct Target {
     /// The sandbox itself if absent.
     pub exec: Option<String>,
     pub epoch: u64,
     pub grace: Duration,
 }
 
+/// Whether there is something of the target's name before it is tied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Already {
+    Started,
+    /// It is about to be started, or is the sandbox itself.
+    NotStarted,
+}
+
 #[derive(Debug)]
 struct Tie {
-    knot: Knot,
+    target: Target,
     streams: Vec<UnixStream>,
     /// When it is over, unless somebody ties again.
     lapse: Option<Instant>,
@@ -46,22 +54,31 @@ pub struct Due {
 }
 
 impl Ties {
-    /// Ties a connection. `started` tells that there is an exec of this name already: one that is not tied stays so.
-    pub fn tie(&self, knot: Knot, started: bool, stream: UnixStream) -> Result<(), Fault> {
+    /// Ties a connection. `watch` is called with it if something is tied to it now; on its error nothing is.
+    pub fn tie(
+        &self,
+        target: Target,
+        already: Already,
+        stream: UnixStream,
+        watch: impl FnOnce(&UnixStream) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         let mut ties = self.lock();
         if ties.iter().map(|tie| tie.streams.len()).sum::<usize>() >= STREAMS_MAX {
             let message = format!("{STREAMS_MAX} connections have something tied to them");
             return Err(Fault { code: FaultCode::Limit, message, errno: None });
         }
-        match ties.iter_mut().find(|tie| tie.knot.exec == knot.exec && !tie.over) {
+        match ties.iter_mut().find(|tie| tie.target.exec == target.exec && !tie.over) {
             Some(tie) => {
+                watch(&stream)?;
                 tie.streams.push(stream);
                 tie.lapse = None;
             }
-            None if started => {}
+            // What is not tied stays so.
+            None if already == Already::Started => {}
             None => {
-                ties.retain(|tie| tie.knot.exec != knot.exec);
-                ties.push(Tie { knot, streams: vec![stream], lapse: None, over: false });
+                watch(&stream)?;
+                ties.retain(|tie| tie.target.exec != target.exec);
+                ties.push(Tie { target, streams: vec![stream], lapse: None, over: false });
             }
         }
         Ok(())
@@ -69,7 +86,7 @@ impl Ties {
 
     /// Unties what was tied under an epoch before `epoch`: it was handed over with the sandbox.
     pub fn untie_before(&self, epoch: u64) {
-        self.lock().retain(|tie| tie.knot.epoch >= epoch);
+        self.lock().retain(|tie| tie.target.epoch >= epoch);
     }
 
     /// Lets go of connections that have ended.
@@ -77,7 +94,7 @@ impl Ties {
         for tie in self.lock().iter_mut().filter(|tie| !tie.over) {
             tie.streams.retain(|stream| !has_ended(stream));
             if tie.streams.is_empty() && tie.lapse.is_none() {
-                tie.lapse = now.checked_add(tie.knot.grace);
+                tie.lapse = now.checked_add(tie.target.grace);
             }
         }
     }
@@ -90,8 +107,8 @@ impl Ties {
             match tie.lapse {
                 Some(lapse) if lapse <= now => {
                     tie.over = true;
-                    due.sandbox |= tie.knot.exec.is_none();
-                    due.execs.extend(tie.knot.exec.clone());
+                    due.sandbox |= tie.target.exec.is_none();
+                    due.execs.extend(tie.target.exec.clone());
                 }
                 lapse => due.next = due.next.into_iter().chain(lapse).min(),
             }
@@ -102,12 +119,12 @@ impl Ties {
 
     /// Forgets an exec that was told of.
     pub fn forget(&self, exec: &str) {
-        self.lock().retain(|tie| !tie.over || tie.knot.exec.as_deref() != Some(exec));
+        self.lock().retain(|tie| !tie.over || tie.target.exec.as_deref() != Some(exec));
     }
 
     /// Tells whether whoever is about to start this exec has gone.
     pub fn is_over(&self, exec: &str) -> bool {
-        self.lock().iter().any(|tie| tie.over && tie.knot.exec.as_deref() == Some(exec))
+        self.lock().iter().any(|tie| tie.over && tie.target.exec.as_deref() == Some(exec))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Tie>> {
@@ -124,13 +141,13 @@ fn has_ended(stream: &UnixStream) -> bool {
 mod tests {
     use super::*;
 
-    fn knot(exec: Option<&str>, grace: Duration) -> Knot {
-        Knot { exec: exec.map(str::to_owned), epoch: 1, grace }
+    fn target(exec: Option<&str>, grace: Duration) -> Target {
+        Target { exec: exec.map(str::to_owned), epoch: 1, grace }
     }
 
     fn tied(ties: &Ties, exec: Option<&str>, grace: Duration) -> UnixStream {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
-        ties.tie(knot(exec, grace), false, theirs).expect("there is room");
+        ties.tie(target(exec, grace), Already::NotStarted, theirs, |_| Ok(())).expect("there is room");
         ours
     }
 
@@ -168,11 +185,28 @@ mod tests {
         let (ties, now) = (Ties::default(), Instant::now());
         let (ours, theirs) = UnixStream::pair().expect("a pair");
 
-        ties.tie(knot(Some("detached"), Duration::ZERO), true, theirs).expect("there is room");
+        let target = target(Some("detached"), Duration::ZERO);
+        ties.tie(target, Already::Started, theirs, |_| panic!("nothing is tied to it"))
+            .expect("there is room");
         drop(ours);
         ties.notice_ends(now);
 
         assert!(ties.due(now).execs.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_tied_to_a_connection_whose_end_would_not_be_noticed() {
+        let (ties, now) = (Ties::default(), Instant::now());
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let fault = Fault { code: FaultCode::Internal, message: String::new(), errno: None };
+
+        let tied =
+            ties.tie(target(None, Duration::ZERO), Already::NotStarted, theirs, |_| Err(fault.clone()));
+        drop(ours);
+        ties.notice_ends(now);
+
+        assert_eq!(tied, Err(fault));
+        assert!(!ties.due(now).sandbox);
     }
 
     #[test]

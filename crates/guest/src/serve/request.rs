@@ -13,7 +13,7 @@ use crate::execs::{Attendant, Bounds, Patience, Watched};
 use crate::files::{self, Links, Reading, Replacing, Scope, Upload, Walk};
 use crate::reactor::Shared;
 use crate::rights;
-use crate::ties::Knot;
+use crate::ties::{Already, Target};
 
 /// No wait is longer than this at a time; the host asks again.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -239,18 +239,20 @@ pub fn connect(shared: &Shared, epoch: u64, port: u16) -> Result<TcpStream, Faul
 }
 
 /// Ties an exec that is about to be started, or the sandbox, to a connection, for a caller the fence admits.
-pub fn tie(shared: &Shared, knot: Knot, stream: &UnixStream) -> Result<(), Fault> {
-    let _admitted = shared.fence.admit(knot.epoch)?;
-    cut_before(shared, knot.epoch);
+pub fn tie(shared: &Shared, target: Target, stream: &UnixStream) -> Result<(), Fault> {
+    let _admitted = shared.fence.admit(target.epoch)?;
+    cut_before(shared, target.epoch);
     let unshared = |error: std::io::Error| Fault {
         code: FaultCode::Internal,
         message: format!("could not keep the connection: {error}"),
         errno: error.raw_os_error(),
     };
     let stream = stream.try_clone().map_err(unshared)?;
-    shared.watch_tie(&stream);
-    let started = knot.exec.as_deref().is_some_and(|exec| shared.execs.has(exec));
-    shared.ties.tie(knot, started, stream)?;
+    let already = match target.exec.as_deref().is_some_and(|exec| shared.execs.has(exec)) {
+        true => Already::Started,
+        false => Already::NotStarted,
+    };
+    shared.ties.tie(target, already, stream, |stream| shared.watch_tie(stream).map_err(unshared))?;
     // Its end may have been told before there was a tie to end.
     shared.ties.notice_ends(Instant::now());
     shared.wake();
