@@ -10,6 +10,7 @@ use crate::network::Network;
 use crate::record::Record;
 use crate::selection::AUTO;
 use crate::spec::{LimitsChoice, Spec, SpecInput, Storage};
+use crate::user;
 
 /// One field that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +80,9 @@ impl Wish {
         if written.workdir.is_some() && asked.workdir.as_deref() != Some(record.workdir()) {
             found.push(Difference::new("workdir", &asked.workdir, record.workdir()));
         }
-        if written.user.is_some() && asked.user.as_deref() != record.user() {
+        let same_user = asked.user.as_deref() == record.user()
+            || user::is_root(asked.user.as_deref()) && user::is_root(record.user());
+        if written.user.is_some() && !same_user {
             found.push(Difference::new("user", &asked.user, record.user()));
         }
         // A variable may be a key or a password.

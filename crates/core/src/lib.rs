@@ -41,6 +41,7 @@ pub mod tenant;
 pub mod testing;
 pub mod token;
 pub mod usage;
+pub mod user;
 pub mod volume;
 
 pub use answer::Answers;

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use coracle_core::backend::{Created, Order, Placement};
-use coracle_core::{Error, ImageId, Kind, Result, Spec, fit};
+use coracle_core::{Error, ImageId, Kind, Result, Spec, fit, user};
 use coracle_sys::cgroup::Group;
 use coracle_sys::descriptors;
 use coracle_sys::launch::{Launch, Launched, launch};
@@ -73,8 +73,7 @@ pub fn create(native: &Native, order: &Order<'_>, taken: Option<&Taken>) -> Resu
 
 /// Refuses a user there is not.
 fn expect_user(native: &Native, spec: &Spec) -> Result<()> {
-    const ROOT: [&str; 4] = ["root", "0", "root:root", "0:0"];
-    let other = spec.user.as_deref().filter(|user| !ROOT.contains(user));
+    let other = spec.user.as_deref().filter(|named| !user::is_root(Some(named)));
     match other.filter(|_| !native.privilege.is_root()) {
         None => Ok(()),
         Some(user) => {

@@ -1,20 +1,17 @@
 //! Whose rights file operations have: those of the user commands run as, or of another that was named.
 
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Error, Kind, Result, user};
 use coracle_wire::Acting;
 
 use crate::exec::command_user;
 use crate::gate::Inside;
 
-/// Names of the user that no permission stops.
-const ROOT: [&str; 2] = ["root", "0"];
-
 impl Inside {
     /// Has file operations done with the rights of a user's commands from now on; if none is named, of the user commands
     /// run as. `root` may do everything.
     pub(crate) fn act_as(&mut self, named: Option<&str>) -> Result<()> {
-        let user = command_user(&self.record, named)?;
-        let overrides = named.is_some_and(|named| ROOT.contains(&named));
+        let acting = command_user(&self.record, named)?;
+        let overrides = named.is_some_and(|named| user::is_root(Some(named)));
         if named.is_some() && !overrides && !self.guest.knows_users() {
             return Err(Error::new(
                 Kind::Unsupported,
@@ -23,7 +20,7 @@ impl Inside {
             .detail("field", "user")
             .hint("it was started by an older coracle; open a new one"));
         }
-        let acting = Acting { user: user.map(|user| user.as_bytes().to_vec()) };
+        let acting = Acting { user: acting.map(|user| user.as_bytes().to_vec()) };
         self.guest.act_for((!overrides).then_some(acting));
         Ok(())
     }

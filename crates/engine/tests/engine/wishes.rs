@@ -97,6 +97,17 @@ fn each_written_field_that_differs_is_named_and_no_other() {
 }
 
 #[test]
+fn root_is_root_by_whatever_name() {
+    let world = World::new();
+    let first = opened(&world, json!({"session_key": "k"}));
+
+    for name in ["root", "0", "0:0"] {
+        let again = opened(&world, json!({"session_key": "k", "user": name}));
+        assert_eq!(again["sandbox_id"], first["sandbox_id"], "{name}");
+    }
+}
+
+#[test]
 fn limits_that_were_lifted_are_compared_with_those_there_are() {
     let world = World::new();
     opened(&world, json!({"session_key": "k", "limits": {"memory_mb": 512}}));
