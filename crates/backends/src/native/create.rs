@@ -256,7 +256,11 @@ fn settle_owner(trees: Trees, plan: &mut Boot) -> io::Result<(Vec<OwnedFd>, Vec<
 fn wait_until_ready(mut socket: &UnixStream, shared: &[Shared]) -> io::Result<bool> {
     socket.set_read_timeout(Some(BOOT_TIME))?;
     let mut word = first_byte(socket)?;
-    if word == Boot::OWNER && !shared.is_empty() {
+    let waiting = !shared.is_empty();
+    if word == Boot::READY && waiting {
+        return Err(io::Error::other("it serves although directories wait to be shown to its user"));
+    }
+    if word == Boot::OWNER && waiting {
         let owner = Owner { uid: number(socket)?, gid: number(socket)? };
         shared.iter().try_for_each(|directory| directory.show_to(owner))?;
         socket.write_all(&[1])?;
