@@ -40,31 +40,62 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Reads what is shown, with any number of decimals. The only zone is UTC.
+/// Reads what is shown, with any number of decimals, and also with an offset from UTC: `+02:00`.
 impl FromStr for Timestamp {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let read = || {
-            let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+            let (date, time) = text.split_once('T')?;
+            let (time, ahead) = without_zone(time)?;
             let (time, decimals) = time.split_once('.').unwrap_or((time, "0"));
             let [year, month, day] = numbers(date, '-')?;
             let [hour, minute, second] = numbers(time, ':')?;
-            let millis: u64 = format!("{decimals:0<3}").get(..3)?.parse().ok()?;
-            let in_range = (1970..10_000).contains(&year) && (1..=12).contains(&month) && hour < 24;
-            let days = in_range
-                .then(|| days_before(year, month))
-                .and_then(|days| days.checked_add(day.checked_sub(1)?))?;
-            Some(Self((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + millis))
+            let millis = number(format!("{decimals:0<3}").get(..3)?)?;
+            let in_range = (1970..10_000).contains(&year) && (1..=12).contains(&month);
+            let days = in_range.then(|| days_before(year, month) + day)?.checked_sub(1)?;
+            let exists = is_digits(decimals) && civil(days) == (year, month, day);
+            let minutes = (exists && second < 60).then_some(days * 24 * 60 + minute_of_day(hour, minute)?)?;
+            let minutes = minutes.checked_add_signed(-ahead)?;
+            Some(Self((minutes * 60 + second) * 1000 + millis))
         };
         read().ok_or_else(|| Error::invalid("time", format!("`{}` is not a moment", text.escape_debug())))
     }
 }
 
+/// Splits off the zone; returns by how many minutes it is ahead of UTC.
+fn without_zone(time: &str) -> Option<(&str, i64)> {
+    if let Some(time) = time.strip_suffix('Z') {
+        return Some((time, 0));
+    }
+    let (time, zone) = time.split_at_checked(time.len().checked_sub("+00:00".len())?)?;
+    let (sign, offset) = zone.split_at_checked(1)?;
+    let (hour, minute) = offset.split_once(':')?;
+    let minutes = minute_of_day(number(hour)?, number(minute)?)?.cast_signed();
+    match sign {
+        "+" => Some((time, minutes)),
+        "-" => Some((time, -minutes)),
+        _ => None,
+    }
+}
+
+fn minute_of_day(hour: u64, minute: u64) -> Option<u64> {
+    (hour < 24 && minute < 60).then_some(hour * 60 + minute)
+}
+
 fn numbers(text: &str, between: char) -> Option<[u64; 3]> {
     let parts: Option<Vec<u64>> =
-        text.split(between).map(|part| part.parse().ok().filter(|n| *n < 10_000)).collect();
+        text.split(between).map(|part| number(part).filter(|n| *n < 10_000)).collect();
     parts?.try_into().ok()
+}
+
+/// Reads digits alone; what Rust reads as a number may have a sign.
+fn number(text: &str) -> Option<u64> {
+    is_digits(text).then(|| text.parse().ok()).flatten()
+}
+
+fn is_digits(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns year, month and day so many days after 1970-01-01. Counted in years that begin in March, the day that is there
@@ -124,9 +155,29 @@ mod tests {
             Some(Timestamp::from_millis(951_782_400_123))
         );
         assert_eq!("2000-02-29T00:00:00Z".parse().ok(), Some(Timestamp::from_millis(951_782_400_000)));
-        for refused in
-            ["", "0001-01-01T00:00:00Z", "2000-13-01T00:00:00Z", "2000-02-29T00:00:00+01:00", "2000-00-00TZ"]
+        for zoned in ["2000-02-29T02:00:00+02:00", "2000-02-28T18:30:00.0-05:30", "2000-02-29T00:00:00+00:00"]
         {
+            assert_eq!(zoned.parse().ok(), Some(Timestamp::from_millis(951_782_400_000)), "{zoned}");
+        }
+        for refused in [
+            "",
+            "0001-01-01T00:00:00Z",
+            "2000-13-01T00:00:00Z",
+            "2000-00-00TZ",
+            "2001-02-29T00:00:00Z",
+            "2000-01-00T00:00:00Z",
+            "2000-01-32T00:00:00Z",
+            "2000-01-01T24:00:00Z",
+            "2000-01-01T00:60:00Z",
+            "2000-01-01T00:00:60Z",
+            "2000-01-01T+1:00:00Z",
+            "2000-01-01T00:00:00.1x2Z",
+            "2000-01-01T00:00:00.123xZ",
+            "2000-01-01T00:00:00+24:00",
+            "2000-01-01T00:00:00+0200",
+            "1970-01-01T00:00:00+01:00",
+            "2000-01-01T00:00:00\u{e9}1:00",
+        ] {
             assert!(refused.parse::<Timestamp>().is_err(), "{refused}");
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use bollard::models::{ContainerStateStatusEnum, ContainerSummary, ContainerSummaryStateEnum};
 use bollard::query_parameters::ListContainersOptionsBuilder;
 use coracle_core::backend::{Found, GuestEnd};
-use coracle_core::{Error, Result, SandboxId};
+use coracle_core::{Error, Result, SandboxId, Timestamp};
 use coracle_wire::End;
 
 use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, container_name, patience};
@@ -57,9 +57,14 @@ pub fn guest_end(docker: &Docker, sandbox: &SandboxId) -> Option<GuestEnd> {
     let state = inspected.ok()?.state?;
     let exited = state.status == Some(ContainerStateStatusEnum::EXITED) && !state.oom_killed.unwrap_or(false);
     match End::from_exit_code(state.exit_code.filter(|_| exited)?)? {
-        End::Idle => Some(GuestEnd::Idle { ended: state.finished_at?.parse().ok()? }),
+        End::Idle => Some(GuestEnd::Idle { ended: finished(docker, state.finished_at.as_deref()) }),
         End::Untied => Some(GuestEnd::Untied),
     }
+}
+
+/// Returns when a container has ended: now, if the engine's word cannot be read. That it was idle is proved all the same.
+fn finished(docker: &Docker, at: Option<&str>) -> Timestamp {
+    at.and_then(|at| at.parse().ok()).unwrap_or_else(|| (docker.setting.clock)())
 }
 
 fn containers(docker: &Docker) -> Result<Vec<(SandboxId, bool)>> {
