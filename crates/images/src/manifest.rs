@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use coracle_core::{Error, Kind, Result};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use crate::digest::Digest;
 use crate::platform::Platform;
@@ -81,8 +80,10 @@ impl Document {
     pub fn parse(bytes: &[u8], announced: Option<&str>) -> Result<Self> {
         let unread = |error| invalid("is not a manifest").caused_by(error);
         let raw: Raw = serde_json::from_slice(bytes).map_err(unread)?;
-        let names: BTreeMap<String, IgnoredAny> = serde_json::from_slice(bytes).map_err(unread)?;
-        expect_plain(names.keys())?;
+        let fields: Fields = serde_json::from_slice(bytes).map_err(unread)?;
+        expect_plain(&fields, &DOCUMENT)?;
+        let descriptors = ["config", "layers", "manifests"].into_iter().filter_map(|name| fields.get(name));
+        descriptors.flat_map(objects).try_for_each(|descriptor| expect_plain(descriptor, &DESCRIPTOR))?;
         if raw.schema_version != 2 {
             return Err(unsupported("is a manifest of a kind that registries gave up in 2017"));
         }
@@ -109,14 +110,25 @@ impl Document {
     }
 }
 
+type Fields = serde_json::Map<String, serde_json::Value>;
+
+/// The fields we read, of a manifest or an index and of a descriptor.
+const DOCUMENT: [&str; 5] = ["schemaVersion", "mediaType", "config", "layers", "manifests"];
+const DESCRIPTOR: [&str; 5] = ["mediaType", "digest", "size", "platform", "annotations"];
+
+/// Returns the object a value is, or those it lists.
+fn objects(value: &serde_json::Value) -> impl Iterator<Item = &Fields> {
+    let listed = value.as_array().into_iter().flatten();
+    listed.chain(std::iter::once(value)).filter_map(serde_json::Value::as_object)
+}
+
 /// Refuses a field that others take for one of ours: what Go's tools read ignores case, and two letters that only look alike.
-fn expect_plain<'a>(mut names: impl Iterator<Item = &'a String>) -> Result<()> {
-    const FIELDS: [&str; 5] = ["schemaVersion", "mediaType", "config", "layers", "manifests"];
+fn expect_plain(fields: &Fields, ours: &[&str]) -> Result<()> {
     let folded = |name: &str| name.replace('\u{17f}', "s").replace('\u{212a}', "k").to_lowercase();
     let is_odd = |name: &&String| {
-        FIELDS.iter().any(|field| folded(field) == folded(name)) && !FIELDS.contains(&name.as_str())
+        ours.iter().any(|field| folded(field) == folded(name)) && !ours.contains(&name.as_str())
     };
-    match names.find(is_odd) {
+    match fields.keys().find(is_odd) {
         None => Ok(()),
         Some(name) => Err(invalid(&format!("has a field `{name}`, which some read as another"))),
     }
@@ -299,6 +311,20 @@ mod tests {
         }
         let index = "application/vnd.oci.image.index.v1+json";
         assert!(Document::parse(manifest(1).to_string().as_bytes(), Some(index)).is_err());
+    }
+
+    #[test]
+    fn a_descriptor_that_others_read_otherwise_is_refused() {
+        for (more, plain) in [("Digest", false), ("digesT", false), ("MEDIATYPE", false), ("urls", true)] {
+            let mut documents = [manifest(2), manifest(2), serde_json::json!({"schemaVersion": 2})];
+            documents[2]["manifests"] = manifest(2)["layers"].clone();
+            documents[0]["config"][more] = DIGEST.into();
+            documents[1]["layers"][1][more] = DIGEST.into();
+            documents[2]["manifests"][1][more] = DIGEST.into();
+            for document in documents {
+                assert_eq!(parse(&document).is_ok(), plain, "{document}");
+            }
+        }
     }
 
     #[test]
