@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::skeleton;
 
+/// Raised when the layer is built differently.
+const LAYOUT: u32 = 2;
+
 /// Where programs look, first things first. Below `usr`, which everything of it is in on the machines of today.
 const DIRECTORIES: [&str; 2] = ["local/bin", "bin"];
 
@@ -24,7 +27,7 @@ pub fn layer(store: &Path, usr: &Path) -> io::Result<Option<PathBuf>> {
 
 /// Returns the layer for one directory, building it if it is not there.
 fn ensure(store: &Path, directory: &str) -> io::Result<PathBuf> {
-    let name = format!("python-{}", directory.replace('/', "-"));
+    let name = format!("python-{LAYOUT}-{}", directory.replace('/', "-"));
     skeleton::ensure(store, &name, |root| {
         let programs = root.join(directory);
         fs::create_dir_all(&programs)?;
