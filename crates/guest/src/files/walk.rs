@@ -83,17 +83,17 @@ impl Walk {
             if matches!(name.file_name().to_bytes(), b"." | b"..") {
                 continue;
             }
-            let stat = match statat(&*descriptor, name.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => stat,
-                Err(error) if self.scope.whole && error != Errno::NOENT => {
-                    return Err(refused("stat", name.file_name().to_bytes())(error));
-                }
-                // It may have gone since it was listed.
-                Err(_) => continue,
-            };
             let below = match relative.as_slice() {
                 b"." => name.file_name().to_bytes().to_vec(),
                 relative => [relative, b"/", name.file_name().to_bytes()].concat(),
+            };
+            let stat = match statat(&*descriptor, name.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                Err(error) if self.scope.whole && error != Errno::NOENT => {
+                    return Err(refused("stat", &below)(error));
+                }
+                // It may have gone since it was listed.
+                Err(_) => continue,
             };
             let kind = FileType::from_raw_mode(stat.st_mode);
             let target = match kind {
