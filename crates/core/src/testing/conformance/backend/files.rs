@@ -1,6 +1,6 @@
 //! Files in a sandbox.
 
-use coracle_wire::{Body, EntryKind, FaultCode, Reply};
+use coracle_wire::{Body, EntryKind, FaultCode, Reply, Time};
 
 use super::{Sandbox, Subject};
 use crate::testing::Client;
@@ -237,6 +237,47 @@ fn begin_file(path: &str, data: &[u8]) -> Body {
         last: false,
         placing: None,
     }
+}
+
+/// A file that is read piece by piece is one file, and open no longer than there may be another piece.
+pub fn an_opened_file_is_read_on_whatever_has_its_name(subject: &Option<Subject>) {
+    let Some(subject) = subject else { return };
+    let sandbox = Sandbox::make(subject);
+    let mut client = sandbox.client();
+    let go_on = |offset| Body::FileGoOn { offset, max_bytes: 4 };
+    client.write_file("/workspace/data", b"0123456789");
+
+    let opened =
+        client.ask(Body::FileOpen { path: b"/workspace/data".to_vec(), max_bytes: 4, follow: false });
+    client.write_file("/workspace/data", b"another one");
+    let (middle, last) = (client.ask(go_on(4)), client.ask(go_on(8)));
+
+    assert!(
+        matches!(&opened, Reply::Opened { entry, data } if data == b"0123" && entry.size == 10),
+        "{opened:?}"
+    );
+    assert!(matches!(&middle, Reply::File { data, .. } if data == b"4567"), "{middle:?}");
+    assert!(matches!(&last, Reply::File { data, .. } if data == b"89"), "{last:?}");
+    assert_eq!(client.fault(go_on(10)).code, FaultCode::Invalid);
+}
+
+pub fn a_directory_is_made_with_those_above_it_and_finished(subject: &Option<Subject>) {
+    let Some(subject) = subject else { return };
+    let sandbox = Sandbox::make(subject);
+    let mut client = sandbox.client();
+    let mtime = Time { seconds: 1_000_000_000, nanos: 0 };
+    let finish = |path: &str| Body::FileFinish { path: path.into(), mode: 0o750, mtime };
+    client.write_file("/workspace/file", b"x");
+
+    for _ in 0..2 {
+        let made = client.ask(Body::FileDirectory { path: b"/workspace/a/b".to_vec() });
+        assert_eq!(made, Reply::Done {});
+    }
+
+    assert_eq!(client.ask(finish("/workspace/a/b")), Reply::Done {});
+    assert_eq!(listed(&mut client, "/workspace/a", false), ["b"]);
+    assert_eq!(client.fault(finish("/workspace/file")).code, FaultCode::File);
+    assert_eq!(client.fault(finish("/workspace/none")).code, FaultCode::File);
 }
 
 fn stat_fault(client: &mut Client, path: &str) -> Option<i32> {

@@ -133,6 +133,8 @@ macro_rules! backend_conformance {
                 a_file_is_deleted,
                 a_directory_is_deleted_only_with_everything_in_it,
                 files_and_commands_see_the_same_workspace,
+                an_opened_file_is_read_on_whatever_has_its_name,
+                a_directory_is_made_with_those_above_it_and_finished,
             ]
         );
     };
