@@ -115,6 +115,11 @@ impl Attached {
         self.on_files::<fs_move::Input, _>(|this| Ok(this.inside.guest.rename(from, to, false)?))
     }
 
+    /// Gives a file or directory another name, in the place of a file or link that is there.
+    pub fn replace(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
+        self.on_files::<fs_move::Input, _>(|this| Ok(this.inside.guest.rename(from, to, true)?))
+    }
+
     /// Removes a file, or with `Depth::Tree` a directory and what is in it.
     pub fn delete(&mut self, path: &[u8], depth: files::Depth) -> Result<()> {
         self.on_files::<fs_delete::Input, _>(|this| {

@@ -5,8 +5,10 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use coracle_tests::{Call, Home, requires};
+use coracle_tests::{Call, Home, eventually, requires};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 /// A directory here with something in it.
@@ -202,6 +204,84 @@ fn a_file_streams_to_standard_output_and_from_standard_input() {
     assert!(back.stdout == bytes);
     assert_eq!(refused.stdout, b"");
     home.call(["cp", "-", "-"]).run().expect_code(125);
+}
+
+#[test]
+fn a_copy_into_a_directory_that_fails_halfway_changes_nothing_there() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let local = Local::new();
+    for path in ["tree/sub", "tree/new"] {
+        local.make(path);
+    }
+    for (path, text) in [("tree/a", "new"), ("tree/sub/b", "new"), ("tree/new/c", "new"), ("tree/z", "new")] {
+        local.write(path, text);
+    }
+    let fill = "mkdir -p tree/sub; for f in a sub/b z; do echo old > tree/$f; done; touch -d @1000000000 tree/sub tree";
+    home.exec(&sandbox, ["sh", "-c", fill]).succeed();
+    let look = ["sh", "-c", "cd tree; find . -type f -exec grep -H . {} + | sort; stat -c %Y sub ."];
+    let before = home.exec(&sandbox, look).succeed().text().to_owned();
+
+    // Without these capabilities root cannot read what is closed, either.
+    let bound = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"];
+    fs::set_permissions(local.path("tree/z"), fs::Permissions::from_mode(0o000)).expect("ours");
+    let went = cp(&home, local.path("tree"), format!("{sandbox}:.")).through(bound).run().expect_code(125);
+
+    assert!(went.stderr.contains("tree/z"), "{went}");
+    assert_eq!(home.exec(&sandbox, look).succeed().text(), before);
+
+    home.exec(&sandbox, ["sh", "-c", "echo y > tree/y; chmod 000 tree/y"]).succeed();
+    local.make("to/tree/sub");
+    local.write("to/tree/a", "kept");
+    let dated = || fs::metadata(local.path("to/tree/sub")).and_then(|it| it.modified()).expect("it is there");
+    let date = dated();
+    cp(&home, format!("{sandbox}:tree"), local.path("to")).run().expect_code(125);
+
+    assert_eq!(text(&local.path("to/tree/a")), "kept");
+    assert_eq!(dated(), date);
+    assert_eq!(fs::read_dir(local.path("to/tree")).expect("ours").count(), 2);
+}
+
+#[test]
+fn a_copy_that_is_ended_by_a_signal_leaves_nothing() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let local = Local::new();
+    local.make("from");
+    local.make("to");
+    // Zeros that take no room here, and more of them than are copied until the signal comes.
+    fs::File::create(local.path("from/f")).and_then(|file| file.set_len(8 << 30)).expect("ours");
+    home.exec(&sandbox, ["sh", "-c", "mkdir d; truncate -s 8G d/f"]).succeed();
+
+    let into = cp(&home, local.path("from"), format!("{sandbox}:in")).start();
+    let staged = || home.exec(&sandbox, ["ls", "-A"]).succeed().text().contains(".coracle-");
+    assert!(eventually(Duration::from_secs(30), staged).is_some());
+    into.signal(Signal::TERM);
+    into.finish().expect_code(143);
+    let out = cp(&home, format!("{sandbox}:d"), local.path("to/d")).start();
+    let staged = || fs::read_dir(local.path("to")).expect("ours").next().is_some();
+    assert!(eventually(Duration::from_secs(30), staged).is_some());
+    out.signal(Signal::INT);
+    out.finish().expect_code(130);
+
+    assert_eq!(home.exec(&sandbox, ["ls", "-A"]).succeed().text(), "d\n");
+    assert!(fs::read_dir(local.path("to")).expect("ours").next().is_none());
+}
+
+#[test]
+fn a_link_does_not_hide_what_cannot_be_kept() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let local = Local::new();
+    home.exec(&sandbox, ["sh", "-c", "echo x > f; chmod 4755 f; ln -s f way"]).succeed();
+
+    let refused = cp(&home, format!("{sandbox}:way"), local.path("f")).run().expect_code(125);
+
+    assert!(refused.stderr.contains("set-user-id"), "{refused}");
+    assert_eq!(local.names(), [""; 0]);
 }
 
 #[test]

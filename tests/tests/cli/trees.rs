@@ -245,6 +245,14 @@ fn meet(home: &Home, sandbox: &str, dice: &mut Dice, room: &Path, there: &Snapsh
     expect_equal(&undated(snapshot(&back)), &undated(inside.clone()));
 
     let (local, before) = (room.join("other"), snapshot(&other));
+    // One of the files cannot be read by a user who is not above permissions: then nothing changes, not even times.
+    home.call(["fs", "write", sandbox, "tree/~closed", "--user", "root", "--mode", "000"])
+        .stdin("x")
+        .succeed();
+    let refused = home.call(["cp", &format!("{sandbox}:tree"), &local.display().to_string()]).run();
+    assert_ne!(refused.code(), Some(0), "{refused}");
+    expect_equal(&snapshot(&other), &before);
+    home.call(["fs", "delete", sandbox, "tree/~closed", "--user", "root"]).succeed();
     let came = copy(&format!("{sandbox}:tree"), &local.display().to_string());
     let expected = merged(&before, &inside);
     assert_eq!(came.code() == Some(0), expected.is_some(), "{came}");

@@ -3,6 +3,7 @@
 //! What is copied is there whole or not at all, and of a directory everything is kept: links as links, permissions, times,
 //! empty directories. What cannot be kept is an error before anything has changed.
 
+mod ending;
 mod into;
 mod local;
 mod out;
@@ -12,6 +13,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use coracle::{Error, NewFile};
+use coracle_engine::Attached;
 use serde::Serialize;
 
 use crate::cli::args::Place;
@@ -20,6 +22,7 @@ use crate::cli::exit::Exit;
 use crate::cli::stderr;
 use crate::cli::stdout::{self, Sink};
 use crate::cli::stop::Stop;
+use ending::Ending;
 use tree::Special;
 
 #[derive(Debug, clap::Args)]
@@ -54,7 +57,24 @@ impl Copied {
     }
 }
 
+/// One copy.
+#[derive(Debug)]
+struct Copy<'a> {
+    attached: Attached,
+    special: Special,
+    ending: &'a Ending,
+}
+
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    let ending = Ending::default();
+    let copied = copy(context, args, &ending);
+    match ending.signal() {
+        Some(signal) if copied.is_err() => Ok(Exit::of_signal(signal)),
+        _ => copied,
+    }
+}
+
+fn copy(context: &Context, args: Args, ending: &Ending) -> Result<Exit, Stop> {
     let special = if args.skip_special { Special::Skip } else { Special::Refuse };
     let places = (Place::try_from(args.from)?, Place::try_from(args.to)?);
     let attach = |sandbox| -> Result<_, Error> {
@@ -62,13 +82,12 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         attached.act_as(args.user.clone());
         Ok(attached)
     };
+    let copying = |sandbox| Ok::<_, Error>(Copy { attached: attach(sandbox)?, special, ending });
     let copied = match &places {
         (Place::Local(from), Place::Inside { sandbox, path }) => {
-            into::copy(&mut attach(sandbox)?, from, path, special)?
+            into::copy(&mut copying(sandbox)?, from, path)?
         }
-        (Place::Inside { sandbox, path }, Place::Local(to)) => {
-            out::copy(&mut attach(sandbox)?, path, to, special)?
-        }
+        (Place::Inside { sandbox, path }, Place::Local(to)) => out::copy(&mut copying(sandbox)?, path, to)?,
         (Place::Stream, Place::Inside { sandbox, path }) => {
             let mut input = std::io::stdin().lock();
             attach(sandbox)?.write_file(&NewFile::at(path.as_slice()), &mut input)?;
@@ -93,6 +112,14 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         false => copied.skipped.iter().for_each(|what| stderr::note(&format!("{what}; it was left out"))),
     }
     Ok(Exit::SUCCESS)
+}
+
+/// Returns a name for what has not its own yet.
+fn temporary_name() -> Result<String, Error> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random)
+        .map_err(|error| Error::internal("could not draw a number", std::io::Error::other(error)))?;
+    Ok(format!(".coracle-{:016x}", u64::from_ne_bytes(random)))
 }
 
 /// Puts a name behind a path.

@@ -7,32 +7,34 @@ use std::path::Path;
 
 use coracle::{Depth, Error, FileEntry, Kind, Links, NewFile, Result};
 use coracle_engine::Attached;
-use coracle_engine::files::{FileKind, Tree};
+use coracle_engine::files::{FileKind, Node, Tree};
 
+use super::ending::Watched;
 use super::local::{Root, Trust, failed};
-use super::tree::{self, Special};
-use super::{Copied, below};
+use super::tree::Merge;
+use super::{Copied, Copy, below, temporary_name, tree};
 
 /// Longest path a sandbox takes.
 const PATH_MAX: usize = 4095;
 
 /// Copies a file or a directory.
-pub fn copy(attached: &mut Attached, from: &Path, to: &[u8], special: Special) -> Result<Copied> {
+pub fn copy(copy: &mut Copy<'_>, from: &Path, to: &[u8]) -> Result<Copied> {
     // A link named on the command line means what it leads to.
     let metadata = from.metadata().map_err(failed("read", from))?;
-    let target = target(attached, from, to)?;
+    let target = target(&mut copy.attached, from, to)?;
+    copy.ending.catch()?;
     if metadata.is_dir() {
-        return copy_tree(attached, &Root::open(from, Trust::Named)?, &target, special);
+        return copy_tree(copy, &Root::open(from, Trust::Named)?, &target);
     }
     let kind = if metadata.is_file() { FileKind::File } else { FileKind::Other };
-    let skipped = tree::keep_one(from.as_os_str().as_bytes(), kind, metadata.mode(), special)?;
+    let skipped = tree::keep_one(from.as_os_str().as_bytes(), kind, metadata.mode(), copy.special)?;
     let mut copied = Copied { skipped, ..Copied::default() };
     if kind == FileKind::Other {
         return Ok(copied);
     }
     let resolved = from.canonicalize().map_err(failed("read", from))?;
     let (root, name) = Root::around(&resolved)?;
-    copied.count(copy_file(attached, (&root, &name), &target, Links::Follow)?);
+    copied.count(copy_file(copy, (&root, &name), &target, Links::Follow)?);
     Ok(copied)
 }
 
@@ -67,52 +69,46 @@ fn there(attached: &mut Attached, path: &[u8]) -> Result<Option<FileKind>> {
 }
 
 /// Copies one file; returns how long it is.
-fn copy_file(attached: &mut Attached, (root, path): (&Root, &[u8]), to: &[u8], links: Links) -> Result<u64> {
+fn copy_file(copy: &mut Copy<'_>, (root, path): (&Root, &[u8]), to: &[u8], links: Links) -> Result<u64> {
     let (mut file, node) = root.read(path)?;
     let written =
         NewFile { mode: Some(node.mode & 0o1777), mtime: Some(node.mtime), links, ..NewFile::at(to) };
-    let mut source = Counted { source: &mut file, bytes: 0 };
-    attached.write_file(&written, &mut source)?;
+    let mut source = Watched::new(&mut file, copy.ending);
+    copy.attached.write_file(&written, &mut source)?;
     Ok(source.bytes)
 }
 
-fn copy_tree(attached: &mut Attached, from: &Root, to: &[u8], special: Special) -> Result<Copied> {
+fn copy_tree(copy: &mut Copy<'_>, from: &Root, to: &[u8]) -> Result<Copied> {
     let mut tree = from.scan()?;
-    let skipped = tree::keep(&mut tree, special)?;
-    let copied = match there(attached, to)? {
-        None => fill_new(attached, from, &tree, to)?,
-        Some(_) => {
-            let existing: HashMap<_, _> =
-                attached.tree(to)?.nodes.into_iter().map(|node| (node.path, node.kind)).collect();
-            tree::check_fits(&tree.nodes, &|path| Ok(existing.get(path).copied()))?;
-            fill(attached, from, &tree, to)?
-        }
+    let skipped = tree::keep(&mut tree, copy.special)?;
+    let copied = match there(&mut copy.attached, to)? {
+        None => fill_new(copy, from, &tree, to)?,
+        Some(_) => merge(copy, from, &tree, to)?,
     };
     Ok(Copied { skipped, ..copied })
 }
 
 /// Fills a directory beside its name, which it has when all is in it.
-fn fill_new(attached: &mut Attached, from: &Root, tree: &Tree, to: &[u8]) -> Result<Copied> {
+fn fill_new(copy: &mut Copy<'_>, from: &Root, tree: &Tree, to: &[u8]) -> Result<Copied> {
     let stage = stage(to)?;
-    check_lengths(tree, &stage)?;
-    let filled = attached.make_directory(&stage).and_then(|()| {
-        let copied = fill(attached, from, tree, &stage)?;
-        attached.finish_directory(&stage, tree.root.mode, tree.root.mtime)?;
-        attached.rename(&stage, to).map(|()| copied)
+    let place = |node: &Node| Some(below(&stage, &node.path));
+    check_lengths(tree, &place)?;
+    let filled = copy.attached.make_directory(&stage).and_then(|()| {
+        let copied = fill(copy, from, tree, &place)?;
+        finish(&mut copy.attached, tree, &stage)?;
+        copy.attached.finish_directory(&stage, tree.root.mode, tree.root.mtime)?;
+        copy.attached.rename(&stage, to).map(|()| copied)
     });
     if filled.is_err() {
         // What went wrong is worth more than what is left of it.
-        let _ = attached.delete(&stage, Depth::Tree);
+        let _ = copy.attached.delete(&stage, Depth::Tree);
     }
     filled
 }
 
 /// Returns where a directory is filled before it has its name.
 fn stage(to: &[u8]) -> Result<Vec<u8>> {
-    let mut random = [0; 8];
-    getrandom::fill(&mut random)
-        .map_err(|error| Error::internal("could not draw a number", std::io::Error::other(error)))?;
-    let name = format!(".coracle-{:016x}", u64::from_ne_bytes(random));
+    let name = temporary_name()?;
     let to = to.strip_suffix(b"/").unwrap_or(to);
     Ok(match to.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => [&to[..=slash], name.as_bytes()].concat(),
@@ -120,8 +116,50 @@ fn stage(to: &[u8]) -> Result<Vec<u8>> {
     })
 }
 
-fn check_lengths(tree: &Tree, stage: &[u8]) -> Result<()> {
-    match tree.nodes.iter().find(|node| stage.len() + 1 + node.path.len() > PATH_MAX) {
+/// Brings a tree into a directory that is there.
+fn merge(copy: &mut Copy<'_>, from: &Root, tree: &Tree, to: &[u8]) -> Result<Copied> {
+    let there = copy.attached.tree(to)?;
+    let there: HashMap<_, _> =
+        there.nodes.into_iter().chain([there.root]).map(|node| (node.path.clone(), node)).collect();
+    let merge = tree::fit(tree, &|path| Ok(there.get(path).cloned()))?;
+    let place = |node: &Node| merge.staged(node).map(|path| below(to, &path));
+    check_lengths(tree, &place)?;
+    let staged = make_stages(&mut copy.attached, &merge, to).and_then(|()| fill(copy, from, tree, &place));
+    let attached = &mut copy.attached;
+    let committed = staged.and_then(|copied| {
+        merge.commit(&mut |from, name| attached.replace(&below(to, from), &below(to, name))).map(|()| copied)
+    });
+    remove_stages(attached, &merge, to);
+    let copied = committed.inspect_err(|error| restore_times(attached, &merge, to, error))?;
+    finish(attached, tree, to)?;
+    Ok(copied)
+}
+
+fn make_stages(attached: &mut Attached, merge: &Merge<'_>, to: &[u8]) -> Result<()> {
+    merge.receiving.iter().try_for_each(|node| attached.make_directory(&below(to, &merge.stage(node))))
+}
+
+fn remove_stages(attached: &mut Attached, merge: &Merge<'_>, to: &[u8]) {
+    for directory in &merge.receiving {
+        // What went wrong before is worth more than what is left of it.
+        let _ = attached.delete(&below(to, &merge.stage(directory)), Depth::Tree);
+    }
+}
+
+/// Gives directories the times they had before there were stages in them, unless something else has changed in them.
+fn restore_times(attached: &mut Attached, merge: &Merge<'_>, to: &[u8], error: &Error) {
+    if error.details.contains_key("copied") {
+        return;
+    }
+    // Its permissions come along, of which bits that lend rights would get lost.
+    for directory in merge.receiving.iter().filter(|directory| directory.mode & !0o1777 == 0) {
+        let _ = attached.finish_directory(&below(to, &directory.path), directory.mode, directory.mtime);
+    }
+}
+
+fn check_lengths(tree: &Tree, place: &dyn Fn(&Node) -> Option<Vec<u8>>) -> Result<()> {
+    let is_too_long = |node: &&Node| place(node).is_some_and(|path| path.len() > PATH_MAX);
+    match tree.nodes.iter().find(is_too_long) {
         None => Ok(()),
         Some(node) => {
             let path = String::from_utf8_lossy(&node.path);
@@ -130,35 +168,31 @@ fn check_lengths(tree: &Tree, stage: &[u8]) -> Result<()> {
     }
 }
 
-fn fill(attached: &mut Attached, from: &Root, tree: &Tree, to: &[u8]) -> Result<Copied> {
+/// Writes what has a place to be written to.
+fn fill(
+    copy: &mut Copy<'_>,
+    from: &Root,
+    tree: &Tree,
+    place: &dyn Fn(&Node) -> Option<Vec<u8>>,
+) -> Result<Copied> {
     let mut copied = Copied::default();
     for node in &tree.nodes {
-        let path = below(to, &node.path);
+        copy.ending.check()?;
+        let Some(path) = place(node) else { continue };
         match node.kind {
-            FileKind::Dir => attached.make_directory(&path)?,
-            FileKind::Symlink => attached.make_link(&path, &node.target, node.mtime)?,
+            FileKind::Dir => copy.attached.make_directory(&path)?,
+            FileKind::Symlink => copy.attached.make_link(&path, &node.target, node.mtime)?,
             FileKind::File | FileKind::Other => {
-                copied.count(copy_file(attached, (from, &node.path), &path, Links::Keep)?);
+                copied.count(copy_file(copy, (from, &node.path), &path, Links::Keep)?);
             }
         }
-    }
-    // From the inside out: what is done to a directory's contents changes its time, and its permissions may end access.
-    for node in tree.nodes.iter().rev().filter(|node| node.kind == FileKind::Dir) {
-        attached.finish_directory(&below(to, &node.path), node.mode, node.mtime)?;
     }
     Ok(copied)
 }
 
-/// Counts what is read.
-struct Counted<'a> {
-    source: &'a mut std::fs::File,
-    bytes: u64,
-}
-
-impl std::io::Read for Counted<'_> {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        let count = self.source.read(into)?;
-        self.bytes += count as u64;
-        Ok(count)
-    }
+/// Gives directories what they have, from the inside out: what is done to a directory's contents changes its time, and its
+/// permissions may end access.
+fn finish(attached: &mut Attached, tree: &Tree, to: &[u8]) -> Result<()> {
+    let mut directories = tree.nodes.iter().rev().filter(|node| node.kind == FileKind::Dir);
+    directories.try_for_each(|node| attached.finish_directory(&below(to, &node.path), node.mode, node.mtime))
 }

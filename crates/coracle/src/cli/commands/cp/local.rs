@@ -19,10 +19,12 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::tree::parent;
+use super::tree::{Merge, joined, parent};
 
 /// Permissions of a file whose sandbox does not tell them.
 const MODE: u32 = 0o644;
+/// As many files as a sandbox lists at once, so that what is copied there can be copied back.
+const FILES_MAX: usize = 100_000;
 /// Bits of permissions that are kept.
 const KEPT: u32 = 0o1777;
 
@@ -61,6 +63,10 @@ impl Root {
 
     /// Returns everything below it, directories before what is in them.
     pub fn scan(&self) -> Result<Tree> {
+        self.scan_at_most(FILES_MAX)
+    }
+
+    fn scan_at_most(&self, max: usize) -> Result<Tree> {
         let stat = fstat(&self.directory).map_err(self.failed("read", b""))?;
         let mut nodes = Vec::new();
         let mut pending = vec![Vec::new()];
@@ -69,6 +75,10 @@ impl Root {
             let directories = found.iter().filter(|node| node.kind == FileKind::Dir);
             pending.extend(directories.map(|node| node.path.clone()));
             nodes.extend(found);
+            if nodes.len() > max {
+                let message = format!("`{}` holds more than {max} files", self.shown.display());
+                return Err(Error::new(Kind::LimitExceeded, message).hint("copy its directories one by one"));
+            }
         }
         Ok(Tree { root: node(Vec::new(), &stat), nodes })
     }
@@ -83,9 +93,7 @@ impl Root {
                 continue;
             }
             let stat = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            let below =
-                if path.is_empty() { name.to_bytes().to_vec() } else { super::below(path, name.to_bytes()) };
-            let mut node = node(below, &stat);
+            let mut node = node(joined(path, name.to_bytes()), &stat);
             if node.kind == FileKind::Symlink {
                 node.target = readlinkat(&directory, name, Vec::new())?.into_bytes();
             }
@@ -109,12 +117,15 @@ impl Root {
     }
 
     /// Returns what has a name, if anything has.
-    pub fn kind(&self, path: &[u8]) -> Result<Option<FileKind>> {
+    pub fn find(&self, path: &[u8]) -> Result<Option<Node>> {
         let found = || -> io::Result<_> {
+            if path.is_empty() {
+                return Ok(Some(node(Vec::new(), &fstat(&self.directory)?)));
+            }
             let (parent, name) = self.place(path)?;
             match statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Err(Errno::NOENT) => Ok(None),
-                stat => Ok(Some(kind(&stat?))),
+                stat => Ok(Some(node(path.to_vec(), &stat?))),
             }
         };
         found().map_err(self.failed("look at", path))
@@ -133,16 +144,16 @@ impl Root {
     }
 
     /// Makes a link, in the place of a file or link that is there.
-    pub fn make_link(&self, node: &Node) -> Result<()> {
+    pub fn make_link(&self, path: &[u8], node: &Node) -> Result<()> {
         let make = || -> io::Result<()> {
-            let (parent, name) = self.place(&node.path)?;
+            let (parent, name) = self.place(path)?;
             let target = CString::new(node.target.as_slice())?;
             let ((), temporary) = beside(|temporary| symlinkat(&target, &parent, temporary))?;
             let temporary = Temporary { parent, name: temporary };
             utimensat(&temporary.parent, &temporary.name, &times(node.mtime), AtFlags::SYMLINK_NOFOLLOW)?;
             temporary.rename(&name)
         };
-        make().map_err(self.failed("write", &node.path))
+        make().map_err(self.failed("write", path))
     }
 
     /// Writes a file: beside its name, and under it once `fill` has written all of it. Returns how long it is.
@@ -173,7 +184,7 @@ impl Root {
     pub fn finish(&self, node: &Node) -> Result<()> {
         let finish = || -> io::Result<()> {
             let directory = self.at(&node.path, OFlags::PATH | OFlags::DIRECTORY)?;
-            let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
+            let itself = itself(&directory);
             utimensat(CWD, &itself, &times(node.mtime), AtFlags::empty())?;
             Ok(chmod(&itself, Mode::from_raw_mode(node.mode & KEPT))?)
         };
@@ -191,6 +202,53 @@ impl Root {
             Ok(Stage { around: self, root, temporary, name, committed: false })
         };
         make().map_err(self.failed("write", name))
+    }
+
+    /// Makes the stages of a tree that comes into this directory.
+    pub fn stages<'a>(&'a self, merge: &'a Merge<'a>) -> Result<Stages<'a>> {
+        let mut stages = Stages { root: self, merge, made: 0, committed: false };
+        for directory in &merge.receiving {
+            self.make_directory(&merge.stage(directory))?;
+            stages.made += 1;
+        }
+        Ok(stages)
+    }
+
+    /// Gives something another name, in the place of a file or link that is there.
+    fn rename(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        let rename = || -> io::Result<()> {
+            let ((from, old), (to, new)) = (self.place(from)?, self.place(to)?);
+            Ok(renameat(&from, &old, &to, &new)?)
+        };
+        rename().map_err(self.failed("write", to))
+    }
+
+    /// Removes a directory and what is in it, whatever permissions that has got.
+    fn remove_tree(&self, path: &[u8]) -> io::Result<()> {
+        let mut directories = vec![path.to_vec()];
+        let mut looked_at = 0;
+        while let Some(directory) = directories.get(looked_at).cloned() {
+            looked_at += 1;
+            chmod(itself(&self.at(&directory, OFlags::PATH | OFlags::DIRECTORY)?), Mode::RWXU)?;
+            for node in self.list(&directory)? {
+                match node.kind {
+                    FileKind::Dir => directories.push(node.path),
+                    _ => self.unlink(&node.path, AtFlags::empty())?,
+                }
+            }
+        }
+        directories.iter().rev().try_for_each(|directory| self.unlink(directory, AtFlags::REMOVEDIR))
+    }
+
+    fn unlink(&self, path: &[u8], flags: AtFlags) -> io::Result<()> {
+        let (parent, name) = self.place(path)?;
+        Ok(unlinkat(&parent, &name, flags)?)
+    }
+
+    /// Gives a directory back the time it had.
+    fn date(&self, directory: &Node) -> io::Result<()> {
+        let opened = self.at(&directory.path, OFlags::PATH | OFlags::DIRECTORY)?;
+        Ok(utimensat(CWD, itself(&opened), &times(directory.mtime), AtFlags::empty())?)
     }
 
     /// Opens something below.
@@ -239,7 +297,36 @@ impl Stage<'_> {
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
         if !self.committed {
-            let _ = std::fs::remove_dir_all(&self.root.shown);
+            let _ = self.around.remove_tree(self.temporary.as_bytes());
+        }
+    }
+}
+
+/// Directories that are filled before what is in them has its names. Dropping them before leaves everything as it was.
+#[derive(Debug)]
+pub struct Stages<'a> {
+    root: &'a Root,
+    merge: &'a Merge<'a>,
+    made: usize,
+    committed: bool,
+}
+
+impl Stages<'_> {
+    /// Gives everything its name.
+    pub fn commit(mut self) -> Result<()> {
+        // From the first one on times are not what they were.
+        self.committed = true;
+        self.merge.commit(&mut |from, to| self.root.rename(from, to))
+    }
+}
+
+impl Drop for Stages<'_> {
+    fn drop(&mut self) {
+        for directory in &self.merge.receiving[..self.made] {
+            let _ = self.root.remove_tree(&self.merge.stage(directory));
+            if !self.committed {
+                let _ = self.root.date(directory);
+            }
         }
     }
 }
@@ -266,14 +353,17 @@ impl Drop for Temporary {
 /// Makes something under a name nothing has.
 fn beside<T>(make: impl Fn(&CString) -> std::result::Result<T, Errno>) -> io::Result<(T, CString)> {
     loop {
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let name = CString::new(format!(".coracle-{:016x}", u64::from_ne_bytes(random)))?;
+        let name = CString::new(super::temporary_name().map_err(io::Error::other)?)?;
         match make(&name) {
             Err(Errno::EXIST) => continue,
             made => return Ok((made?, name)),
         }
     }
+}
+
+/// Returns a path that leads to what is open, for calls that take no descriptor opened by path alone.
+fn itself(opened: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", opened.as_raw_fd())
 }
 
 fn node(path: Vec<u8>, stat: &Stat) -> Node {
@@ -301,4 +391,41 @@ fn times(mtime: Time) -> Timestamps {
 pub fn failed<E: Into<io::Error>>(attempted: &str, path: &Path) -> impl FnOnce(E) -> Error + use<E> {
     let message = format!("could not {attempted} `{}`", path.display());
     move |error| Error::new(Kind::Invalid, message).caused_by(error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room() -> (tempfile::TempDir, Root) {
+        let room = tempfile::tempdir().expect("a directory can be made");
+        let root = Root::open(room.path(), Trust::Named).expect("it is there");
+        (room, root)
+    }
+
+    #[test]
+    fn a_tree_has_so_many_files_and_no_more() {
+        let (room, root) = room();
+        std::fs::create_dir(room.path().join("d")).expect("ours");
+        std::fs::write(room.path().join("d/f"), "").expect("ours");
+
+        assert_eq!(root.scan_at_most(2).expect("two").nodes.len(), 2);
+        assert_eq!(root.scan_at_most(1).expect_err("two are more").kind, Kind::LimitExceeded);
+    }
+
+    #[test]
+    fn a_stage_goes_whatever_it_was_called_meanwhile_and_whatever_is_closed_in_it() {
+        let (room, root) = room();
+        let stage = root.stage(b"name").expect("a stage");
+        stage.root.make_directory(b"closed").expect("ours");
+        std::fs::create_dir(room.path().join(OsStr::from_bytes(stage.temporary.as_bytes())).join("closed/d"))
+            .expect("ours");
+        let closed =
+            Node { path: b"closed".to_vec(), mode: 0, ..root.find(b"").expect("it").expect("there") };
+        stage.root.finish(&closed).expect("ours");
+
+        drop(stage);
+
+        assert_eq!(room.path().read_dir().expect("ours").count(), 0);
+    }
 }

@@ -8,33 +8,32 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use coracle::{Error, Kind, Links, Result};
-use coracle_engine::Attached;
-use coracle_engine::files::{FileKind, Tree};
+use coracle_engine::files::{FileKind, Node, Tree};
 use rustix::fs::OFlags;
 
+use super::ending::Watched;
 use super::local::{Root, Trust, failed};
-use super::tree::{self, Special};
-use super::{Copied, below};
+use super::{Copied, Copy, below, tree};
 
 /// Copies a file or a directory.
-pub fn copy(attached: &mut Attached, from: &[u8], to: &Path, special: Special) -> Result<Copied> {
-    let entry = attached.stat(from)?;
+pub fn copy(copy: &mut Copy<'_>, from: &[u8], to: &Path) -> Result<Copied> {
+    let entry = copy.attached.stat(from)?;
     let target = Target::of(from, to)?;
     // Followed inside the sandbox, so that a link named on the command line means what it leads to.
     let behind = match entry.kind {
-        FileKind::Symlink => attached.stat(&below(from, b".")).map_or(FileKind::File, |entry| entry.kind),
+        FileKind::Symlink => {
+            copy.attached.stat(&below(from, b".")).map_or(FileKind::File, |entry| entry.kind)
+        }
         kind => kind,
     };
     if behind == FileKind::Dir {
-        return copy_tree(attached, from, &target, special);
+        return copy_tree(copy, from, &target);
     }
-    let mode = u32::from_str_radix(&entry.mode, 8).unwrap_or(0);
-    let skipped = tree::keep_one(from, entry.kind, mode, special)?;
     if entry.kind == FileKind::Other {
+        let skipped = tree::keep_one(from, entry.kind, 0, copy.special)?;
         return Ok(Copied { skipped, ..Copied::default() });
     }
-    let copied = copy_file(attached, from, &target.path)?;
-    Ok(Copied { skipped, ..copied })
+    copy_file(copy, from, &target.path)
 }
 
 /// Where a copy goes.
@@ -60,19 +59,26 @@ impl Target {
     }
 }
 
-fn copy_file(attached: &mut Attached, from: &[u8], to: &Path) -> Result<Copied> {
+fn copy_file(copy: &mut Copy<'_>, from: &[u8], to: &Path) -> Result<Copied> {
     let mut copied = Copied::default();
     let there = to.symlink_metadata().ok().map(|metadata| metadata.file_type());
     if there.is_some_and(|there| there.is_fifo() || there.is_char_device()) {
         let no_links = OFlags::NOFOLLOW.bits() as i32;
         let opened = OpenOptions::new().write(true).custom_flags(no_links).open(to);
         let mut stream = opened.map_err(failed("write", to))?;
-        copied.count(attached.read_file(from, &mut stream)?);
+        copied.count(copy.attached.read_file(from, &mut stream)?);
         return Ok(copied);
     }
     check_replaceable(to, there)?;
     let (root, name) = Root::around(to)?;
-    let bytes = root.write_file(&name, &mut |file| attached.copy_file(from, Links::Follow, file))?;
+    copy.ending.catch()?;
+    let bytes = root.write_file(&name, &mut |file| {
+        let original = copy.attached.copy_file(from, Links::Follow, &mut Watched::new(file, copy.ending))?;
+        // That of the file the bytes are from: a link may have led to it.
+        let mode = original.mode.unwrap_or(0);
+        copied.skipped = tree::keep_one(from, FileKind::File, mode, copy.special)?;
+        Ok(original)
+    })?;
     copied.count(bytes);
     Ok(copied)
 }
@@ -89,14 +95,16 @@ fn check_replaceable(to: &Path, there: Option<FileType>) -> Result<()> {
     Err(Error::new(Kind::Conflict, message).hint("name another file, or remove it first"))
 }
 
-fn copy_tree(attached: &mut Attached, from: &[u8], to: &Target, special: Special) -> Result<Copied> {
-    let mut tree = attached.tree(from)?;
-    let skipped = tree::keep(&mut tree, special)?;
+fn copy_tree(copy: &mut Copy<'_>, from: &[u8], to: &Target) -> Result<Copied> {
+    let mut tree = copy.attached.tree(from)?;
+    let skipped = tree::keep(&mut tree, copy.special)?;
+    copy.ending.catch()?;
     let copied = match to.path.symlink_metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let (around, name) = Root::around(&to.path)?;
             let stage = around.stage(&name)?;
-            let copied = fill(attached, from, &tree, &stage.root)?;
+            let copied = fill(copy, from, &tree, (&stage.root, &|node| Some(node.path.clone())))?;
+            finish(&tree, &stage.root)?;
             stage.root.finish(&tree.root)?;
             stage.commit()?;
             copied
@@ -104,30 +112,45 @@ fn copy_tree(attached: &mut Attached, from: &[u8], to: &Target, special: Special
         Err(error) => return Err(failed("look at", &to.path)(error)),
         Ok(_) => {
             let root = Root::open(&to.path, to.trust)?;
-            tree::check_fits(&tree.nodes, &|path| root.kind(path))?;
-            fill(attached, from, &tree, &root)?
+            let merge = tree::fit(&tree, &|path| root.find(path))?;
+            let stages = root.stages(&merge)?;
+            let copied = fill(copy, from, &tree, (&root, &|node| merge.staged(node)))?;
+            stages.commit()?;
+            finish(&tree, &root)?;
+            copied
         }
     };
     Ok(Copied { skipped, ..copied })
 }
 
-fn fill(attached: &mut Attached, from: &[u8], tree: &Tree, to: &Root) -> Result<Copied> {
+/// Where the things of a tree are written, those that are.
+type Places<'a> = (&'a Root, &'a dyn Fn(&Node) -> Option<Vec<u8>>);
+
+fn fill(copy: &mut Copy<'_>, from: &[u8], tree: &Tree, (to, place): Places<'_>) -> Result<Copied> {
     let mut copied = Copied::default();
     for node in &tree.nodes {
+        copy.ending.check()?;
+        let Some(path) = place(node) else { continue };
         match node.kind {
-            FileKind::Dir => to.make_directory(&node.path)?,
-            FileKind::Symlink => to.make_link(node)?,
+            FileKind::Dir => to.make_directory(&path)?,
+            FileKind::Symlink => to.make_link(&path, node)?,
             FileKind::File | FileKind::Other => {
                 let source = below(from, &node.path);
-                let mut fetch = |file: &mut std::fs::File| attached.copy_file(&source, Links::Keep, file);
-                copied.count(to.write_file(&node.path, &mut fetch)?);
+                let mut fetch = |file: &mut std::fs::File| {
+                    copy.attached.copy_file(&source, Links::Keep, &mut Watched::new(file, copy.ending))
+                };
+                copied.count(to.write_file(&path, &mut fetch)?);
             }
         }
     }
-    // From the inside out: what is done to a directory's contents changes its time, and its permissions may end access.
-    let directories = tree.nodes.iter().rev().filter(|node| node.kind == FileKind::Dir);
-    directories.into_iter().try_for_each(|node| to.finish(node))?;
     Ok(copied)
+}
+
+/// Gives directories what they have, from the inside out: what is done to a directory's contents changes its time, and its
+/// permissions may end access.
+fn finish(tree: &Tree, to: &Root) -> Result<()> {
+    let mut directories = tree.nodes.iter().rev().filter(|node| node.kind == FileKind::Dir);
+    directories.try_for_each(|node| to.finish(node))
 }
 
 #[cfg(test)]
