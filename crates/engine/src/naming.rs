@@ -43,6 +43,11 @@ impl Engine {
         Err(nothing_called(word))
     }
 
+    /// Tells whether a word is the whole id or the session key of a sandbox.
+    pub fn is_exact_name(&self, caller: &Caller, word: &str) -> Result<bool> {
+        Ok(self.exactly_named(caller, word)?.is_some())
+    }
+
     fn exactly_named(&self, caller: &Caller, word: &str) -> Result<Option<Record>> {
         let by_id = match word.parse::<SandboxId>() {
             Ok(id) => self.store().find(&id)?.filter(|record| self.shows(caller, record)),

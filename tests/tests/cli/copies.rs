@@ -204,6 +204,30 @@ fn a_file_streams_to_standard_output_and_from_standard_input() {
     assert!(back.stdout == bytes);
     assert_eq!(refused.stdout, b"");
     home.call(["cp", "-", "-"]).run().expect_code(125);
+    let told = home.call(["cp", "-", &format!("{sandbox}:f"), "--json"]).stdin("four").succeed().json();
+    assert_eq!((&told["files"], &told["bytes"]), (&1.into(), &4.into()), "{told}");
+}
+
+#[test]
+fn the_longest_key_in_front_of_a_colon_names_the_sandbox() {
+    requires!(native);
+    let home = Home::new();
+    let local = Local::new();
+    let (short, long) = (home.open_with(&["--key", "a"]), home.open_with(&["--key", "a:b"]));
+    let slashed = home.open_with(&["--key", "team/job"]);
+    let from = local.write("f", "x");
+
+    cp(&home, &from, "a:b:f").succeed();
+    cp(&home, &from, "a:g:h").succeed();
+    cp(&home, &from, "team/job:f").succeed();
+
+    let names = |sandbox: &str| home.call(["fs", "list", sandbox]).succeed().text().to_owned();
+    assert!(names(&long).contains("f") && names(&short).contains("g:h") && !names(&short).contains("b:f"));
+    assert!(names(&slashed).contains("f"));
+    cp(&home, "a:b:f", local.path("back:1")).succeed();
+    assert_eq!(text(&local.path("back:1")), "x");
+    let here = cp(&home, "./a:b:f", "a:x").run().expect_code(125);
+    assert!(here.stderr.contains("./a:b:f"), "{here}");
 }
 
 #[test]
@@ -323,6 +347,10 @@ fn a_directory_that_is_there_takes_the_copy_in() {
 
     cp(&home, &tree, format!("{sandbox}:way")).succeed();
     cp(&home, &tree, format!("{sandbox}:fresh/")).succeed();
+    cp(&home, format!("{sandbox}:d/tree/g"), local.path("fresh/")).succeed();
+    assert_eq!(text(&local.path("fresh/g")), "kept\n", "the same both ways");
+    cp(&home, format!("{sandbox}:none"), local.path("other/")).run().expect_code(125);
+    assert!(!local.path("other").exists(), "a copy that fails makes no directory");
     cp(&home, format!("{sandbox}:way"), local.path("back")).succeed();
 
     let shown = home.exec(&sandbox, ["sh", "-c", "cat d/tree/f d/tree/g fresh/tree/f; ls"]).succeed();

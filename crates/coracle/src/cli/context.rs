@@ -1,6 +1,7 @@
 //! What every verb needs: the settings, the engine, who calls, and how the answer shall look.
 
 use std::cell::{OnceCell, RefCell};
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use coracle::config::{Config, Flags};
@@ -8,7 +9,7 @@ use coracle::{ExecId, Result, SandboxId, assemble};
 use coracle_core::{Clock, Spec, Timestamp, image};
 use coracle_engine::{Attached, Caller, Engine};
 
-use super::args::{ExecName, SandboxName};
+use super::args::{ExecName, Place, SandboxName};
 use super::bars::Bars;
 use super::{keepers, said, stderr, sweep};
 
@@ -102,6 +103,23 @@ impl Context {
             Some(name) => engine.exec_named(&caller, sandbox, name.as_str()),
             None => engine.main_exec(&caller, sandbox),
         }
+    }
+
+    /// Returns the place a person means: in the sandbox with the longest key or id in front of a colon, if there is one.
+    pub fn place(&self, text: OsString) -> Result<Place> {
+        let readings = Place::readings(&text);
+        let plain = Place::try_from(text);
+        // Most names hold neither a colon nor a slash, and who looks for the sandbox next says whether it is there.
+        if readings.is_empty() || (readings.len() == 1 && matches!(plain, Ok(Place::Inside { .. }))) {
+            return plain;
+        }
+        let (engine, caller) = (self.engine()?, self.caller()?);
+        for (sandbox, path) in readings {
+            if engine.is_exact_name(&caller, sandbox.as_str())? {
+                return Ok(Place::Inside { sandbox, path });
+            }
+        }
+        plain
     }
 
     /// Connects to the sandbox a person means, for its files.

@@ -1,6 +1,6 @@
 //! Where `cp` copies from or to: a path here, `SBX:PATH` in a sandbox, or `-`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -20,10 +20,27 @@ pub enum Place {
     },
 }
 
+impl Place {
+    /// Returns every way to read a text as a place in a sandbox, the longest name first: a key may hold colons and slashes.
+    /// What begins with a dot or a slash is a path here.
+    pub fn readings(text: &OsStr) -> Vec<(SandboxName, Vec<u8>)> {
+        let bytes = text.as_bytes();
+        if matches!(bytes.first(), None | Some(b'.' | b'/')) {
+            return Vec::new();
+        }
+        let colons = (0..bytes.len()).rev().filter(|at| bytes[*at] == b':');
+        let read = |colon: usize| {
+            let name = std::str::from_utf8(&bytes[..colon]).ok()?.parse().ok()?;
+            Some((name, bytes[colon + 1..].to_vec())).filter(|(_, path)| !path.is_empty())
+        };
+        colons.filter_map(read).collect()
+    }
+}
+
 impl TryFrom<OsString> for Place {
     type Error = Error;
 
-    /// Takes `NAME:PATH` for a place in a sandbox. A local path with a colon in it is written `./a:b`, or whole, and one
+    /// Takes `NAME:PATH` for a place in a sandbox, with a name as most people give. A local path with a colon in it is written `./a:b`, or whole, and one
     /// called `-` is `./-`.
     fn try_from(text: OsString) -> Result<Self, Error> {
         let bytes = text.as_bytes();
@@ -69,5 +86,19 @@ mod tests {
         }
         assert_eq!(place("-").expect("a place"), Place::Stream);
         assert!(place("sbx_1:").is_err());
+    }
+
+    #[test]
+    fn every_colon_may_end_a_name() {
+        let readings = |text: &str| {
+            let readings = Place::readings(OsStr::new(text)).into_iter();
+            let shown = readings.map(|(name, path)| (name.as_str().to_owned(), path));
+            shown.collect::<Vec<_>>()
+        };
+
+        assert_eq!(readings("a/b:c:d"), [("a/b:c".into(), b"d".to_vec()), ("a/b".into(), b"c:d".to_vec())]);
+        for local in ["./a:b", "/a:b", "../a:b", "a", "", ":a", "a:"] {
+            assert_eq!(readings(local), [], "{local}");
+        }
     }
 }

@@ -22,7 +22,7 @@ use crate::cli::exit::Exit;
 use crate::cli::stderr;
 use crate::cli::stdout::{self, Sink};
 use crate::cli::stop::Stop;
-use ending::Ending;
+use ending::{Ending, Watched};
 use tree::Special;
 
 #[derive(Debug, clap::Args)]
@@ -76,7 +76,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 
 fn copy(context: &Context, args: Args, ending: &Ending) -> Result<Exit, Stop> {
     let special = if args.skip_special { Special::Skip } else { Special::Refuse };
-    let places = (Place::try_from(args.from)?, Place::try_from(args.to)?);
+    let places = (context.place(args.from)?, context.place(args.to)?);
     let attach = |sandbox| -> Result<_, Error> {
         let mut attached = context.attach(sandbox)?;
         attached.act_as(args.user.clone());
@@ -90,8 +90,9 @@ fn copy(context: &Context, args: Args, ending: &Ending) -> Result<Exit, Stop> {
         (Place::Inside { sandbox, path }, Place::Local(to)) => out::copy(&mut copying(sandbox)?, path, to)?,
         (Place::Stream, Place::Inside { sandbox, path }) => {
             let mut input = std::io::stdin().lock();
-            attach(sandbox)?.write_file(&NewFile::at(path.as_slice()), &mut input)?;
-            return Ok(Exit::SUCCESS);
+            let mut source = Watched::new(&mut input, ending);
+            attach(sandbox)?.write_file(&NewFile::at(path.as_slice()), &mut source)?;
+            Copied { files: 1, bytes: source.bytes, ..Copied::default() }
         }
         (Place::Inside { sandbox, path }, Place::Stream) => {
             let mut sink = Sink::default();

@@ -15,8 +15,20 @@ use super::ending::Watched;
 use super::local::{Root, Trust, failed};
 use super::{Copied, Copy, below, tree};
 
-/// Copies a file or a directory.
+/// Copies a file or a directory. A name that ends in a slash is a directory, and made if it is not there.
 pub fn copy(copy: &mut Copy<'_>, from: &[u8], to: &Path) -> Result<Copied> {
+    let is_made = to.as_os_str().as_bytes().ends_with(b"/") && !to.exists();
+    if is_made {
+        std::fs::create_dir(to).map_err(failed("make", to))?;
+    }
+    copy_to(copy, from, to).inspect_err(|_| {
+        if is_made {
+            let _ = std::fs::remove_dir(to);
+        }
+    })
+}
+
+fn copy_to(copy: &mut Copy<'_>, from: &[u8], to: &Path) -> Result<Copied> {
     let entry = copy.attached.stat(from)?;
     let target = Target::of(from, to)?;
     // Followed inside the sandbox, so that a link named on the command line means what it leads to.
