@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
         let target = Target { engine, caller, sandbox: sandbox.clone(), exec };
 
         let _leash = match self.tie {
-            Tie::Client | Tie::Terminal => leash::of_exec(&target),
+            Tie::Client | Tie::Terminal => leash::of_exec(&target)?,
             // The one is to run on, the other goes with its sandbox.
             Tie::Loose | Tie::Bound => None,
         };

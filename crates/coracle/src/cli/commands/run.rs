@@ -97,8 +97,9 @@ fn suggest_image(error: Error, program: &[u8]) -> Error {
     let is_missing = error.details.get("exit_code").is_some_and(|code| *code == 127);
     match std::str::from_utf8(program) {
         Ok(name) if is_missing && name.parse::<Reference>().is_ok() => {
-            let hint = error.hint.clone().unwrap_or_default();
-            error.hint(format!("{hint}; to run a command in the image `{name}`, write `--image {name}`"))
+            let image = format!("to run a command in the image `{name}`, write `--image {name}`");
+            let hint = error.hint.as_ref().map_or_else(|| image.clone(), |hint| format!("{hint}; {image}"));
+            error.hint(hint)
         }
         _ => error,
     }
@@ -136,12 +137,17 @@ fn attended(context: &Context, engine: Engine, wanted: Wanted, mut plan: Plan) -
         None => open_new(&engine, &caller, sandbox)?,
     };
     let open::Output { sandbox_id: id, backend, refused, missing, .. } = opened;
-    let _leash = leash::of_sandbox(&engine, &caller, &id);
+    // Until the sandbox is gone.
+    let (_leash, untied) = match leash::of_sandbox(&engine, &caller, &id) {
+        Ok(leash) => (leash, None),
+        Err(error) => (None, Some(error)),
+    };
     refusals::say(&backend, &refused);
 
-    let ran = match session.signalled() {
-        Some(signal) => Ok(Err(Exit::of_signal(signal))),
-        None => {
+    let ran = match (untied, session.signalled()) {
+        (Some(error), _) => Err(error.into()),
+        (None, Some(signal)) => Ok(Err(Exit::of_signal(signal))),
+        (None, None) => {
             missing::say_once(&missing, &context.config()?.home);
             publish(&engine, &caller, &id, bound);
             work(session.acting_as(caller.clone()), &id, &mut plan).map(Ok)
