@@ -39,7 +39,9 @@ fn a_detached_run_stays_and_prints_the_id_of_its_sandbox() {
     assert_eq!(home.live()[0]["sandbox_id"], id);
     let printed = || home.call(["logs", "job"]).succeed().text().to_owned();
     assert!(eventually(SOON, || printed() == "started\nx b /tmp\n").is_some(), "{}", printed());
-    home.call(["exec", "job", "true"]).succeed();
+    let told = home.call(["exec", "job", "-d", "--json", "sleep", "1000"]).succeed().json();
+    assert_eq!((&told["sandbox_id"], &told["status"]), (&id.as_str().into(), &"running".into()), "{told}");
+    assert!(told["duration_ms"].is_u64() && told["outcome"].is_null(), "{told}");
     home.call(["stop", "job", "--grace", "0"]).succeed();
     home.call(["wait", "job"]).run().expect_code(143);
     home.call(["close", "job"]).succeed();

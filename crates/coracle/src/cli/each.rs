@@ -11,8 +11,8 @@ use super::exit::Exit;
 use super::stop::Stop;
 use super::{stderr, stdout};
 
-/// Acts on each sandbox. One alone is answered as if there could be no others; of several the document is a list, by the
-/// names they were called.
+/// Acts on each sandbox. The document is a list, by the names they were called, also of one. That one fails is the failure
+/// of the call where it is alone.
 pub fn each<Done: Serialize>(
     context: &Context,
     names: &[SandboxName],
@@ -23,14 +23,14 @@ pub fn each<Done: Serialize>(
     if let [name] = names {
         let done = act_on(name)?;
         if context.json {
-            stdout::json(&done)?;
+            stdout::json(&[named(name, serde_json::to_value(done).map_err(std::io::Error::from)?)])?;
         }
         return Ok(Exit::SUCCESS);
     }
     let mut told = Vec::new();
     let mut exit = Exit::SUCCESS;
     for name in names {
-        let mut document = match act_on(name) {
+        let document = match act_on(name) {
             Ok(done) => serde_json::to_value(done).map_err(std::io::Error::from)?,
             Err(error) => {
                 exit = Exit::of_error(&error);
@@ -40,13 +40,17 @@ pub fn each<Done: Serialize>(
                 error.to_json()
             }
         };
-        if let Value::Object(fields) = &mut document {
-            fields.insert("name".to_owned(), name.as_str().into());
-        }
-        told.push(document);
+        told.push(named(name, document));
     }
     if context.json {
         stdout::json(&told)?;
     }
     Ok(exit)
+}
+
+fn named(name: &SandboxName, mut document: Value) -> Value {
+    if let Value::Object(fields) = &mut document {
+        fields.insert("name".to_owned(), name.as_str().into());
+    }
+    document
 }

@@ -56,7 +56,7 @@ fn an_engine_that_never_comes_back_can_be_given_up() {
     let reason = site.record(&closed)["reason"].to_string();
     let report = site.call(&["purge", "--yes", "--forget", "docker", "--json"]).succeed().json();
 
-    assert!(told["left_behind"].to_string().contains(container.as_str()), "{told}");
+    assert!(told[0]["left_behind"].to_string().contains(container.as_str()), "{told}");
     assert!(reason.contains("given up") && reason.contains(container.as_str()), "{reason}");
     assert!(report["forgotten"].to_string().contains(&purged), "{report}");
     assert!(!site.home.path().exists(), "the home is left");

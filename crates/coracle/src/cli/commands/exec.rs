@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use coracle::ExecId;
-use coracle_engine::Started;
-use serde_json::json;
+use coracle::{Error, ExecId, SandboxId};
+use coracle_engine::ops::sandbox::exec_wait;
+use coracle_engine::{Caller, Engine};
+use serde::Serialize;
 
 use crate::cli::args::{ProcessArgs, SandboxName, Variable};
 use crate::cli::context::Context;
@@ -19,6 +20,7 @@ use crate::cli::stop::Stop;
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("cwd", |cwd| cwd.short('w').visible_alias("workdir")))]
 pub struct Args {
+    /// Name a sandbox by its id, its key, or the beginning of its id
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
     /// Return at once and print the id of the exec
@@ -53,7 +55,13 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let sandbox = context.sandbox(&engine, &args.sandbox)?;
     if args.detach {
         request.timeout = request.timeout.in_background();
-        return detach(context, &engine.exec_start(&context.caller()?, &sandbox, &request)?);
+        let caller = context.caller()?;
+        let exec = engine.exec_start(&caller, &sandbox, &request)?.exec_id;
+        match context.json {
+            true => stdout::json(&Detached::of(&engine, &caller, sandbox, exec)?)?,
+            false => stdout::line(exec.as_str())?,
+        }
+        return Ok(Exit::SUCCESS);
     }
     let tie = match (args.process.tty, args.keep_running) {
         (true, _) => Tie::Terminal,
@@ -63,10 +71,30 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     Session::on(context, engine, tie)?.exec(&sandbox, request)
 }
 
-fn detach(context: &Context, started: &Started) -> Result<Exit, Stop> {
-    match context.json {
-        true => stdout::json(&json!({"exec_id": started.exec_id, "status": "running"}))?,
-        false => stdout::line(started.exec_id.as_str())?,
+/// A command in the background, as it is right after its start: a short one may have ended.
+#[derive(Debug, Serialize)]
+pub struct Detached {
+    sandbox_id: SandboxId,
+    exec_id: ExecId,
+    #[serde(flatten)]
+    progress: exec_wait::Output,
+}
+
+impl Detached {
+    pub fn of(
+        engine: &Engine,
+        caller: &Caller,
+        sandbox_id: SandboxId,
+        exec_id: ExecId,
+    ) -> Result<Self, Error> {
+        let now = exec_wait::Input {
+            sandbox_id: sandbox_id.clone(),
+            exec_id: exec_id.clone(),
+            timeout_seconds: None,
+            // The shortest wait there is.
+            timeout_ms: Some(1),
+        };
+        let progress = engine.perform(caller, now)?;
+        Ok(Self { sandbox_id, exec_id, progress })
     }
-    Ok(Exit::SUCCESS)
 }

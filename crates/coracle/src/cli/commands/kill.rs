@@ -2,12 +2,11 @@
 
 use coracle::{Error, ExecId, Kind, Result, SandboxId};
 use coracle_engine::Engine;
-use serde_json::json;
 use signal_hook::consts::{
     SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 
-use super::stop::stop_all;
+use super::stop::{Signalled, reached, stop_all};
 use crate::cli::args::SandboxName;
 use crate::cli::context::Context;
 use crate::cli::each::each;
@@ -16,6 +15,7 @@ use crate::cli::stop::Stop;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Name sandboxes by their ids, their keys, or the beginnings of their ids
     #[arg(value_name = "SBX", required = true)]
     sandboxes: Vec<SandboxName>,
     /// Send this signal, as in HUP or 1, to the commands that run
@@ -29,14 +29,17 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
             SIGKILL => stop_all(context, engine, &sandbox, Some(0))?,
             signal => signal_all(context, engine, &sandbox, signal)?,
         };
-        Ok(json!({"ok": true, "sandbox_id": sandbox, "signalled": signalled}))
+        Ok(Signalled { ok: true, sandbox_id: sandbox, signalled })
     })
 }
 
 fn signal_all(context: &Context, engine: &Engine, sandbox: &SandboxId, signal: i32) -> Result<Vec<ExecId>> {
     let caller = context.caller()?;
-    let running = engine.known_execs(&caller, sandbox)?.into_iter().filter(|exec| exec.running);
-    running.map(|exec| engine.control(&caller, sandbox, &exec.id)?.signal(signal).map(|()| exec.id)).collect()
+    let mut execs = engine.known_execs(&caller, sandbox)?;
+    execs.retain(|exec| exec.running);
+    let send = |id: &ExecId| engine.control(&caller, sandbox, id)?.signal(signal);
+    let sent = execs.iter().map(|exec| send(&exec.id)).collect();
+    reached(execs, sent)
 }
 
 /// Reads the name or the number of a signal.

@@ -5,9 +5,9 @@ use coracle_core::spec::ONE_COMMAND_IDLE;
 use coracle_engine::naming::MAIN_EXEC;
 use coracle_engine::ops::sandbox::open;
 use coracle_engine::{Caller, Engine};
-use serde_json::json;
 
 use super::{Plan, open_new, remove};
+use crate::cli::commands::exec::Detached;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -26,10 +26,10 @@ pub fn start(context: &Context, engine: &Engine, wanted: open::Input, mut plan: 
     refusals::say(&opened.backend, &opened.refused);
     missing::say_once(&opened.missing, &context.config()?.home);
     let id = opened.sandbox_id;
-    match begin(engine, &caller, &id, &mut plan) {
-        Ok(exec) if context.json => {
-            stdout::json(&json!({"sandbox_id": id, "exec_id": exec, "status": "running"}))?;
-        }
+    let begun = begin(engine, &caller, &id, &mut plan)
+        .and_then(|exec| Detached::of(engine, &caller, id.clone(), exec));
+    match begun {
+        Ok(detached) if context.json => stdout::json(&detached)?,
         Ok(_) => stdout::line(id.as_str())?,
         Err(error) => {
             remove(engine, &caller, &id);
