@@ -95,9 +95,10 @@ fn compose(
     }))
 }
 
-/// Returns the names of at most so many live sandboxes, the newest first. A home that is not there is not made.
+/// Returns the names of at most so many live sandboxes, the newest first. A home that is not there is not made, and one of
+/// another version is left as it is.
 pub fn live_names(config: &Config, max: usize) -> Result<Vec<(SandboxId, Option<SessionKey>)>> {
-    if !config.home.join(coracle_stores::sqlite::DATABASE).exists() {
+    if !coracle_stores::sqlite::is_current(&config.home) {
         return Ok(Vec::new());
     }
     let newest = open_store(config)?.newest(None, Which::Live, max)?;

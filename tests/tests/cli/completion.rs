@@ -45,6 +45,15 @@ fn completing_makes_no_home() {
 }
 
 #[test]
+fn only_a_shell_is_answered() {
+    let home = Home::new();
+
+    let version = home.call(["version"]).env("CORACLE_COMPLETE", "foo").succeed();
+
+    assert!(!version.text().is_empty());
+}
+
+#[test]
 fn bash_completes_by_the_script_it_is_given() {
     requires!(native);
     let home = Home::new();

@@ -5,9 +5,9 @@ use std::path::Path;
 use coracle_core::error::{Error, Kind, Result};
 use coracle_core::ids::InstanceId;
 use coracle_core::store::Durability;
-use rusqlite::Transaction;
+use rusqlite::{OpenFlags, Transaction};
 
-use super::connection::Connection;
+use super::connection::{Connection, DATABASE};
 use super::instance::{self, Recall};
 use super::{error, home};
 
@@ -157,6 +157,15 @@ fn found_empty(home: &Path, connection: &Connection, recall: Recall<'_>) -> Resu
     Ok(id)
 }
 
+/// Tells whether the database of a home is there with the schema of this coracle. Nothing is made or changed.
+pub fn is_current(home: &Path) -> bool {
+    let path = home.join(DATABASE);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let version = rusqlite::Connection::open_with_flags(path, flags)
+        .and_then(|sqlite| sqlite.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)));
+    version.is_ok_and(|version| usize::try_from(version) == Ok(VERSION))
+}
+
 /// Makes all tables in an empty database.
 pub fn fill(sqlite: &rusqlite::Connection, id: &InstanceId) -> rusqlite::Result<()> {
     let transaction = sqlite.unchecked_transaction()?;
@@ -187,4 +196,26 @@ fn migrate(transaction: &Transaction<'_>, done: usize, id: Option<&InstanceId>) 
         transaction.execute("INSERT INTO facts VALUES ('instance', ?1)", [id.as_str()])?;
     }
     transaction.pragma_update(None, "user_version", VERSION as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SqliteStore;
+    use super::*;
+
+    #[test]
+    fn only_a_home_of_this_version_is_current_and_looking_changes_none() {
+        let home = tempfile::tempdir().expect("a directory");
+        assert!(!is_current(home.path()));
+        assert_eq!(home.path().read_dir().expect("ours").count(), 0);
+        drop(SqliteStore::open(home.path()).expect("a store"));
+        assert!(is_current(home.path()));
+
+        let sqlite = rusqlite::Connection::open(home.path().join(DATABASE)).expect("a database");
+        sqlite.pragma_update(None, "user_version", VERSION as i64 - 1).expect("ours");
+
+        assert!(!is_current(home.path()));
+        let left = sqlite.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+        assert_eq!(left.ok(), Some(VERSION as i64 - 1));
+    }
 }

@@ -37,6 +37,7 @@ use connection::Connection;
 pub use connection::DATABASE;
 pub use error::is_lost;
 pub use instance::Recall;
+pub use migrations::is_current;
 
 /// The default store.
 #[derive(Debug)]
