@@ -1,5 +1,7 @@
 //! Verbs people know from elsewhere, and lists of what there is.
 
+use std::time::Duration;
+
 use coracle_tests::{Home, SOON, eventually, requires};
 use serde_json::Value;
 
@@ -27,7 +29,9 @@ fn ps_prints_ids_alone_and_filters() {
     assert_eq!(listed(&["-f", "state=paused"]), [db.as_str()]);
     assert_eq!(listed(&["-f", "label=team=a", "-f", "label=team=b"]), [web.clone(), db.clone()]);
     assert_eq!(listed(&["-f", "label=team=a", "-f", "key=db"]), [""; 0]);
-    assert_eq!(listed(&["-a", "--filter", "status=destroyed"]), [ended]);
+    assert_eq!(listed(&["--filter", "status=destroyed"]), [ended], "who asks for such means all");
+    let error = home.call(["ps", "--filter", "status=running", "--json"]).run().error();
+    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("`ready`")), "{error}");
     let error = home.call(["ps", "--filter", "colour=red", "--json"]).run().error();
     assert!(error["message"].as_str().is_some_and(|message| message.contains("--filter")), "{error}");
     home.call(["resume", "db"]).succeed();
@@ -76,7 +80,8 @@ fn kill_ends_what_runs_and_leaves_the_sandbox() {
     .succeed();
     let is_up = || home.call(["logs", "a", "trap"]).succeed().text() == "up\n";
     assert!(eventually(SOON, is_up).is_some());
-    home.call(["kill", "-s", "USR1", "a"]).succeed();
+    let told = home.call(["kill", "-s", "USR1", "a", "--json"]).succeed().json();
+    assert_eq!(told[0]["signalled"], serde_json::json!(["trap"]), "one is a list, too");
     home.call(["wait", "a", "trap"]).run().expect_code(9);
     home.call(["kill", "--signal", "NOSUCH", "a"]).run().expect_code(125);
 }
@@ -90,13 +95,34 @@ fn stop_without_a_command_stops_all() {
         home.call(["exec", &sandbox, "-d", "--id", id, "sleep", "1000"]).succeed();
     }
 
-    home.call(["stop", &sandbox]).succeed();
+    let told = home.call(["stop", &sandbox, "--json"]).succeed().json();
+    assert_eq!(
+        (&told["sandbox_id"], &told["signalled"]),
+        (&sandbox.as_str().into(), &serde_json::json!(["one", "two"]))
+    );
 
     for id in ["one", "two"] {
         home.call(["wait", &sandbox, id]).run().expect_code(143);
     }
     let error = home.call(["wait", &sandbox, "--json"]).run().error();
     assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("one, two")), "{error}");
+}
+
+#[test]
+fn the_graces_of_several_commands_run_at_the_same_time() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let deaf = "trap '' TERM; echo up; while :; do sleep 0.05; done";
+    let ids = ["a", "b", "c", "d", "e", "f"];
+    for id in ids {
+        home.call(["exec", &sandbox, "-d", "--id", id, "sh", "-c", deaf]).succeed();
+        assert!(eventually(SOON, || home.call(["logs", &sandbox, id]).succeed().text() == "up\n").is_some());
+    }
+
+    let stopped = home.call(["stop", &sandbox, "--grace", "5s"]).succeed();
+
+    assert!(stopped.elapsed < Duration::from_secs(20), "{:?} for six graces of 5 s", stopped.elapsed);
 }
 
 #[test]

@@ -30,9 +30,10 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let engine = context.untouched_engine()?;
     // What is listed as ready shall be so.
     let silent = sweep::glance(&engine, sweep::LISTING);
+    let all = args.all || args.filter.iter().any(Filter::wants_ended);
     // What is filtered is looked for among all there are.
     let max = (!args.filter.is_empty()).then_some(list::MOST);
-    let listed = engine.perform(&context.caller()?, list::Input { all: args.all, max })?;
+    let listed = engine.perform(&context.caller()?, list::Input { all, max })?;
     if listed.more {
         stderr::warning("there are older ones, which are left out.");
     }

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use coracle::{Error, Kind, Result};
+use coracle_core::State;
 use coracle_engine::ops::sandbox::list::Summary;
 
 /// What a sandbox is chosen by.
@@ -32,6 +33,11 @@ impl Filter {
             .all(|filter| filters.iter().any(|other| other.field == filter.field && other.fits(sandbox)))
     }
 
+    /// Tells whether a filter asks for sandboxes that have ended.
+    pub fn wants_ended(&self) -> bool {
+        self.field == Field::State && state(&self.value).is_ok_and(State::is_ended)
+    }
+
     fn fits(&self, sandbox: &Summary) -> bool {
         let value = self.value.as_str();
         match self.field {
@@ -50,6 +56,20 @@ impl Filter {
             },
         }
     }
+}
+
+/// Returns the state with a name. What others call running is ready here.
+fn state(name: &str) -> Result<State> {
+    let mut all = State::ALL.into_iter().filter(|state| *state != State::Spare);
+    all.clone().find(|state| state.to_string() == name).ok_or_else(|| {
+        let names: Vec<_> = all.by_ref().map(|state| state.to_string()).collect();
+        let hint = match name {
+            "running" => "did you mean `ready`?".to_owned(),
+            "exited" | "stopped" | "dead" => "did you mean `destroyed`?".to_owned(),
+            _ => format!("it is one of {}", names.join(", ")),
+        };
+        Error::new(Kind::Invalid, format!("`{}` is not a state", name.escape_debug())).hint(hint)
+    })
 }
 
 impl FromStr for Filter {
@@ -71,6 +91,9 @@ impl FromStr for Filter {
             "label" => Field::Label,
             _ => return Err(refuse()),
         };
+        if field == Field::State {
+            state(value)?;
+        }
         Ok(Self { field, value: value.to_owned() })
     }
 }
@@ -79,7 +102,7 @@ impl FromStr for Filter {
 mod tests {
     use std::collections::BTreeMap;
 
-    use coracle_core::{Epoch, State, Timestamp};
+    use coracle_core::{Epoch, Timestamp};
 
     use super::*;
 
@@ -118,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_is_no_filter_is_refused() {
-        for text in ["", "key", "colour=red", "=x"] {
+        for text in ["", "key", "colour=red", "=x", "state=nonsense", "status=running", "state=spare"] {
             assert!(text.parse::<Filter>().is_err(), "{text}");
         }
     }
