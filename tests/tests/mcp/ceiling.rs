@@ -34,6 +34,19 @@ fn flags_say_what_sandboxes_are() {
 }
 
 #[test]
+fn commands_run_as_the_user_the_person_named() {
+    requires!(native);
+    let home = Home::new();
+    let client = Client::start(&home, &["--user", "65534"]);
+    let sandbox = client.open();
+
+    let told = client.data("sandbox_exec", json!({"sandbox_id": sandbox, "cmd": ["id", "-u"]}));
+
+    assert_eq!(told["stdout"], "65534\n");
+    client.finish().expect_code(0);
+}
+
+#[test]
 fn a_volume_the_person_gave_is_not_the_models_to_delete() {
     requires!(native);
     let home = Home::new();

@@ -30,10 +30,10 @@ fn every_client_finds_an_entry_in_its_own_file() {
         assert_eq!(entry["args"], json!(["mcp"]), "{client}");
         assert!(entry["command"].as_str().is_some_and(|path| Path::new(path).is_file()), "{client}: {entry}");
     }
-    install(&home, person, &["--client", "codex", "--mode", "compute"]).expect_code(0);
+    install(&home, person, &["--client", "codex", "--mode", "compute", "--user", "65534"]).expect_code(0);
     let codex = std::fs::read_to_string(person.join(".codex/config.toml")).expect("it was written");
     assert!(codex.contains("[mcp_servers.coracle]\ncommand = \"/"), "{codex}");
-    assert!(codex.contains("args = [\"mcp\", \"--mode\", \"compute\"]"), "{codex}");
+    assert!(codex.contains("args = [\"mcp\", \"--mode\", \"compute\", \"--user\", \"65534\"]"), "{codex}");
 }
 
 #[test]

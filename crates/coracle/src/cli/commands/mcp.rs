@@ -27,6 +27,9 @@ pub struct Args {
     /// Close what the client has opened when it goes, instead of leaving that for its idle time
     #[arg(long, global = true)]
     close_at_end: bool,
+    /// Run commands as this user of the sandbox instead of the image's
+    #[arg(short, long, global = true, value_name = "USER")]
+    user: Option<String>,
     #[command(flatten)]
     spec: SpecArgs,
 }
@@ -79,15 +82,17 @@ impl Offer {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let sets = args.offer.sets()?;
+    let described = |spec: SpecArgs| Ok::<_, Error>(SpecInput { user: args.user.clone(), ..spec.input()? });
     if let Some(Verb::Install(install)) = args.verb {
         let spec = one_of(args.spec, install.spec.clone())?;
-        let ceiling = args.offer.ceiling(context, spec.clone().input()?)?;
+        let ceiling = args.offer.ceiling(context, described(spec.clone())?)?;
         context.engine()?.check_ceiling(&context.caller()?.below(ceiling))?;
         let mut flags = flags(context, &args.offer, args.close_at_end);
+        flags.extend(args.user.iter().flat_map(|user| ["--user".to_owned(), user.clone()]));
         flags.extend(spec.flags()?);
         return install::carry_out(context, install, &flags);
     }
-    let ceiling = args.offer.ceiling(context, args.spec.input()?)?;
+    let ceiling = args.offer.ceiling(context, described(args.spec)?)?;
     // Before anything could print: from here on standard output is the client's alone.
     let streams = Streams::take()?;
     let (engine, caller) = (context.engine()?, context.caller()?);
