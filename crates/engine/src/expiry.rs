@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coracle_core::backend::GuestEnd;
 use coracle_core::store::Durability;
-use coracle_core::{Error, Record, Result, SandboxId, State, Timestamp, lifecycle};
+use coracle_core::{Error, Record, Result, SandboxId, State, Timestamp, duration, lifecycle};
 
 use crate::Engine;
 
@@ -34,7 +34,8 @@ impl Engine {
                     row.state.step(lifecycle::Event::Idled).map_err(|refused| refused.into_error(&row.id))?;
                 let limit = row.spec.limits.idle();
                 let since = before(ended, limit).max(row.created_at);
-                row.reason = Some(format!("idle since {since}, for the {limit:?} it may be idle"));
+                row.reason =
+                    Some(format!("idle since {since}, for the {} it may be idle", duration::shown(limit)));
                 row.idle_since = Some(since);
                 Ok(row)
             })

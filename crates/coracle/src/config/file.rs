@@ -20,8 +20,9 @@ pub struct File {
     pub image: Option<String>,
     #[serde(deserialize_with = "span")]
     pub exec_timeout: Option<Duration>,
-    #[serde(deserialize_with = "span")]
-    pub exec_timeout_max: Option<Duration>,
+    /// `none` lifts it.
+    #[serde(deserialize_with = "span_or_none")]
+    pub exec_timeout_max: Option<Option<Duration>>,
     #[serde(deserialize_with = "span")]
     pub grace: Option<Duration>,
     /// Bytes of output in one answer.
@@ -244,6 +245,13 @@ fn told(error: &toml::de::Error, text: &str) -> String {
 fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
     duration::parse(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn span_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Duration>>, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "none" => Ok(Some(None)),
+        text => duration::parse(text).map(|span| Some(Some(span))).map_err(serde::de::Error::custom),
+    }
 }
 
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {

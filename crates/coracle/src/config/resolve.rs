@@ -73,8 +73,8 @@ impl Resolved {
             )?,
             exec_timeout_max: layers.pick(
                 "CORACLE_EXEC_TIMEOUT_MAX",
-                |name, text| span(name, text).map(Some),
-                |file| file.exec_timeout_max.map(Some),
+                |name, text| if text == "none" { Ok(None) } else { span(name, text).map(Some) },
+                |file| file.exec_timeout_max,
                 policy.exec_timeout_max,
             )?,
             grace: layers.pick("CORACLE_GRACE", span, |file| file.grace, policy.grace)?,
@@ -210,7 +210,12 @@ impl Resolved {
         self.mcp.check(&policy)?;
         let (value, max) = (self.exec_timeout.value, self.exec_timeout_max.value.unwrap_or(Duration::MAX));
         if value > max || value.is_zero() {
-            return Err(Error::invalid("exec_timeout", format!("is {value:?}, outside 1ms to {max:?}")));
+            let value = duration::shown(value);
+            let most =
+                self.exec_timeout_max.value.map(|max| format!(" and at most {}", duration::shown(max)));
+            let what = format!("is {value}, and has to be at least 1ms{}", most.unwrap_or_default());
+            return Err(Error::invalid("exec_timeout", what)
+                .hint(format!("correct the {}", self.exec_timeout.source)));
         }
         match self.limits.iter().find(|(_, found)| found.value.default > found.value.max) {
             Some((name, Found { value: Range { default, max }, source })) => {

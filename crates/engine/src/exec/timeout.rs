@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use coracle_core::duration::shown;
 use coracle_core::{Error, Policy, Result};
 
 use crate::guest::FOR_EVER;
@@ -72,17 +73,18 @@ fn written_span(seconds: Option<u64>, ms: Option<u64>) -> Result<Option<Duration
 
 fn check_span(span: Duration, max: Option<Duration>) -> Result<Duration> {
     match max {
-        _ if span.is_zero() || span > FOR_EVER => {
-            Err(Error::invalid("timeout_seconds", format!("is {span:?}, outside 1ms to {FOR_EVER:?}"))
-                .hint("write `no_timeout` for a command without a deadline"))
-        }
-        Some(max) if span > max => Err(too_long(&format!("is {span:?}"), max)),
+        _ if span.is_zero() || span > FOR_EVER => Err(Error::invalid(
+            "timeout_seconds",
+            format!("is {}, outside 1ms to {}", shown(span), shown(FOR_EVER)),
+        )
+        .hint("write `no_timeout` for a command without a deadline")),
+        Some(max) if span > max => Err(too_long(&format!("is {}", shown(span)), max)),
         Some(_) | None => Ok(span),
     }
 }
 
 fn too_long(what: &str, max: Duration) -> Error {
-    Error::invalid("timeout_seconds", format!("{what}, more than the maximum of {max:?}"))
+    Error::invalid("timeout_seconds", format!("{what}, more than the maximum of {}", shown(max)))
         .hint("`exec_timeout_max` in the settings is the maximum")
         .detail("max_ms", u64::try_from(max.as_millis()).unwrap_or(u64::MAX))
 }

@@ -61,6 +61,22 @@ fn the_environment_beats_the_file_and_that_the_default() {
 }
 
 #[test]
+fn a_deadline_of_nothing_is_refused_in_words_and_the_longest_one_can_be_lifted() {
+    let home = home_with("exec_timeout_max = 'none'\n");
+    let place = ("CORACLE_HOME", text_of(home.path()));
+    let lifted = resolve(Flags::default(), &[place]).expect("valid");
+    let bound = resolve(Flags::default(), &[place, ("CORACLE_EXEC_TIMEOUT_MAX", "4h")]).expect("valid");
+    let other = home_with("exec_timeout_max = '4h'\n");
+    let other = ("CORACLE_HOME", text_of(other.path()));
+    let unbound = resolve(Flags::default(), &[other, ("CORACLE_EXEC_TIMEOUT_MAX", "none")]).expect("valid");
+    let refused = resolve(Flags::default(), &[other, ("CORACLE_EXEC_TIMEOUT", "0")]).expect_err("nothing");
+
+    assert_eq!((lifted.exec_timeout_max.value, unbound.exec_timeout_max.value), (None, None));
+    assert_eq!(bound.exec_timeout_max.value, Some(Duration::from_secs(4 * 3600)));
+    assert_eq!(refused.message, "`exec_timeout` is 0s, and has to be at least 1ms and at most 4h");
+}
+
+#[test]
 fn how_much_room_is_left_alone_and_what_tenants_may_keep_are_sizes() {
     let home = home_with("[storage]\nreserve = '3g'\n[tenants.acme]\nstorage = '5m'\n");
     let place = ("CORACLE_HOME", text_of(home.path()));
