@@ -33,8 +33,8 @@ pub struct SpecArgs {
     workdir: Option<String>,
     /// Use this directory as the workspace; `:ro` forbids changes, `:overlay` makes them the sandbox's own
     ///
-    /// The directory's owner is the sandbox's user inside (`--user`, else the image's, else root): what either makes is the
-    /// other's. Other users of the sandbox are no one outside.
+    /// The owner of DIR and the user that commands run as (`--user`, else the image's, else root) count as one user: each
+    /// may change what the other makes. Other users of the sandbox cannot make files there that belong to a user of this machine.
     #[arg(long, value_name = "DIR[:ACCESS]")]
     workspace: Option<Directory>,
     /// Use this volume as the workspace, making it if it is not there; it outlives the sandbox

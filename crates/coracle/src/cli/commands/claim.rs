@@ -10,6 +10,7 @@ use crate::cli::{stderr, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Name a sandbox by its id, its key, or the beginning of its id
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
 }

@@ -11,6 +11,7 @@ use crate::cli::stop::Stop;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Name sandboxes by their ids, their keys, or the beginnings of their ids
     #[arg(value_name = "SBX", required = true)]
     sandboxes: Vec<SandboxName>,
     /// Delete the volume the workspace is on, too; a directory of the machine is never deleted

@@ -18,6 +18,7 @@ const DAC_OVERRIDE: u64 = 1 << 1;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Name a sandbox by its id, its key, or the beginning of its id
     #[arg(value_name = "SBX")]
     sandbox: SandboxId,
 }

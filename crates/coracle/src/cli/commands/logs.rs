@@ -16,9 +16,10 @@ use crate::cli::{stderr, stdout};
 /// With `--json`, every chunk is a document on a line of its own, and one more with `done` ends them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Name a sandbox by its id, its key, or the beginning of its id
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
-    /// The command, by its id or the beginning of it; the one of `run -d`, or the only one, if absent
+    /// Name a command by its id or the beginning of its id; by default it is that of `run -d`, or the only one
     #[arg(value_name = "EXEC")]
     exec: Option<ExecName>,
     /// Begin behind this chunk; they count from 1

@@ -14,7 +14,7 @@ use crate::cli::stop::Stop;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory they go to, which is made; `man -M` looks in one that holds `man1`
+    /// Write the pages into this directory and make it if needed; `man -M DIR` reads those in DIR/man1
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

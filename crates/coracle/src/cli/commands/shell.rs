@@ -15,6 +15,7 @@ const SHELL: &str = "command -v bash >/dev/null 2>&1 && exec bash; exec sh";
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Name a sandbox by its id, its key, or the beginning of its id
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
     /// Start in this directory

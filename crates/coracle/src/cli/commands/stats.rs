@@ -30,7 +30,7 @@ const REST: &str = "\x1b[J";
 /// With `--json` and `--watch`, every look is a document on a line of its own.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only this one
+    /// Show this sandbox alone: name it by its id, its key, or the beginning of its id
     #[arg(value_name = "SBX")]
     sandbox: Option<SandboxName>,
     /// Look again every two seconds, until interrupted

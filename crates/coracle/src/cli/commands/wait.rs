@@ -11,9 +11,10 @@ use crate::cli::stop::Stop;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Name a sandbox by its id, its key, or the beginning of its id
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
-    /// The command, by its id or the beginning of it; the one of `run -d`, or the only one, if absent
+    /// Name a command by its id or the beginning of its id; by default it is that of `run -d`, or the only one
     #[arg(value_name = "EXEC")]
     exec: Option<ExecName>,
     /// Give up after this much time; the command runs on

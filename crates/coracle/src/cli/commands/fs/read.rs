@@ -18,6 +18,7 @@ const JSON_MAX: usize = 16 << 20;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Name a sandbox by its id, its key, or the beginning of its id
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
     path: OsString,
