@@ -85,7 +85,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if completion::answered(&arguments) {
         return ExitCode::SUCCESS;
     }
-    let json = usage::asks_for_json(&arguments);
+    let json = usage::asks_for_json(&Cli::command(), &arguments);
     match Cli::try_parse_from(arguments) {
         Ok(cli) => execute(cli).into(),
         Err(error) => usage::explain(&error, json).into(),
@@ -161,6 +161,18 @@ mod tests {
     #[test]
     fn the_verbs_and_flags_do_not_contradict_each_other() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_argument_says_what_it_is() {
+        fn check(command: &clap::Command) {
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                assert!(argument.get_help().is_some(), "`{argument}` of `{}`", command.get_name());
+            }
+            command.get_subcommands().filter(|verb| !verb.is_hide_set()).for_each(check);
+        }
+
+        check(&Cli::command());
     }
 
     #[test]

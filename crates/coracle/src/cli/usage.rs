@@ -5,15 +5,57 @@ use std::net::AddrParseError;
 use std::num::ParseIntError;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command};
 use coracle::{Error, Kind};
 
 use super::exit::Exit;
 use super::{stderr, stdout};
 
-/// Tells whether the caller wants JSON, before anything else of the command line is understood.
-pub fn asks_for_json(arguments: &[OsString]) -> bool {
-    // What stands behind `--` belongs to the command.
-    arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json")
+/// Tells whether the caller wants JSON, of a command line that is not understood as a whole. From `--` on, or from the first
+/// word of a command on, everything is the command's.
+pub fn asks_for_json(cli: &Command, arguments: &[OsString]) -> bool {
+    let (mut verb, mut place) = (cli, 0);
+    let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
+    while let Some(word) = words.next() {
+        match word.as_ref() {
+            "--" => return false,
+            "--json" => return true,
+            flag if flag.len() > 1 && flag.starts_with('-') => {
+                if takes_next([cli, verb], flag) {
+                    words.next();
+                }
+            }
+            word => match (verb.find_subcommand(word), verb.get_positionals().nth(place)) {
+                (Some(found), _) => (verb, place) = (found, 0),
+                (None, Some(argument)) if argument.is_trailing_var_arg_set() => return false,
+                (None, _) => place += 1,
+            },
+        }
+    }
+    false
+}
+
+/// Tells whether the word behind a flag is its value.
+fn takes_next(verbs: [&Command; 2], flag: &str) -> bool {
+    let with_value = |fits: &dyn Fn(&Arg) -> bool| {
+        let mut arguments = verbs.into_iter().flat_map(Command::get_arguments);
+        arguments.any(|argument| fits(argument) && argument.get_action().takes_values())
+    };
+    match flag.strip_prefix("--") {
+        Some(long) => with_value(&|argument| {
+            argument.get_long_and_visible_aliases().is_some_and(|names| names.contains(&long))
+        }),
+        // Of `-it` and `-eNAME` the first that takes a value takes the rest of the word.
+        None => {
+            let short = |name| {
+                with_value(&|argument: &Arg| {
+                    argument.get_short_and_visible_aliases().is_some_and(|names| names.contains(&name))
+                })
+            };
+            let first = flag[1..].char_indices().find(|(_, name)| short(*name));
+            first.is_some_and(|(at, name)| 1 + at + name.len_utf8() == flag.len())
+        }
+    }
 }
 
 /// Says what is wrong with a command line, or shows the help that was asked for.
@@ -79,14 +121,36 @@ fn refusal(rendered: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
+    use super::super::Cli;
     use super::*;
 
     #[test]
-    fn json_behind_the_dashes_is_not_ours() {
-        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+    fn json_behind_the_command_is_not_ours() {
+        let asks = |line: &str| {
+            let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+            asks_for_json(&Cli::command(), &words)
+        };
 
-        assert!(asks_for_json(&words("coracle exec sbx --json -- true")));
-        assert!(!asks_for_json(&words("coracle exec sbx -- gh --json")));
+        for line in [
+            "coracle exec sbx --json -- true",
+            "coracle --json run --memory 5x gh",
+            "coracle run --memory 5x --json gh",
+            "coracle exec --cwd gh -e A sbx --json gh",
+            "coracle close a b c --json",
+            "coracle fs read a b c --json",
+        ] {
+            assert!(asks(line), "{line}");
+        }
+        for line in [
+            "coracle exec sbx -- gh --json",
+            "coracle run --memory 5x gh --json",
+            "coracle exec --cwd / -e A -it sbx gh --json",
+            "coracle run --memory=5x gh --json",
+        ] {
+            assert!(!asks(line), "{line}");
+        }
     }
 
     #[test]
