@@ -32,6 +32,21 @@ fn exec(home: &Home, sandbox: &str, flags: &[&str], word: &str) -> Call {
     home.call(words.chain(["--", "sh", "-c", &stubborn(word)]))
 }
 
+/// What a busy machine adds it does not add three times in a row.
+#[test]
+fn an_exec_ends_within_about_a_second_of_its_client() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+
+    let took = ["3101", "3102", "3103"].map(|word| {
+        started(&home, word, exec(&home, &sandbox, &[], word)).kill();
+        eventually(SOON, || home.census().named(word).is_empty()).expect("it ends")
+    });
+
+    assert!(took.iter().min() < Some(&Duration::from_millis(1_500)), "{took:?}");
+}
+
 #[test]
 fn an_exec_ends_with_its_client_however_that_dies() {
     requires!(native);
