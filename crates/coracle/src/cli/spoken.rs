@@ -1,5 +1,5 @@
 //! Refusals in the words the person typed: the engine knows fields and their units, the person a flag and what stood
-//! behind it. Details keep the field, for programs.
+//! behind it. Details keep the field, and get the flag, for programs.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub fn in_flags_of(verb: &Command, mut error: Error) -> Error {
         _ => bounds(&field, &error).unwrap_or_else(|| rest.to_owned()),
     };
     error.message = format!("`{flag}`{what}");
-    error
+    error.detail("flag", flag)
 }
 
 /// Returns what a person types for a field, where the verb has it.
@@ -86,7 +86,7 @@ fn bounds(field: &str, error: &Error) -> Option<String> {
     if let (true, Some(max)) = (field.starts_with("timeout_"), number("max_ms")) {
         return Some(format!(" must be at least 1ms and at most {}", span(max)));
     }
-    if let ("grace_ms", Some(max)) = (field, error.message.rsplit(' ').next()?.parse().ok()) {
+    if let ("grace_ms", Some(max)) = (field, number("max_ms")) {
         return Some(format!(" is more than {}", span(max)));
     }
     let (value, min, max) = (number("value")?, number("min")?, number("max")?);
@@ -131,7 +131,7 @@ mod tests {
 
         assert_eq!(told("run", memory), "`--memory` is 1.0 MiB, outside 4.0 MiB to 16.0 GiB");
         assert_eq!(told("open", cpus), "`--cpus` is 0, outside 0.01 to 8");
-        let grace = Error::invalid("grace_ms", "is more than 600000");
+        let grace = Error::invalid("grace_ms", "is too long").detail("max_ms", 600_000);
         assert_eq!(told("stop", grace), "`--grace` is more than 10m");
         let timeout =
             Error::invalid("timeout_seconds", "is 0ns, outside 1ms to 14400s").detail("max_ms", 14_400_000);
@@ -151,5 +151,15 @@ mod tests {
         assert_eq!(told("open", invalid("mounts.target")), "`--mount`: TARGET is wrong");
         assert_eq!(told("image", invalid("tag")), "`--tag` is wrong");
         assert_eq!(told("run", Error::new(Kind::Invalid, "no field")), "no field");
+    }
+
+    #[test]
+    fn programs_learn_the_field_and_the_flag() {
+        let cli = Cli::command();
+        let verb = cli.find_subcommand("stop").expect("a verb");
+
+        let told = in_flags_of(verb, Error::invalid("grace_ms", "is wrong"));
+
+        assert_eq!((&told.details["field"], &told.details["flag"]), (&"grace_ms".into(), &"--grace".into()));
     }
 }

@@ -93,7 +93,7 @@ fn ours(error: &clap::Error) -> Option<Error> {
     if let Some(wanted) = wanted {
         let value = text(ContextKind::InvalidValue).unwrap_or_default().escape_debug().to_string();
         let message = format!("`{written}`: `{value}` is not {wanted}");
-        return Some(Error::new(Kind::Invalid, message).detail("field", written));
+        return Some(Error::new(Kind::Invalid, message).detail("field", written).detail("flag", written));
     }
     let refused = source.downcast_ref::<Error>()?;
     let field = refused.details.get("field").and_then(serde_json::Value::as_str).unwrap_or_default();
@@ -101,7 +101,7 @@ fn ours(error: &clap::Error) -> Option<Error> {
         Some(what) => format!("`{written}` {what}"),
         None => format!("`{written}`: {}", refused.message),
     };
-    let mut told = Error::new(refused.kind, message).detail("field", written);
+    let mut told = Error::new(refused.kind, message).detail("field", written).detail("flag", written);
     told.hint.clone_from(&refused.hint);
     Some(told)
 }

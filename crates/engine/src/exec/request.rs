@@ -119,7 +119,8 @@ pub fn checked_grace(ms: Option<u64>) -> Result<Option<Duration>> {
 fn check_grace(grace: Option<Duration>) -> Result<Option<Duration>> {
     match grace {
         Some(grace) if grace > GRACE_MAX => {
-            Err(Error::invalid("grace_ms", format!("is more than {}", GRACE_MAX.as_millis())))
+            let max = u64::try_from(GRACE_MAX.as_millis()).unwrap_or(u64::MAX);
+            Err(Error::invalid("grace_ms", format!("is more than {max}")).detail("max_ms", max))
         }
         grace => Ok(grace),
     }
