@@ -1,5 +1,6 @@
 //! Flags that several verbs share, and how their values are read.
 
+mod acting;
 mod max;
 mod mount;
 mod name;
@@ -12,6 +13,7 @@ mod secret;
 mod spec;
 mod variable;
 
+pub use self::acting::ActingArgs;
 pub use self::max::MaxArgs;
 pub use self::name::{ExecName, SandboxName};
 pub use self::pair::{LocalFile, Pair};

@@ -16,7 +16,7 @@ use coracle::{Error, NewFile};
 use coracle_engine::Attached;
 use serde::Serialize;
 
-use crate::cli::args::Place;
+use crate::cli::args::{ActingArgs, Place};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stderr;
@@ -33,9 +33,8 @@ pub struct Args {
     /// A local path, SBX:PATH, or - for standard output; a directory that is there gets the copy inside
     #[arg(value_name = "TO")]
     to: OsString,
-    /// Act as this user of the sandbox; `root` may do everything
-    #[arg(long, short)]
-    user: Option<String>,
+    #[command(flatten)]
+    acting: ActingArgs,
     /// Leave out what cannot be kept: pipes, sockets, devices, set-user-id and set-group-id bits
     #[arg(long)]
     skip_special: bool,
@@ -79,7 +78,7 @@ fn copy(context: &Context, args: Args, ending: &Ending) -> Result<Exit, Stop> {
     let places = (context.place(args.from)?, context.place(args.to)?);
     let attach = |sandbox| -> Result<_, Error> {
         let mut attached = context.attach(sandbox)?;
-        attached.act_as(args.user.clone());
+        attached.act_as(args.acting.user.clone());
         Ok(attached)
     };
     let copying = |sandbox| Ok::<_, Error>(Copy { attached: attach(sandbox)?, special, ending });

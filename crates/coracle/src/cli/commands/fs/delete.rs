@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use serde_json::json;
 
-use crate::cli::args::SandboxName;
+use crate::cli::args::{ActingArgs, SandboxName};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stdout;
@@ -20,14 +20,13 @@ pub struct Args {
     /// Delete a directory and what is in it
     #[arg(long, short)]
     recursive: bool,
-    /// Act as this user of the sandbox; `root` may do everything
-    #[arg(long, short)]
-    user: Option<String>,
+    #[command(flatten)]
+    acting: ActingArgs,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let mut attached = context.attach(&args.sandbox)?;
-    attached.act_as(args.user);
+    attached.act_as(args.acting.user);
     attached.delete(args.path.as_bytes(), args.recursive.into())?;
     if context.json {
         stdout::json(&json!({"ok": true, "deleted": args.path.to_string_lossy()}))?;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::cli::args::SandboxName;
+use crate::cli::args::{ActingArgs, SandboxName};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -19,14 +19,13 @@ pub struct Args {
     /// List what is below, too
     #[arg(long, short)]
     recursive: bool,
-    /// Act as this user of the sandbox; `root` may do everything
-    #[arg(long, short)]
-    user: Option<String>,
+    #[command(flatten)]
+    acting: ActingArgs,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let mut attached = context.attach(&args.sandbox)?;
-    attached.act_as(args.user);
+    attached.act_as(args.acting.user);
     let listed = attached.list(args.path.as_bytes(), args.recursive.into())?;
     match context.json {
         true => stdout::json(&listed.entries)?,

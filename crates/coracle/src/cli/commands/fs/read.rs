@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use coracle::Error;
 use coracle_engine::ops::sandbox::fs_read;
 
-use crate::cli::args::SandboxName;
+use crate::cli::args::{ActingArgs, SandboxName};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stdout::{self, Sink};
@@ -22,9 +22,8 @@ pub struct Args {
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
     path: OsString,
-    /// Act as this user of the sandbox; `root` may do everything
-    #[arg(long, short)]
-    user: Option<String>,
+    #[command(flatten)]
+    acting: ActingArgs,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
@@ -36,7 +35,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 
 fn stream(context: &Context, args: &Args) -> Result<Exit, Stop> {
     let mut attached = context.attach(&args.sandbox)?;
-    attached.act_as(args.user.clone());
+    attached.act_as(args.acting.user.clone());
     let mut sink = Sink::default();
     attached.read_file(args.path.as_bytes(), &mut sink).map_err(|error| sink.stop(error))?;
     sink.flush()?;
@@ -48,7 +47,7 @@ fn document(context: &Context, args: Args) -> Result<Exit, Stop> {
         args.path.into_string().map_err(|_| Error::invalid("path", "is not UTF-8, which JSON needs"))?;
     let engine = context.engine()?;
     let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
-    let input = fs_read::Input { sandbox_id, path, max_bytes: Some(JSON_MAX), user: args.user };
+    let input = fs_read::Input { sandbox_id, path, max_bytes: Some(JSON_MAX), user: args.acting.user };
     stdout::json(&engine.perform(&context.caller()?, input)?)?;
     Ok(Exit::SUCCESS)
 }

@@ -2,7 +2,7 @@
 
 use coracle_engine::ops::sandbox::fs_move;
 
-use crate::cli::args::SandboxName;
+use crate::cli::args::{ActingArgs, SandboxName};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stdout;
@@ -18,16 +18,15 @@ pub struct Args {
     /// Replace what is at the new name; it is gone then
     #[arg(long)]
     overwrite: bool,
-    /// Act as this user of the sandbox; `root` may do everything
-    #[arg(long, short)]
-    user: Option<String>,
+    #[command(flatten)]
+    acting: ActingArgs,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let engine = context.engine()?;
     let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
-    let Args { from, to, overwrite, user, .. } = args;
-    let input = fs_move::Input { sandbox_id, from, to, overwrite, user };
+    let Args { from, to, overwrite, acting, .. } = args;
+    let input = fs_move::Input { sandbox_id, from, to, overwrite, user: acting.user };
     let moved = engine.perform(&context.caller()?, input)?;
     if context.json {
         stdout::json(&moved)?;

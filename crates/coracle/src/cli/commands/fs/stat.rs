@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use coracle_engine::files::FileKind;
 
-use crate::cli::args::SandboxName;
+use crate::cli::args::{ActingArgs, SandboxName};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
@@ -17,14 +17,13 @@ pub struct Args {
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
     path: OsString,
-    /// Act as this user of the sandbox; `root` may do everything
-    #[arg(long, short)]
-    user: Option<String>,
+    #[command(flatten)]
+    acting: ActingArgs,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let mut attached = context.attach(&args.sandbox)?;
-    attached.act_as(args.user);
+    attached.act_as(args.acting.user);
     let entry = attached.stat(args.path.as_bytes())?;
     if context.json {
         stdout::json(&entry)?;

@@ -7,7 +7,7 @@ use coracle::NewFile;
 use coracle_engine::ops::sandbox::fs_write;
 use serde_json::json;
 
-use crate::cli::args::SandboxName;
+use crate::cli::args::{ActingArgs, SandboxName};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stdout;
@@ -25,14 +25,13 @@ pub struct Args {
     /// Set these permissions, as in 0755, instead of those the file had
     #[arg(long, value_parser = fs_write::parse_mode)]
     mode: Option<u32>,
-    /// Act as this user of the sandbox; `root` may do everything
-    #[arg(long, short)]
-    user: Option<String>,
+    #[command(flatten)]
+    acting: ActingArgs,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let mut attached = context.attach(&args.sandbox)?;
-    attached.act_as(args.user);
+    attached.act_as(args.acting.user);
     let file =
         NewFile { mode: args.mode, overwrite: !args.no_overwrite, ..NewFile::at(args.path.into_vec()) };
     let path = attached.write_file(&file, &mut std::io::stdin().lock())?;
