@@ -27,7 +27,15 @@ fn a_key_names_its_sandbox_on_every_verb() {
     home.call(["stop", key, "long", "--grace", "0"]).succeed();
     home.call(["wait", key, "long"]).run().expect_code(143);
     home.call(["logs", key, "long"]).succeed();
-    for verb in ["pause", "resume", "claim", "snapshot", "close"] {
+    home.call(["fs", "move", key, "note", "moved"]).succeed();
+    for words in [&["fs", "stat", key, "moved"][..], &["fs", "list", key], &["fs", "delete", key, "moved"]] {
+        home.call(words).succeed();
+    }
+    home.call(["exec", key, "--detach", "--", "sleep", "1000"]).succeed();
+    for words in [&["kill", key][..], &["inspect", key], &["network", key, "none"], &["show", key]] {
+        home.call(words).succeed();
+    }
+    for verb in ["pause", "resume", "claim", "snapshot", "fork", "release", "claim", "close"] {
         home.call([verb, key]).succeed();
     }
     assert_eq!(home.call(["show", key, "--json"]).run().error_kind(), "not_found");
