@@ -1,5 +1,7 @@
 //! Removing a directory tree written by someone else: by descriptor, never following a link, however deep it is.
 
+mod delete;
+
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,38 +9,26 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fchmod, openat, unlinkat};
 use rustix::io::Errno;
 
+pub use delete::{Kept, delete_while};
+
 /// How deep a tree may be where it cannot be lifted: each level costs a little stack and two descriptors.
 const DEPTH_MAX: usize = 256;
-
-/// Entries removed under one admission.
-const BATCH: usize = 256;
 
 /// Removes `name` in `parent` and everything below it. Succeeds if it is not there.
 ///
 /// A deep tree is moved up level by level instead of being descended into, so neither the stack nor the number of
 /// open descriptors grows with its depth.
 pub fn remove(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
-    remove_while(parent, name, &|| Ok(()))
+    Removal { depth: 0, serial: 0 }.remove(parent, name)
 }
 
-/// Removes like [`remove`], asking `admit` before each few entries and holding what it returns while it works on them.
-/// Others may write to the tree meanwhile and so keep this from ever ending; `admit` decides when it is enough.
-pub fn remove_while<G>(
-    parent: BorrowedFd<'_>,
-    name: &CStr,
-    admit: &dyn Fn() -> io::Result<G>,
-) -> io::Result<()> {
-    Removal { admit, depth: 0, serial: 0 }.remove(parent, name)
-}
-
-struct Removal<'a, G> {
-    admit: &'a dyn Fn() -> io::Result<G>,
+struct Removal {
     depth: usize,
     /// Makes names for what is lifted.
     serial: u64,
 }
 
-impl<G> Removal<'_, G> {
+impl Removal {
     fn remove(&mut self, parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
         if self.depth > DEPTH_MAX {
             return Err(Errno::LOOP.into());
@@ -53,7 +43,6 @@ impl<G> Removal<'_, G> {
             top => top?,
         };
         while self.empty_once(top.as_fd())? {}
-        let _admitted = (self.admit)()?;
         ignore_missing(unlinkat(parent, name, AtFlags::REMOVEDIR))
     }
 
@@ -61,27 +50,10 @@ impl<G> Removal<'_, G> {
     /// directories up to itself. Tells whether another round is needed.
     fn empty_once(&mut self, top: BorrowedFd<'_>) -> io::Result<bool> {
         let mut again = false;
-        for batch in entries(top)?.chunks(BATCH) {
-            for (name, _) in self.plain_removed(top, batch)? {
-                again |= self.flatten(top, name)?;
-            }
+        for name in plain_removed(top)? {
+            again |= self.flatten(top, &name)?;
         }
         Ok(again)
-    }
-
-    /// Removes what is not a directory with something in it; returns the rest.
-    fn plain_removed<'b>(&self, directory: BorrowedFd<'_>, batch: &'b [Entry]) -> io::Result<Vec<&'b Entry>> {
-        let _admitted = (self.admit)()?;
-        let mut rest = Vec::new();
-        for entry in batch {
-            let (name, kind) = entry;
-            if *kind != FileType::Directory {
-                ignore_missing(unlinkat(directory, name, AtFlags::empty()))?;
-            } else if !matches!(unlinkat(directory, name, AtFlags::REMOVEDIR), Ok(()) | Err(Errno::NOENT)) {
-                rest.push(entry);
-            }
-        }
-        Ok(rest)
     }
 
     /// Empties one directory of `top`, lifting what is deeper, and removes it. Tells whether anything was lifted or
@@ -89,19 +61,17 @@ impl<G> Removal<'_, G> {
     fn flatten(&mut self, top: BorrowedFd<'_>, name: &CStr) -> io::Result<bool> {
         let mut again = false;
         let inner = open_directory(top, name)?;
-        for batch in entries(inner.as_fd())?.chunks(BATCH) {
-            for (child, _) in self.plain_removed(inner.as_fd(), batch)? {
-                match lift(inner.as_fd(), child, top, &mut self.serial) {
-                    // An overlay does not move directories of its lower layers; those are as deep as an image is.
-                    Err(error) if error.raw_os_error() == Some(libc::EXDEV) => {
-                        self.depth += 1;
-                        self.remove(inner.as_fd(), child)?;
-                        self.depth -= 1;
-                    }
-                    lifted => {
-                        lifted?;
-                        again = true;
-                    }
+        for child in plain_removed(inner.as_fd())? {
+            match lift(inner.as_fd(), &child, top, &mut self.serial) {
+                // An overlay does not move directories of its lower layers; those are as deep as an image is.
+                Err(error) if error.raw_os_error() == Some(libc::EXDEV) => {
+                    self.depth += 1;
+                    self.remove(inner.as_fd(), &child)?;
+                    self.depth -= 1;
+                }
+                lifted => {
+                    lifted?;
+                    again = true;
                 }
             }
         }
@@ -114,6 +84,19 @@ impl<G> Removal<'_, G> {
 }
 
 type Entry = (CString, FileType);
+
+/// Removes what is not a directory with something in it; returns the rest.
+fn plain_removed(directory: BorrowedFd<'_>) -> io::Result<Vec<CString>> {
+    let mut rest = Vec::new();
+    for (name, kind) in entries(directory)? {
+        if kind != FileType::Directory {
+            ignore_missing(unlinkat(directory, &name, AtFlags::empty()))?;
+        } else if !matches!(unlinkat(directory, &name, AtFlags::REMOVEDIR), Ok(()) | Err(Errno::NOENT)) {
+            rest.push(name);
+        }
+    }
+    Ok(rest)
+}
 
 /// Moves a directory up one level, under a name nobody else uses.
 fn lift(from: BorrowedFd<'_>, name: &CStr, to: BorrowedFd<'_>, serial: &mut u64) -> io::Result<()> {

@@ -237,3 +237,26 @@ fn a_link_leads_to_no_directory_the_operator_does_not_allow() {
         assert_eq!(mount(refused).error_kind(), "invalid", "{refused}");
     }
 }
+
+#[test]
+fn deleting_a_tree_leaves_what_is_mounted_in_it() {
+    requires!(native);
+    for target in ["sub", "deep/sub"] {
+        let (home, workspace, mounted) = (Home::new(), project(0), project(0));
+        std::fs::create_dir_all(workspace.path().join(target)).expect("directories can be made");
+        let sandbox = open(
+            &home,
+            &json!([
+                {"source": path(&workspace), "target": "/workspace"},
+                {"source": path(&mounted), "target": format!("/workspace/{target}")},
+            ]),
+        );
+        let top = target.split('/').next().expect("a name");
+
+        let refused = home.call(["fs", "delete", "-r", &sandbox, top, "--json"]).run().error();
+
+        assert_eq!(refused["details"]["errno"], "EBUSY", "{refused}");
+        assert!(refused.to_string().contains(&format!("`{target}`")), "{refused}");
+        assert!(mounted.path().join("theirs").exists(), "{target} was emptied");
+    }
+}

@@ -166,3 +166,29 @@ fn without_root_there_is_one_user() {
     assert_eq!(errno(&home, &["fs", "read", &sandbox, "closed", "-u", "1000"]), "EPERM");
     home.call(["fs", "write", &sandbox, "new"]).stdin("x").succeed();
 }
+
+#[test]
+fn what_may_not_be_deleted_stays_where_and_as_it_is() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    for (file, user) in [("a/b/mine", "1000"), ("a/b/theirs/c/f", "root")] {
+        home.call(["fs", "write", &sandbox, &format!("/tmp/t/{file}"), "--user", user]).stdin("x").succeed();
+    }
+    home.exec(&sandbox, ["sh", "-c", "mkdir -p /tmp/own/shut/in; chmod 500 /tmp/own/shut"]).succeed();
+
+    let words = ["fs", "delete", "-r", &sandbox, "/tmp/t", "--user", "1000", "--json"];
+    let refused = home.call(words).run().error();
+    let shut = errno(&home, &["fs", "delete", "-r", &sandbox, "/tmp/own"]);
+
+    assert_eq!(refused["details"]["errno"], "EACCES", "{refused}");
+    assert!(refused.to_string().contains("`/tmp/t/a/b/theirs/c/f`"), "{refused}");
+    assert_eq!(shut, "EACCES");
+    let left = "find /tmp/t /tmp/own | sort; stat -c %a /tmp/t/a/b/theirs /tmp/own/shut";
+    assert_eq!(
+        home.exec(&sandbox, ["sh", "-c", left]).succeed().text(),
+        "/tmp/own\n/tmp/own/shut\n/tmp/own/shut/in\n/tmp/t\n/tmp/t/a\n/tmp/t/a/b\n/tmp/t/a/b/theirs\n\
+         /tmp/t/a/b/theirs/c\n/tmp/t/a/b/theirs/c/f\n755\n500\n"
+    );
+    home.call(["fs", "delete", "-r", &sandbox, "/tmp/t", "--user", "root"]).succeed();
+}

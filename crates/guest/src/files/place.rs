@@ -20,7 +20,7 @@ use crate::weak::{self, Wall};
 /// Filesystems on which files are not files: proc, sysfs, cgroup, cgroup2, devpts, mqueue.
 const MAGIC: [i64; 6] = [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x1980_0202];
 /// Longest path the kernel takes.
-const PATH_MAX: usize = 4096;
+pub const PATH_MAX: usize = 4096;
 /// As many links as the kernel follows.
 const LINKS_MAX: usize = 40;
 const WORKSPACE: &str = "/workspace";
