@@ -10,6 +10,9 @@ use crate::{Caller, Engine};
 /// The exec that is meant where none is named, if a sandbox has one of this name.
 pub const MAIN_EXEC: &str = "main";
 
+/// How many of the newest sandboxes are looked through for one that had a key before. A home may have many thousands.
+const RECENT_MAX: usize = 200;
+
 /// Candidates a person still reads.
 const SHOWN_MAX: usize = 10;
 
@@ -33,7 +36,12 @@ impl Engine {
         }
         for which in [Which::Live, Which::All] {
             let mut found = self.store().newest(caller.tenant.as_ref(), which, usize::MAX)?;
-            found.retain(|record| begins(record.id.as_str(), "sbx_", word) && self.shows(caller, record));
+            found.retain(|record| self.shows(caller, record));
+            // The newest that had the key: it says why it has ended, and its output may have been kept.
+            if let Some(record) = found.iter().find(|record| has_key(record, word)) {
+                return Ok(record.id.clone());
+            }
+            found.retain(|record| begins(record.id.as_str(), "sbx_", word));
             match found.as_slice() {
                 [] => {}
                 [one] => return Ok(one.id.clone()),
@@ -41,6 +49,15 @@ impl Engine {
             }
         }
         Err(nothing_called(word))
+    }
+
+    /// Returns the sandbox that had a key last and has ended, if that is not long ago.
+    pub fn ended_with_key(&self, caller: &Caller, key: &SessionKey) -> Result<Option<Record>> {
+        let newest = self.store().newest(caller.tenant.as_ref(), Which::All, RECENT_MAX)?;
+        let fits = |record: &Record| {
+            record.state.is_ended() && has_key(record, key.as_str()) && self.shows(caller, record)
+        };
+        Ok(newest.into_iter().find(fits))
     }
 
     /// Tells whether a word is the whole id or the session key of a sandbox.
@@ -108,10 +125,14 @@ impl Engine {
     }
 }
 
+fn has_key(record: &Record, word: &str) -> bool {
+    record.key.as_ref().is_some_and(|key| key.as_str() == word)
+}
+
 /// Tells whether a word is the beginning of an id. A word without any character of its own fits none.
 fn begins(id: &str, prefix: &str, word: &str) -> bool {
     let rest = word.strip_prefix(prefix).unwrap_or(word);
-    !rest.is_empty()
+    !prefix.starts_with(word)
         && (id.starts_with(word) || id.strip_prefix(prefix).is_some_and(|id| id.starts_with(rest)))
 }
 

@@ -116,6 +116,22 @@ fn an_idle_sandbox_is_gone_after_its_ttl() {
 }
 
 #[test]
+fn the_name_of_a_sandbox_that_expired_leads_to_it_until_it_is_used_again() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open_with(&["--ttl", "1s", "--name", "work"]);
+    eventually(SOON, || home.census().guests().is_empty()).expect("it ends");
+
+    let refused = home.call(["exec", "work", "--json", "true"]).run().error();
+    let opened = home.call(["open", "--name", "work"]).succeed();
+
+    assert_eq!(refused["details"]["state"], "expired", "{refused}");
+    assert!(opened.stderr.contains(&format!("`{sandbox}` had this name and expired")), "{opened}");
+    home.call(["exec", "work", "true"]).succeed();
+    assert!(!home.call(["open", "--name", "work"]).succeed().stderr.contains("expired"));
+}
+
+#[test]
 fn a_guest_that_was_killed_is_lost_and_not_expired() {
     requires!(native);
     let home = Home::new();

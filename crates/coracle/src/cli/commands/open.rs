@@ -1,13 +1,14 @@
 //! `coracle open`: returns the sandbox of a key, making it if there is none.
 
 use coracle::{SessionKey, SpecInput};
+use coracle_core::{Record, State};
 use coracle_engine::ops::sandbox::open;
 
 use crate::cli::args::{Ports, SpecArgs, published};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::stop::Stop;
-use crate::cli::{forwarding, missing, refusals, stdout};
+use crate::cli::{forwarding, missing, refusals, stderr, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -30,9 +31,16 @@ pub struct Args {
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     forwarding::expect_none(&args.publish)?;
     let spec = SpecInput { user: args.user, ..args.spec.input()? };
-    let input = open::Input { session_key: args.key, replace: args.replace, spec };
-    let opened = context.engine()?.perform(&context.caller()?, input)?;
+    let (engine, caller) = (context.engine()?, context.caller()?);
+    let input = open::Input { session_key: args.key.clone(), replace: args.replace, spec };
+    let opened = engine.perform(&caller, input)?;
     if opened.created {
+        let before = args.key.map(|key| engine.ended_with_key(&caller, &key)).transpose()?.flatten();
+        if let Some(Record { id, state: State::Expired, .. }) = before {
+            stderr::note(&format!(
+                "sandbox `{id}` had this name and expired; this one starts without its files"
+            ));
+        }
         refusals::say(&opened.backend, &opened.refused);
         missing::say_once(&opened.missing, &context.config()?.home);
     }
