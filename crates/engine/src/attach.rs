@@ -91,33 +91,49 @@ impl Attached {
     }
 
     /// Makes a directory for its owner alone, unless there is one.
-    pub fn make_directory(&mut self, path: &[u8]) -> Result<()> {
+    pub fn make_directory(&mut self, path: &[u8], links: files::Links) -> Result<()> {
         self.on_files::<fs_write::Input, _>(|this| {
             files::tree::expect_trees(&this.inside)?;
-            Ok(this.inside.guest.make_directory(path)?)
+            Ok(this.inside.guest.make_directory(path, links)?)
         })
     }
 
     /// Makes a symlink, in the place of a file or link that is there.
-    pub fn make_link(&mut self, path: &[u8], target: &[u8], mtime: files::Time) -> Result<()> {
-        self.on_files::<fs_write::Input, _>(|this| Ok(this.inside.guest.make_link(path, target, mtime)?))
+    pub fn make_link(
+        &mut self,
+        path: &[u8],
+        target: &[u8],
+        mtime: files::Time,
+        links: files::Links,
+    ) -> Result<()> {
+        self.on_files::<fs_write::Input, _>(|this| {
+            Ok(this.inside.guest.make_link(path, target, mtime, links)?)
+        })
     }
 
     /// Gives a directory its permissions and time, once all is in it.
-    pub fn finish_directory(&mut self, path: &[u8], mode: u32, mtime: files::Time) -> Result<()> {
+    pub fn finish_directory(
+        &mut self,
+        path: &[u8],
+        mode: u32,
+        mtime: files::Time,
+        links: files::Links,
+    ) -> Result<()> {
         self.on_files::<fs_write::Input, _>(|this| {
-            Ok(this.inside.guest.finish_directory(path, mode, mtime)?)
+            Ok(this.inside.guest.finish_directory(path, mode, mtime, links)?)
         })
     }
 
     /// Gives a file or directory another name, which nothing has yet.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
-        self.on_files::<fs_move::Input, _>(|this| Ok(this.inside.guest.rename(from, to, false)?))
+        self.on_files::<fs_move::Input, _>(|this| {
+            Ok(this.inside.guest.rename(from, to, false, files::Links::Follow)?)
+        })
     }
 
     /// Gives a file or directory another name, in the place of a file or link that is there.
-    pub fn replace(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
-        self.on_files::<fs_move::Input, _>(|this| Ok(this.inside.guest.rename(from, to, true)?))
+    pub fn replace(&mut self, from: &[u8], to: &[u8], links: files::Links) -> Result<()> {
+        self.on_files::<fs_move::Input, _>(|this| Ok(this.inside.guest.rename(from, to, true, links)?))
     }
 
     /// Removes a file, or with `Depth::Tree` a directory and what is in it.

@@ -24,9 +24,11 @@ pub use upload::{Replacing, Upload};
 pub use walk::{Scope, Walk};
 
 /// Gives a file another name. Answered by `Done`.
-pub fn rename(from: &[u8], to: &[u8], overwrite: bool) -> Result<Reply, Fault> {
-    let (source, target) =
-        (place::entry(from, place::Parents::Expect)?, place::entry(to, place::Parents::Make)?);
+pub fn rename(from: &[u8], to: &[u8], overwrite: bool, top: Option<u32>) -> Result<Reply, Fault> {
+    let (source, target) = (
+        place::entry_in_tree(from, top, place::Parents::Expect)?,
+        place::entry_in_tree(to, top, place::Parents::Make)?,
+    );
     let flags = if overwrite { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
     renameat_with(&source.parent, &source.name, &target.parent, &target.name, flags)
         .map_err(refused("move", from))?;

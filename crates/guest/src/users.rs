@@ -100,7 +100,9 @@ fn memberships(name: &str, groups: &str) -> Vec<u32> {
 /// Returns the file's text, or nothing: a sandbox without it has only numbers. Anything but a plain file could make
 /// the guest wait for ever.
 fn read(path: &str) -> String {
-    crate::files::open_plain(path.as_bytes(), crate::files::Links::Follow).map(beginning).unwrap_or_default()
+    crate::files::open_plain(path.as_bytes(), crate::files::Links::Follow, None)
+        .map(beginning)
+        .unwrap_or_default()
 }
 
 fn read_in(root: BorrowedFd<'_>, path: &str) -> String {

@@ -13,6 +13,8 @@ pub enum Within {
     Beneath,
     /// The directory is taken for the root: `/` and `..` stop there.
     Root,
+    /// As `Beneath`, and by no link.
+    Tree,
 }
 
 /// Opens `path` below `directory`. Links of `/proc` that are not names are never followed.
@@ -20,6 +22,7 @@ pub fn open(directory: BorrowedFd<'_>, path: &[u8], within: Within, flags: OFlag
     let scope = match within {
         Within::Beneath => ResolveFlags::BENEATH,
         Within::Root => ResolveFlags::IN_ROOT,
+        Within::Tree => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
     };
     loop {
         match rustix::fs::openat2(

@@ -200,6 +200,9 @@ pub enum Body {
         to: Vec<u8>,
         #[n(2)]
         overwrite: bool,
+        /// As in [`Body::FileOpen`], for both paths.
+        #[n(3)]
+        top: Option<u32>,
     },
     #[n(27)]
     FileDelete {
@@ -219,6 +222,10 @@ pub enum Body {
         /// A link at the end of the path is followed; otherwise it is a fault.
         #[n(2)]
         follow: bool,
+        /// How many bytes of the path name the top of a tree; from there on no link is followed. Older guests do not know
+        /// it, and follow links on the way.
+        #[n(3)]
+        top: Option<u32>,
     },
     /// Reads on in the file opened on this connection. Answered by [`Reply::File`].
     #[n(29)]
@@ -234,6 +241,9 @@ pub enum Body {
     FileDirectory {
         #[cbor(n(0), with = "minicbor::bytes")]
         path: Vec<u8>,
+        /// As in [`Body::FileOpen`].
+        #[n(1)]
+        top: Option<u32>,
     },
     /// Makes a symbolic link, in the place of a file or link that is there. Answered by [`Reply::Done`].
     #[n(51)]
@@ -244,6 +254,9 @@ pub enum Body {
         target: Vec<u8>,
         #[n(2)]
         mtime: Time,
+        /// As in [`Body::FileOpen`].
+        #[n(3)]
+        top: Option<u32>,
     },
     /// Gives a directory its permissions and time once all is in it. Answered by [`Reply::Done`].
     #[n(52)]
@@ -254,6 +267,9 @@ pub enum Body {
         mode: u32,
         #[n(2)]
         mtime: Time,
+        /// As in [`Body::FileOpen`].
+        #[n(3)]
+        top: Option<u32>,
     },
     /// Waits for a command to connect to one of the listeners. Answered by [`Reply::Accepted`]; from then on the
     /// connection is that command's, byte by byte. Whatever the epoch: the network is the sandbox's, not its owner's.

@@ -248,6 +248,9 @@ pub struct Placing {
     pub keep_mode: bool,
     #[n(2)]
     pub mtime: Option<Time>,
+    /// How many bytes of the path name the top of a tree; from there on no link is followed.
+    #[n(3)]
+    pub top: Option<u32>,
 }
 
 /// One file, as `lstat` sees it.

@@ -357,3 +357,33 @@ fn a_directory_that_is_there_takes_the_copy_in() {
     assert_eq!(shown.text(), "newkept\nnewd\nfresh\nway\n");
     assert_eq!(text(&local.path("back/tree/g")), "kept\n");
 }
+
+#[test]
+fn a_directory_that_becomes_a_link_leads_no_copy_out_of_its_tree() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let local = Local::new();
+    for number in 0..100 {
+        local.make("new/d");
+        local.write(&format!("new/d/{number}"), "written");
+    }
+    let script = "mkdir -p /tmp/tree/new/d /tmp/outside; cd /tmp/tree/new; for i in $(seq 100); do \
+                  echo inside > d/$i; echo outside > /tmp/outside/$i; done; ln -s /tmp/outside l; echo swapping; \
+                  until [ -e /tmp/stop ]; do mv d e; mv l d; mv d l; mv e d; done";
+    let swapper = home.exec(&sandbox, ["sh", "-c", script]).start();
+    swapper.wait_for(|output| output.starts_with(b"swapping"));
+
+    for _ in 0..12 {
+        cp(&home, local.path("new"), format!("{sandbox}:/tmp/tree")).run();
+        cp(&home, format!("{sandbox}:/tmp/tree/new"), local.make("out")).run();
+    }
+
+    home.exec(&sandbox, ["touch", "/tmp/stop"]).succeed();
+    swapper.finish();
+    let outside = home.exec(&sandbox, ["sh", "-c", "cat /tmp/outside/* | sort -u"]).succeed();
+    assert_eq!(outside.text(), "outside\n");
+    for file in fs::read_dir(local.path("out/new/d")).into_iter().flatten() {
+        assert_ne!(text(&file.expect("an entry").path()), "outside\n");
+    }
+}

@@ -31,13 +31,24 @@ pub struct Writing<'a> {
     pub mtime: Option<Time>,
 }
 
-/// What becomes of a link that a path ends in.
+/// What becomes of links in a path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Links {
     #[default]
     Follow,
-    /// It is not followed: reading one is an error, writing replaces it.
-    Keep,
+    /// The path is in a tree whose top its first so many bytes name. Below that no link is followed: reading one is an
+    /// error, writing replaces one that the path ends in.
+    Below(usize),
+}
+
+impl Links {
+    fn top(self) -> Option<u32> {
+        match self {
+            Self::Follow => None,
+            // A path that long is refused anyway.
+            Self::Below(top) => Some(u32::try_from(top).unwrap_or(u32::MAX)),
+        }
+    }
 }
 
 /// A directory's entries, cut off where there are too many.
@@ -54,7 +65,8 @@ impl Guest {
             return self.read_at(path, 0, max_bytes);
         }
         let follow = links == Links::Follow;
-        let body = Body::FileOpen { path: path.to_vec(), max_bytes: length(max_bytes), follow };
+        let body =
+            Body::FileOpen { path: path.to_vec(), max_bytes: length(max_bytes), follow, top: links.top() };
         match self.ask(body, Duration::ZERO)? {
             Reply::Opened { entry, data } => Ok(Piece { data, size: entry.size, entry: Some(entry) }),
             _ => Err(Failure::Unexpected),
@@ -99,7 +111,12 @@ impl Guest {
             overwrite,
             data,
             last: following.is_empty(),
-            placing: Some(Placing { follow: links == Links::Follow, keep_mode: mode.is_none(), mtime }),
+            placing: Some(Placing {
+                follow: links == Links::Follow,
+                keep_mode: mode.is_none(),
+                mtime,
+                top: links.top(),
+            }),
         };
         let mut written = self.written(first)?;
         while !following.is_empty() {
@@ -160,8 +177,8 @@ impl Guest {
     }
 
     /// Gives a file another name.
-    pub fn rename(&mut self, from: &[u8], to: &[u8], overwrite: bool) -> Result<(), Failure> {
-        self.settled(Body::FileMove { from: from.to_vec(), to: to.to_vec(), overwrite })
+    pub fn rename(&mut self, from: &[u8], to: &[u8], overwrite: bool, links: Links) -> Result<(), Failure> {
+        self.settled(Body::FileMove { from: from.to_vec(), to: to.to_vec(), overwrite, top: links.top() })
     }
 
     /// Removes a file or, if `recursive`, a directory.
@@ -170,18 +187,30 @@ impl Guest {
     }
 
     /// Makes a directory for its owner alone, unless there is one.
-    pub fn make_directory(&mut self, path: &[u8]) -> Result<(), Failure> {
-        self.settled(Body::FileDirectory { path: path.to_vec() })
+    pub fn make_directory(&mut self, path: &[u8], links: Links) -> Result<(), Failure> {
+        self.settled(Body::FileDirectory { path: path.to_vec(), top: links.top() })
     }
 
     /// Makes a symlink, in the place of a file or link.
-    pub fn make_link(&mut self, path: &[u8], target: &[u8], mtime: Time) -> Result<(), Failure> {
-        self.settled(Body::FileLink { path: path.to_vec(), target: target.to_vec(), mtime })
+    pub fn make_link(
+        &mut self,
+        path: &[u8],
+        target: &[u8],
+        mtime: Time,
+        links: Links,
+    ) -> Result<(), Failure> {
+        self.settled(Body::FileLink { path: path.to_vec(), target: target.to_vec(), mtime, top: links.top() })
     }
 
     /// Gives a directory its permissions and time.
-    pub fn finish_directory(&mut self, path: &[u8], mode: u32, mtime: Time) -> Result<(), Failure> {
-        self.settled(Body::FileFinish { path: path.to_vec(), mode, mtime })
+    pub fn finish_directory(
+        &mut self,
+        path: &[u8],
+        mode: u32,
+        mtime: Time,
+        links: Links,
+    ) -> Result<(), Failure> {
+        self.settled(Body::FileFinish { path: path.to_vec(), mode, mtime, top: links.top() })
     }
 
     fn written(&mut self, body: Body) -> Result<Vec<u8>, Failure> {

@@ -10,13 +10,13 @@ use coracle_sys::rustix::fs::{
 use coracle_sys::rustix::io::Errno;
 use coracle_wire::{Fault, Reply, Time};
 
-use super::place::{Parents, check_sealed, entry, find};
+use super::place::{Parents, check_sealed, entry_in_tree, find_in_tree};
 use super::upload::beside;
 use super::{refused, times};
 
 /// Makes a directory for its owner alone. One that is there stays as it is.
-pub fn make_directory(path: &[u8]) -> Result<Reply, Fault> {
-    let entry = entry(path, Parents::Make)?;
+pub fn make_directory(path: &[u8], top: Option<u32>) -> Result<Reply, Fault> {
+    let entry = entry_in_tree(path, top, Parents::Make)?;
     let made = mkdirat(&entry.parent, &entry.name, Mode::RWXU);
     let is_directory = || {
         let stat = statat(&entry.parent, &entry.name, AtFlags::SYMLINK_NOFOLLOW);
@@ -30,8 +30,8 @@ pub fn make_directory(path: &[u8]) -> Result<Reply, Fault> {
 }
 
 /// Makes a link, in the place of a file or link that is there.
-pub fn make_link(path: &[u8], target: &[u8], mtime: Time) -> Result<Reply, Fault> {
-    let entry = entry(path, Parents::Make)?;
+pub fn make_link(path: &[u8], target: &[u8], mtime: Time, top: Option<u32>) -> Result<Reply, Fault> {
+    let entry = entry_in_tree(path, top, Parents::Make)?;
     let target = CString::new(target).map_err(|_| refused("link", path)(Errno::INVAL))?;
     let make = |name: &CString| symlinkat(&target, &entry.parent, name);
     let ((), temporary) = beside(make).map_err(refused("link", path))?;
@@ -45,8 +45,8 @@ pub fn make_link(path: &[u8], target: &[u8], mtime: Time) -> Result<Reply, Fault
 }
 
 /// Gives a directory its permissions and time.
-pub fn finish_directory(path: &[u8], mode: u32, mtime: Time) -> Result<Reply, Fault> {
-    let found = find(path, OFlags::NOFOLLOW)?;
+pub fn finish_directory(path: &[u8], mode: u32, mtime: Time, top: Option<u32>) -> Result<Reply, Fault> {
+    let found = find_in_tree(path, top, OFlags::NOFOLLOW)?;
     check_sealed(&found, path, Parents::Make)?;
     finish(&found, mode, mtime).map_err(refused("finish", path))?;
     Ok(Reply::Done {})

@@ -145,9 +145,33 @@ pub fn find(path: &[u8], flags: OFlags) -> Result<OwnedFd, Fault> {
     Ok(found)
 }
 
-/// Opens a plain file for reading.
-pub fn open_plain(path: &[u8], links: Links) -> Result<File, Fault> {
-    let found = find(path, links.flags())?;
+/// Finds what a path names in a tree: up to the tree's top as [`find`] does, from there on by no link, because others
+/// may put links in the place of the tree's directories at any time.
+pub fn find_in_tree(path: &[u8], top: Option<u32>, flags: OFlags) -> Result<OwnedFd, Fault> {
+    let (top, below) = match top.and_then(|top| path.split_at_checked(top as usize)) {
+        Some((top, below)) if !weak::off(Wall::Resolution) => (top, below),
+        _ => return find(path, flags),
+    };
+    let begin = below.iter().position(|byte| *byte != b'/').unwrap_or(below.len());
+    if begin == below.len() {
+        return find(path, flags);
+    }
+    let top = match (top, begin) {
+        (b"", 0) => b".".as_slice(),
+        (b"", _) => b"/",
+        (top, _) => top,
+    };
+    let top = find(top, OFlags::DIRECTORY)?;
+    let found = path::open(top.as_fd(), &below[begin..], Within::Tree, flags | OFlags::PATH)
+        .map_err(refused("open", path))?;
+    check_filesystem(found.as_fd(), path)?;
+    check_own(found.as_fd(), path)?;
+    Ok(found)
+}
+
+/// Opens a plain file for reading, in a tree if it has a top.
+pub fn open_plain(path: &[u8], links: Links, top: Option<u32>) -> Result<File, Fault> {
+    let found = find_in_tree(path, top, links.flags())?;
     let kind = FileType::from_raw_mode(fstat(&found).map_err(refused("stat", path))?.st_mode);
     match kind {
         FileType::RegularFile => {}
@@ -163,6 +187,12 @@ pub fn open_plain(path: &[u8], links: Links) -> Result<File, Fault> {
 
 /// Finds the directory a path's last name is in.
 pub fn entry(path: &[u8], parents: Parents) -> Result<Entry, Fault> {
+    entry_in_tree(path, None, parents)
+}
+
+/// Finds the directory a path's last name is in, from the tree's top on by no link. No directories are
+/// made below the top: they are there, or somebody took them away.
+pub fn entry_in_tree(path: &[u8], top: Option<u32>, parents: Parents) -> Result<Entry, Fault> {
     let invalid = || Fault {
         code: FaultCode::Invalid,
         message: format!("`{}` does not name a file", String::from_utf8_lossy(path)),
@@ -176,8 +206,13 @@ pub fn entry(path: &[u8], parents: Parents) -> Result<Entry, Fault> {
     if matches!(name, b"" | b"." | b"..") {
         return Err(invalid());
     }
-    let parent = match find(directory, OFlags::DIRECTORY) {
-        Err(fault) if parents == Parents::Make && fault.errno == Some(Errno::NOENT.raw_os_error()) => {
+    let top = top.filter(|top| (*top as usize) < directory.len());
+    let parent = match find_in_tree(directory, top, OFlags::DIRECTORY) {
+        Err(fault)
+            if parents == Parents::Make
+                && top.is_none()
+                && fault.errno == Some(Errno::NOENT.raw_os_error()) =>
+        {
             make_parents(directory)?
         }
         found => found?,

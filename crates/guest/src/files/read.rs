@@ -20,8 +20,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    pub fn begin(path: &[u8], links: Links) -> Result<Self, Fault> {
-        Ok(Self { file: place::open_plain(path, links)?, path: path.to_vec() })
+    pub fn begin(path: &[u8], links: Links, top: Option<u32>) -> Result<Self, Fault> {
+        Ok(Self { file: place::open_plain(path, links, top)?, path: path.to_vec() })
     }
 
     pub fn describe(&self) -> Result<Entry, Fault> {
@@ -56,7 +56,7 @@ fn most(max_bytes: u32) -> usize {
 
 /// Reads a part of a plain file.
 pub fn read(path: &[u8], offset: u64, max_bytes: u32) -> Result<Reply, Fault> {
-    let reading = Reading::begin(path, Links::Follow)?;
+    let reading = Reading::begin(path, Links::Follow, None)?;
     Ok(Reply::File { size: reading.describe()?.size, data: reading.piece(offset, max_bytes)? })
 }
 

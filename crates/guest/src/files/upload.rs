@@ -12,7 +12,7 @@ use coracle_sys::rustix::fs::{
 use coracle_sys::rustix::io::Errno;
 use coracle_wire::{Fault, Placing, Time};
 
-use super::place::{Entry, Parents, entry, entry_behind_links};
+use super::place::{Entry, Parents, entry_behind_links, entry_in_tree};
 use super::{refused, times};
 
 static SERIAL: AtomicU64 = AtomicU64::new(0);
@@ -45,10 +45,10 @@ impl Upload {
         replacing: Replacing,
         placing: Option<Placing>,
     ) -> Result<Self, Fault> {
-        let placing = placing.unwrap_or(Placing { follow: false, keep_mode: false, mtime: None });
+        let placing = placing.unwrap_or(Placing { follow: false, keep_mode: false, mtime: None, top: None });
         let entry = match placing.follow {
             true => entry_behind_links(path, Parents::Make)?,
-            false => entry(path, Parents::Make)?,
+            false => entry_in_tree(path, placing.top, Parents::Make)?,
         };
         Self::at(entry, mode, replacing, placing)
     }
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    const KEEPING: Placing = Placing { follow: false, keep_mode: true, mtime: None };
+    const KEEPING: Placing = Placing { follow: false, keep_mode: true, mtime: None, top: None };
 
     /// A directory anyone may write to, with a file of another user's. `None` without root, who alone can make one.
     fn anothers_file(mode: u32) -> Option<tempfile::TempDir> {

@@ -158,9 +158,10 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
         Body::Resize { exec, size } => execs.resize(&exec, size).map(|()| Reply::Done {}),
         Body::Execs {} => Ok(Reply::Execs(execs.list())),
         Body::FileRead { path, offset, max_bytes } => files::read(&path, offset, max_bytes),
-        Body::FileOpen { path, max_bytes, follow } => {
+        Body::FileOpen { path, max_bytes, follow, top } => {
             let links = if follow { Links::Follow } else { Links::Keep };
-            open(begun, &path, max_bytes, links)
+            begun.reading = None;
+            open(begun, Reading::begin(&path, links, top)?, max_bytes)
         }
         Body::FileGoOn { offset, max_bytes } => {
             let reading = begun.reading.as_ref().ok_or_else(|| files::out_of_turn("no file was opened"))?;
@@ -179,9 +180,9 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             let upload = begun.upload.take().ok_or_else(|| files::out_of_turn("no file was begun"))?;
             proceed(begun, upload, &data, last)
         }
-        Body::FileDirectory { path } => files::make_directory(&path),
-        Body::FileLink { path, target, mtime } => files::make_link(&path, &target, mtime),
-        Body::FileFinish { path, mode, mtime } => files::finish_directory(&path, mode, mtime),
+        Body::FileDirectory { path, top } => files::make_directory(&path, top),
+        Body::FileLink { path, target, mtime, top } => files::make_link(&path, &target, mtime, top),
+        Body::FileFinish { path, mode, mtime, top } => files::finish_directory(&path, mode, mtime, top),
         Body::FileList { path, recursive, whole } => {
             let scope = Scope { recursive, whole: whole.unwrap_or(false) };
             begun.walk = Some(Walk::begin(&path, scope)?);
@@ -189,7 +190,7 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
         }
         Body::FileListMore {} => list(begun),
         Body::FileStat { path } => files::stat(&path),
-        Body::FileMove { from, to, overwrite } => files::rename(&from, &to, overwrite),
+        Body::FileMove { from, to, overwrite, top } => files::rename(&from, &to, overwrite, top),
         Body::FileDelete { path, recursive } => {
             drop(admitted);
             files::delete(&path, recursive, || shared.fence.admit_change(epoch))
@@ -300,9 +301,7 @@ fn proceed(begun: &mut Begun, mut upload: Upload, data: &[u8], last: bool) -> Re
 }
 
 /// Opens a file, and keeps it open if its beginning is not all of it.
-fn open(begun: &mut Begun, path: &[u8], max_bytes: u32, links: Links) -> Result<Reply, Fault> {
-    begun.reading = None;
-    let reading = Reading::begin(path, links)?;
+fn open(begun: &mut Begun, reading: Reading, max_bytes: u32) -> Result<Reply, Fault> {
     let (entry, data) = (reading.describe()?, reading.piece(0, max_bytes)?);
     if (data.len() as u64) < entry.size && !files::is_last(&data, max_bytes) {
         begun.reading = Some(reading);

@@ -66,7 +66,7 @@ impl Tree {
                 }
                 None => Err(fault(FaultCode::Invalid, "no file was opened")),
             },
-            Body::FileDirectory { path } => {
+            Body::FileDirectory { path, .. } => {
                 let path = absolute(&path)?;
                 self.make_parents(&[&path, b"/".as_slice()].concat())?;
                 Ok(Reply::Done {})
@@ -97,7 +97,7 @@ impl Tree {
                 let entries = vec![entry(&path, self.node(&path)?)];
                 Ok(Reply::Entries { entries, more: false })
             }
-            Body::FileMove { from, to, overwrite } => {
+            Body::FileMove { from, to, overwrite, .. } => {
                 self.rename(&absolute(&from)?, &absolute(&to)?, overwrite)
             }
             Body::FileDelete { path, recursive } => self.delete(&absolute(&path)?, recursive),

@@ -33,6 +33,11 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     check_path("to", &input.to)?;
     let mut inside = engine.enter(caller, &input.sandbox_id)?;
     inside.act_as(input.user.as_deref())?;
-    inside.guest.rename(input.from.as_bytes(), input.to.as_bytes(), input.overwrite)?;
+    inside.guest.rename(
+        input.from.as_bytes(),
+        input.to.as_bytes(),
+        input.overwrite,
+        crate::files::Links::Follow,
+    )?;
     Ok(Output { ok: true, path: input.to })
 }

@@ -93,10 +93,12 @@ fn fill_new(copy: &mut Copy<'_>, from: &Root, tree: &Tree, to: &[u8]) -> Result<
     let stage = stage(to)?;
     let place = |node: &Node| Some(below(&stage, &node.path));
     check_lengths(tree, &place)?;
-    let filled = copy.attached.make_directory(&stage).and_then(|()| {
-        let copied = fill(copy, from, tree, &place)?;
-        finish(&mut copy.attached, tree, &stage)?;
-        copy.attached.finish_directory(&stage, tree.root.mode, tree.root.mtime)?;
+    // Others may put a link in the place of the stage too.
+    let links = Links::Below(stage.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1));
+    let filled = copy.attached.make_directory(&stage, links).and_then(|()| {
+        let copied = fill(copy, from, tree, (&place, links))?;
+        finish(&mut copy.attached, tree, &stage, links)?;
+        copy.attached.finish_directory(&stage, tree.root.mode, tree.root.mtime, links)?;
         copy.attached.rename(&stage, to).map(|()| copied)
     });
     if filled.is_err() {
@@ -124,19 +126,27 @@ fn merge(copy: &mut Copy<'_>, from: &Root, tree: &Tree, to: &[u8]) -> Result<Cop
     let merge = tree::fit(tree, &|path| Ok(there.get(path).cloned()))?;
     let place = |node: &Node| merge.staged(node).map(|path| below(to, &path));
     check_lengths(tree, &place)?;
-    let staged = make_stages(&mut copy.attached, &merge, to).and_then(|()| fill(copy, from, tree, &place));
+    let staged = make_stages(&mut copy.attached, &merge, to)
+        .and_then(|()| fill(copy, from, tree, (&place, Links::Below(to.len()))));
     let attached = &mut copy.attached;
     let committed = staged.and_then(|copied| {
-        merge.commit(&mut |from, name| attached.replace(&below(to, from), &below(to, name))).map(|()| copied)
+        merge
+            .commit(&mut |from, name| {
+                attached.replace(&below(to, from), &below(to, name), Links::Below(to.len()))
+            })
+            .map(|()| copied)
     });
     remove_stages(attached, &merge, to);
     let copied = committed.inspect_err(|error| restore_times(attached, &merge, to, error))?;
-    finish(attached, tree, to)?;
+    finish(attached, tree, to, Links::Below(to.len()))?;
     Ok(copied)
 }
 
 fn make_stages(attached: &mut Attached, merge: &Merge<'_>, to: &[u8]) -> Result<()> {
-    merge.receiving.iter().try_for_each(|node| attached.make_directory(&below(to, &merge.stage(node))))
+    merge
+        .receiving
+        .iter()
+        .try_for_each(|node| attached.make_directory(&below(to, &merge.stage(node)), Links::Below(to.len())))
 }
 
 fn remove_stages(attached: &mut Attached, merge: &Merge<'_>, to: &[u8]) {
@@ -153,7 +163,12 @@ fn restore_times(attached: &mut Attached, merge: &Merge<'_>, to: &[u8], error: &
     }
     // Its permissions come along, of which bits that lend rights would get lost.
     for directory in merge.receiving.iter().filter(|directory| directory.mode & !0o1777 == 0) {
-        let _ = attached.finish_directory(&below(to, &directory.path), directory.mode, directory.mtime);
+        let _ = attached.finish_directory(
+            &below(to, &directory.path),
+            directory.mode,
+            directory.mtime,
+            Links::Below(to.len()),
+        );
     }
 }
 
@@ -173,17 +188,17 @@ fn fill(
     copy: &mut Copy<'_>,
     from: &Root,
     tree: &Tree,
-    place: &dyn Fn(&Node) -> Option<Vec<u8>>,
+    (place, links): (&dyn Fn(&Node) -> Option<Vec<u8>>, Links),
 ) -> Result<Copied> {
     let mut copied = Copied::default();
     for node in &tree.nodes {
         copy.ending.check()?;
         let Some(path) = place(node) else { continue };
         match node.kind {
-            FileKind::Dir => copy.attached.make_directory(&path)?,
-            FileKind::Symlink => copy.attached.make_link(&path, &node.target, node.mtime)?,
+            FileKind::Dir => copy.attached.make_directory(&path, links)?,
+            FileKind::Symlink => copy.attached.make_link(&path, &node.target, node.mtime, links)?,
             FileKind::File | FileKind::Other => {
-                copied.count(copy_file(copy, (from, &node.path), &path, Links::Keep)?);
+                copied.count(copy_file(copy, (from, &node.path), &path, links)?);
             }
         }
     }
@@ -192,7 +207,8 @@ fn fill(
 
 /// Gives directories what they have, from the inside out: what is done to a directory's contents changes its time, and its
 /// permissions may end access.
-fn finish(attached: &mut Attached, tree: &Tree, to: &[u8]) -> Result<()> {
+fn finish(attached: &mut Attached, tree: &Tree, to: &[u8], links: Links) -> Result<()> {
     let mut directories = tree.nodes.iter().rev().filter(|node| node.kind == FileKind::Dir);
-    directories.try_for_each(|node| attached.finish_directory(&below(to, &node.path), node.mode, node.mtime))
+    directories
+        .try_for_each(|node| attached.finish_directory(&below(to, &node.path), node.mode, node.mtime, links))
 }

@@ -149,7 +149,11 @@ fn fill(copy: &mut Copy<'_>, from: &[u8], tree: &Tree, (to, place): Places<'_>) 
             FileKind::File | FileKind::Other => {
                 let source = below(from, &node.path);
                 let mut fetch = |file: &mut std::fs::File| {
-                    copy.attached.copy_file(&source, Links::Keep, &mut Watched::new(file, copy.ending))
+                    copy.attached.copy_file(
+                        &source,
+                        Links::Below(from.len()),
+                        &mut Watched::new(file, copy.ending),
+                    )
                 };
                 copied.count(to.write_file(&path, &mut fetch)?);
             }

@@ -48,6 +48,7 @@ pub fn a_relative_path_cannot_leave_the_workspace(subject: &Option<Subject>) {
             from: b"inside".to_vec(),
             to: b"../tmp/escaped".to_vec(),
             overwrite: true,
+            top: None,
         }),
         client.fault(Body::FileDelete { path: b"../tmp".to_vec(), recursive: true }),
     ];
@@ -71,7 +72,7 @@ pub fn a_missing_file_says_so(subject: &Option<Subject>) {
         client.fault(Body::FileStat { path: path() }),
         client.fault(Body::FileList { path: path(), recursive: false, whole: None }),
         client.fault(Body::FileDelete { path: path(), recursive: true }),
-        client.fault(Body::FileMove { from: path(), to: b"other".to_vec(), overwrite: true }),
+        client.fault(Body::FileMove { from: path(), to: b"other".to_vec(), overwrite: true, top: None }),
     ];
 
     assert!(faults.iter().all(|fault| fault.code == FaultCode::File && fault.errno == ENOENT), "{faults:?}");
@@ -136,7 +137,12 @@ pub fn without_overwrite_the_old_file_stays(subject: &Option<Subject>) {
         last: true,
         placing: None,
     });
-    let moved = client.fault(Body::FileMove { from: b"new".to_vec(), to: b"old".to_vec(), overwrite: false });
+    let moved = client.fault(Body::FileMove {
+        from: b"new".to_vec(),
+        to: b"old".to_vec(),
+        overwrite: false,
+        top: None,
+    });
 
     assert_eq!((written.errno, moved.errno), (EEXIST, EEXIST));
     assert_eq!(client.read_file("old"), b"old");
@@ -183,7 +189,8 @@ pub fn a_file_moves(subject: &Option<Subject>) {
     client.write_file("from", b"new");
     client.write_file("to", b"old");
 
-    let moved = client.ask(Body::FileMove { from: b"from".to_vec(), to: b"to".to_vec(), overwrite: true });
+    let moved =
+        client.ask(Body::FileMove { from: b"from".to_vec(), to: b"to".to_vec(), overwrite: true, top: None });
 
     assert_eq!(moved, Reply::Done {});
     assert_eq!(client.read_file("to"), b"new");
@@ -247,8 +254,12 @@ pub fn an_opened_file_is_read_on_whatever_has_its_name(subject: &Option<Subject>
     let go_on = |offset| Body::FileGoOn { offset, max_bytes: 4 };
     client.write_file("/workspace/data", b"0123456789");
 
-    let opened =
-        client.ask(Body::FileOpen { path: b"/workspace/data".to_vec(), max_bytes: 4, follow: false });
+    let opened = client.ask(Body::FileOpen {
+        path: b"/workspace/data".to_vec(),
+        max_bytes: 4,
+        follow: false,
+        top: None,
+    });
     client.write_file("/workspace/data", b"another one");
     let (middle, last) = (client.ask(go_on(4)), client.ask(go_on(8)));
 
@@ -266,11 +277,11 @@ pub fn a_directory_is_made_with_those_above_it_and_finished(subject: &Option<Sub
     let sandbox = Sandbox::make(subject);
     let mut client = sandbox.client();
     let mtime = Time { seconds: 1_000_000_000, nanos: 0 };
-    let finish = |path: &str| Body::FileFinish { path: path.into(), mode: 0o750, mtime };
+    let finish = |path: &str| Body::FileFinish { path: path.into(), mode: 0o750, mtime, top: None };
     client.write_file("/workspace/file", b"x");
 
     for _ in 0..2 {
-        let made = client.ask(Body::FileDirectory { path: b"/workspace/a/b".to_vec() });
+        let made = client.ask(Body::FileDirectory { path: b"/workspace/a/b".to_vec(), top: None });
         assert_eq!(made, Reply::Done {});
     }
 
