@@ -38,7 +38,8 @@ fn a_key_names_its_sandbox_on_every_verb() {
     for verb in ["pause", "resume", "claim", "snapshot", "fork", "release", "claim", "close"] {
         home.call([verb, key]).succeed();
     }
-    assert_eq!(home.call(["show", key, "--json"]).run().error_kind(), "not_found");
+    assert_eq!(home.call(["show", key, "--json"]).succeed().json()["state"], "destroyed");
+    assert_eq!(home.call(["exec", key, "--json", "true"]).run().error_kind(), "not_found");
 }
 
 #[test]

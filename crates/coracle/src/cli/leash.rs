@@ -29,8 +29,14 @@ fn told(leash: Result<Leash>) -> Result<Option<Leash>> {
             stderr::warning(&format!("{}; {untied}", error.chain()));
             Ok(None)
         }
+        // The start, which comes next, is refused by the same rule, and its span tells of it.
+        Err(error) if is_refused_by_the_gate(error.kind) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn is_refused_by_the_gate(kind: Kind) -> bool {
+    matches!(kind, Kind::NotFound | Kind::NotOwner | Kind::LentOut | Kind::StaleEpoch)
 }
 
 #[cfg(test)]
@@ -47,7 +53,8 @@ mod tests {
             (told(Kind::Unsupported).ok(), told(Kind::LimitExceeded).ok()),
             (Some(false), Some(false))
         );
-        for kind in [Kind::NotAvailable, Kind::Internal, Kind::NotOwner, Kind::Timeout] {
+        assert_eq!(told(Kind::NotOwner).ok(), Some(false), "the start says it");
+        for kind in [Kind::NotAvailable, Kind::Internal, Kind::Conflict, Kind::Timeout] {
             assert!(told(kind).is_err(), "{kind:?}");
         }
     }
