@@ -17,6 +17,8 @@ use crate::eventually;
 
 /// The name the other machine has in the settings of ssh.
 pub const HOST: &str = "far";
+/// How many ports are tried.
+const PORTS_MAX: usize = 5;
 /// It takes a tenth of a second on an idle machine.
 const START_MAX: Duration = Duration::from_secs(20);
 /// As the first process of its namespace the shell's end is the end of all, and it ends when its input does.
@@ -60,13 +62,26 @@ impl Sshd {
         Self::started("", &format!("{engine} {}\n", socket.display()), through)
     }
 
+    /// Starts one at a port that is free where it listens: where that is another network, ours says nothing of it.
     fn started(settings: &str, engines: &str, through: &[String]) -> Self {
+        for _ in 1..PORTS_MAX {
+            let mut sshd = Self::prepared(settings, engines, through);
+            if sshd.begin() {
+                return sshd;
+            }
+        }
+        let mut sshd = Self::prepared(settings, engines, through);
+        sshd.start();
+        sshd
+    }
+
+    fn prepared(settings: &str, engines: &str, through: &[String]) -> Self {
         let directory =
             tempfile::Builder::new().prefix("coracle-sshd-").tempdir().expect("a directory can be made");
         // Free a moment ago. Nobody else's for as long as nobody asks for this very one.
         let free = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
         let port = free.local_addr().expect("it is bound").port();
-        let mut sshd = Self { directory, port, through: through.to_vec(), running: None };
+        let sshd = Self { directory, port, through: through.to_vec(), running: None };
         sshd.make_key("host");
         sshd.make_key("user");
         sshd.write("engines", engines);
@@ -74,13 +89,16 @@ impl Sshd {
         sshd.trust_its_key();
         sshd.write("sshd_config", &sshd.server_settings(settings));
         sshd.write("config", &sshd.client_settings());
-        drop(free);
-        sshd.start();
         sshd
     }
 
     /// Starts it, with the same port and keys as before.
     pub fn start(&mut self) {
+        assert!(self.begin(), "sshd does not start: {}", self.log());
+    }
+
+    /// Starts it, and tells whether it listens.
+    fn begin(&mut self) -> bool {
         self.write("log", "");
         let alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
         let words = self.through.iter().map(String::as_str).chain(alone);
@@ -93,8 +111,14 @@ impl Sshd {
             .expect("unshare starts");
         let leash = child.stdin.take().expect("stdin is a pipe");
         self.running = Some((child, leash));
-        let listens = eventually(START_MAX, || self.log().contains("Server listening on"));
-        assert!(listens.is_some(), "sshd does not start: {}", self.log());
+        let is_settled =
+            |log: String| log.contains("Server listening on") || log.contains("Cannot bind any address");
+        eventually(START_MAX, || is_settled(self.log()));
+        let listens = self.log().contains("Server listening on");
+        if !listens {
+            self.stop();
+        }
+        listens
     }
 
     /// Ends it, and every connection with it.
