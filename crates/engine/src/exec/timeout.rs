@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(Timeout::Longest.checked(&bounded()).ok(), Some(Some(HOUR)));
         for refused in [Timeout::None, Timeout::After(HOUR * 2)] {
             let error = refused.checked(&bounded()).expect_err("more than the maximum");
-            assert!(error.message.contains("3600s"), "{}", error.message);
+            assert!(error.message.contains("maximum of 1h"), "{}", error.message);
             assert_eq!(error.details["max_ms"], 3_600_000);
         }
     }

@@ -131,9 +131,7 @@ fn merge(copy: &mut Copy<'_>, from: &Root, tree: &Tree, to: &[u8]) -> Result<Cop
     let attached = &mut copy.attached;
     let committed = staged.and_then(|copied| {
         merge
-            .commit(&mut |from, name| {
-                attached.replace(&below(to, from), &below(to, name), Links::Below(to.len()))
-            })
+            .commit(|from, name| attached.replace(&below(to, from), &below(to, name), Links::Below(to.len())))
             .map(|()| copied)
     });
     remove_stages(attached, &merge, to);
@@ -188,7 +186,7 @@ fn fill(
     copy: &mut Copy<'_>,
     from: &Root,
     tree: &Tree,
-    (place, links): (&dyn Fn(&Node) -> Option<Vec<u8>>, Links),
+    (place, links): (impl Fn(&Node) -> Option<Vec<u8>>, Links),
 ) -> Result<Copied> {
     let mut copied = Copied::default();
     for node in &tree.nodes {

@@ -316,7 +316,7 @@ impl Stages<'_> {
     pub fn commit(mut self) -> Result<()> {
         // From the first one on times are not what they were.
         self.committed = true;
-        self.merge.commit(&mut |from, to| self.root.rename(from, to))
+        self.merge.commit(|from, to| self.root.rename(from, to))
     }
 }
 

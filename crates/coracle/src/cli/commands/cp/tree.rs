@@ -153,7 +153,7 @@ impl<'a> Merge<'a> {
     }
 
     /// Moves everything to its name. What fails says how much has changed by then.
-    pub fn commit(&self, rename: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    pub fn commit(&self, mut rename: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut done = Vec::new();
         for node in self.moved() {
             let from = self.staged(node).unwrap_or_default();
@@ -282,7 +282,7 @@ mod tests {
         let merge = fit(&tree, &there).expect("it fits");
 
         let refuse = |to: &[u8]| if to == b"new" { Err(Error::invalid("x", "y")) } else { Ok(()) };
-        let error = merge.commit(&mut |_, to| refuse(to)).expect_err("the second one fails");
+        let error = merge.commit(|_, to| refuse(to)).expect_err("the second one fails");
 
         assert_eq!(error.details["copied"][0], "link");
     }
