@@ -97,7 +97,7 @@ pub struct Reactor {
     shared: Arc<Shared>,
     listener: UnixListener,
     children: OwnedFd,
-    /// Where it leaves word when it ends by itself.
+    /// Where it writes why it ended by itself.
     end: Option<OwnedFd>,
     /// Something ran at the last look.
     ran: Cell<bool>,
@@ -192,7 +192,7 @@ impl Reactor {
         }
     }
 
-    /// Ends everything, and leaves word of why.
+    /// Ends everything, and writes why.
     fn leave(&self, end: End) -> ! {
         if let Some(file) = &self.end {
             // Without it the sandbox is called lost.

@@ -1,4 +1,4 @@
-//! How a guest that ends by itself leaves word of it: one byte in a file the host has given it, or its exit code where an
+//! How a guest that ends by itself says why: one byte in a file the host has given it, or its exit code where an
 //! engine keeps that. Guests that were started by an older coracle leave no byte, and exit with 0 when they were idle.
 
 /// Why a guest ended by itself.

@@ -317,82 +317,64 @@ pub enum Body {
     },
 }
 
+/// What a request does, and to what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nature {
+    ReadsFiles,
+    ChangesFiles,
+    /// Anything else in the sandbox.
+    Changes,
+    /// Changes nothing in the sandbox.
+    Other,
+}
+
 impl Body {
-    /// Tells whether it changes anything in the sandbox, and so has no place while that stands still.
+    /// Tells whether it changes anything in the sandbox, and so is refused while the sandbox is paused.
     pub fn is_change(&self) -> bool {
-        match self {
-            Self::Start { .. }
-            | Self::Input { .. }
-            | Self::Signal { .. }
-            | Self::Stop { .. }
-            | Self::FileWrite { .. }
-            | Self::FileMore { .. }
-            | Self::FileMove { .. }
-            | Self::FileDelete { .. }
-            | Self::FileDirectory { .. }
-            | Self::FileLink { .. }
-            | Self::FileFinish { .. }
-            | Self::Adopt { .. }
-            | Self::Renew { .. } => true,
-            Self::Fence { .. }
-            | Self::Status { .. }
-            | Self::Read { .. }
-            | Self::Wait { .. }
-            | Self::Resize { .. }
-            | Self::Execs {}
-            | Self::Attend { .. }
-            | Self::FileRead { .. }
-            | Self::FileList { .. }
-            | Self::FileListMore {}
-            | Self::FileStat { .. }
-            | Self::FileOpen { .. }
-            | Self::FileGoOn { .. }
-            | Self::Pause {}
-            | Self::Resume {}
-            | Self::Hold { .. }
-            | Self::LetGo {}
-            | Self::Accept {}
-            | Self::Connect { .. }
-            | Self::Tie { .. } => false,
-        }
+        matches!(self.nature(), Nature::ChangesFiles | Nature::Changes)
     }
 
     /// Tells whether it is about files, and so done with the rights of the user the request names.
     pub fn is_about_files(&self) -> bool {
+        matches!(self.nature(), Nature::ReadsFiles | Nature::ChangesFiles)
+    }
+
+    /// Every request is listed: one that is about files and forgotten here would have all the rights of the guest.
+    fn nature(&self) -> Nature {
         match self {
             Self::FileRead { .. }
-            | Self::FileWrite { .. }
-            | Self::FileMore { .. }
             | Self::FileList { .. }
             | Self::FileListMore {}
             | Self::FileStat { .. }
+            | Self::FileOpen { .. }
+            | Self::FileGoOn { .. } => Nature::ReadsFiles,
+            Self::FileWrite { .. }
+            | Self::FileMore { .. }
             | Self::FileMove { .. }
             | Self::FileDelete { .. }
-            | Self::FileOpen { .. }
-            | Self::FileGoOn { .. }
             | Self::FileDirectory { .. }
             | Self::FileLink { .. }
-            | Self::FileFinish { .. } => true,
-            Self::Fence { .. }
-            | Self::Status { .. }
-            | Self::Start { .. }
-            | Self::Read { .. }
-            | Self::Wait { .. }
+            | Self::FileFinish { .. } => Nature::ChangesFiles,
+            Self::Start { .. }
             | Self::Input { .. }
             | Self::Signal { .. }
             | Self::Stop { .. }
+            | Self::Adopt { .. }
+            | Self::Renew { .. } => Nature::Changes,
+            Self::Fence { .. }
+            | Self::Status { .. }
+            | Self::Read { .. }
+            | Self::Wait { .. }
             | Self::Resize { .. }
             | Self::Execs {}
             | Self::Attend { .. }
-            | Self::Adopt { .. }
-            | Self::Renew { .. }
             | Self::Pause {}
             | Self::Resume {}
             | Self::Hold { .. }
             | Self::LetGo {}
             | Self::Accept {}
             | Self::Connect { .. }
-            | Self::Tie { .. } => false,
+            | Self::Tie { .. } => Nature::Other,
         }
     }
 }

@@ -48,7 +48,7 @@ pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
 }
 
 /// Returns how a guest that is gone has ended, by the exit code the engine keeps: it is the first process of its
-/// container, so no command can signal it, and whoever kills it from outside leaves another code.
+/// container, so no command can signal it, and a kill from outside leaves another code.
 pub fn guest_end(docker: &Docker, sandbox: &SandboxId) -> Option<GuestEnd> {
     let container = docker.home.container_of(sandbox)?;
     let inspected = docker.client.ask_within(patience::ANSWER, "look at a container", |engine| async move {

@@ -77,8 +77,9 @@ fn expect_user(native: &Native, spec: &Spec) -> Result<()> {
     match other.filter(|_| !native.privilege.is_root()) {
         None => Ok(()),
         Some(user) => {
-            let what =
-                format!("could not give the sandbox the user `{user}`: without root it has one, who is you");
+            let what = format!(
+                "could not give the sandbox the user `{user}`: without root it has only your own user"
+            );
             Err(Error::new(Kind::Unsupported, what)
                 .hint("leave `user` out, or run coracle as root")
                 .detail("field", "user"))
@@ -147,7 +148,7 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created
     let (trees, shared) = settle_owner(trees, &mut plan).map_err(at("show a mount as its owner's"))?;
     plan.bases = parts.bases().iter().map(|base| base.generation).collect();
     let capabilities = plan.capabilities;
-    let end = room.make_end().map_err(at("make the file for the guest's last word"))?;
+    let end = room.make_end().map_err(at("make the file the guest writes its end to"))?;
     send_plan(plan, trees, parts.cage.group(), &ours, &[listener.as_fd(), end.as_fd()])?;
     let landlock = wait_until_ready(&ours, &shared).map_err(at("boot the guest"))?;
     crash("native.create.ready");
@@ -210,7 +211,7 @@ fn start(
 }
 
 /// Sends the plan with its descriptors, in the order the guest expects them; its `own` come first: its socket, and the
-/// file for its last word.
+/// file it writes its end to.
 fn send_plan(
     mut plan: Boot,
     trees: Vec<OwnedFd>,

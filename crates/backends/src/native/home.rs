@@ -23,7 +23,7 @@ const USES: &str = "uses";
 const STORAGE: &str = "storage";
 const DISK: &str = "disk";
 const FIRST: &str = "first";
-/// Where the guest leaves word when it ends by itself.
+/// Where the guest writes why it ended, if it ended by itself.
 const END: &str = "end";
 /// Disks one sandbox starts from, one below the other: each is a device and a filesystem of the machine's.
 pub const BASES_MAX: usize = 16;
@@ -181,7 +181,7 @@ impl Room {
         UnixListener::bind(short_path(&self.directory, SOCKET))
     }
 
-    /// Makes the file the guest leaves word in. It has its byte already: on a full disk there may be no room for one.
+    /// Makes the file the guest writes its end to. It has its byte already: on a full disk there may be no room for one.
     pub fn make_end(&self) -> io::Result<File> {
         let path = self.path.join(END);
         fs::write(&path, [0])?;

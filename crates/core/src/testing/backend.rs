@@ -202,7 +202,7 @@ impl FakeBackend {
         lock(&self.machine.faults).insert(step, fault);
     }
 
-    /// Has the guest end by itself: it leaves word of it, and its directory.
+    /// Has the guest end by itself: it writes why, and leaves its directory.
     pub fn end_guest(&self, sandbox: &SandboxId, end: GuestEnd) {
         self.kill_guest(sandbox);
         let mut sandboxes = lock(&self.machine.sandboxes);

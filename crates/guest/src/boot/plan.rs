@@ -22,7 +22,7 @@ const PLAN_MAX: usize = 2 << 20;
 pub struct Plan {
     pub boot: Boot,
     pub listener: UnixListener,
-    /// Where it leaves word when it ends by itself; an engine keeps its exit code instead.
+    /// Where it writes why it ended by itself; an engine keeps its exit code instead.
     pub end: Option<OwnedFd>,
     /// The image's root, the topmost layer first; read-only by being lower layers.
     pub layers: Vec<OwnedFd>,

@@ -67,11 +67,11 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Shows it so that whoever owns the directory is `inside`: what they have there is that user's, and what that user
-    /// makes is theirs.
+    /// Maps the owner of the directory to the user `inside`, in both directions: the owner's files are that user's in the
+    /// sandbox, and files that user makes are the owner's outside.
     ///
-    /// What other users of the sandbox make belongs to ids of the sandbox's own range, which nobody on the machine has:
-    /// the kernel maps no two users to one. Nobody else's files in it belong to anyone in the sandbox.
+    /// Other users of the sandbox get ids of the sandbox's own range, which no user of the machine has: the kernel maps no
+    /// two users to one. Files of other users of the machine belong to no user of the sandbox.
     pub fn show_to(&self, inside: Owner) -> io::Result<()> {
         let users = ranges(self.base, self.outside.uid, inside.uid);
         let groups = ranges(self.base, self.outside.gid, inside.gid);

@@ -48,7 +48,7 @@ impl TryFrom<OsString> for Place {
             return Ok(Self::Stream);
         }
         let colon = bytes.iter().position(|byte| *byte == b':');
-        // A slash in front of the colon is no character of a name people give, but of most paths.
+        // `a/b:c` is a local path unless a sandbox has the key `a/b`, which is looked up later.
         let is_name = |name: &[u8]| !name.is_empty() && name[0] != b'.' && !name.contains(&b'/');
         let Some(colon) = colon.filter(|colon| is_name(&bytes[..*colon])) else {
             return Ok(Self::Local(text.into()));
@@ -57,7 +57,7 @@ impl TryFrom<OsString> for Place {
         let name = String::from_utf8(bytes[..colon].to_vec())
             .map_err(|_| Error::invalid("SBX", "in front of the colon is not UTF-8"))?;
         match path.is_empty() {
-            true => Err(Error::new(Kind::Invalid, format!("there is no path behind `{name}:`"))
+            true => Err(Error::new(Kind::Invalid, format!("`{name}:` names no path in the sandbox"))
                 .hint(format!("`{name}:.` is the workspace"))),
             false => Ok(Self::Inside { sandbox: name.parse()?, path }),
         }
