@@ -4,18 +4,19 @@
 use std::time::Duration;
 
 use coracle_core::backend::GuestEnd;
+use coracle_core::reconcile::Reason;
 use coracle_core::store::Durability;
 use coracle_core::{Error, Record, Result, SandboxId, State, Timestamp, duration, lifecycle};
 
 use crate::Engine;
 
 impl Engine {
-    /// Records how a sandbox ended whose guest is proved to be gone, and returns what to tell the caller. Without a word
-    /// of the guest's it is lost, for this `reason`.
-    pub(crate) fn end_without_guest(&self, record: &Record, reason: &str) -> Error {
+    /// Records how a sandbox ended whose guest is proved to be gone, and returns what to tell the caller. If the
+    /// guest has not written why it ended, the sandbox is lost, for this `reason`.
+    pub(crate) fn end_without_guest(&self, record: &Record, reason: Reason) -> Error {
         let end = self.backend_of(record).ok().and_then(|backend| backend.guest_end(&record.id));
         let noted = match end {
-            None => return self.lose(record, reason),
+            None => return self.lose(record, &reason.to_string()),
             Some(GuestEnd::Idle { ended }) => self.expire(&record.id, ended),
             // The janitor removes what is left.
             Some(GuestEnd::Untied) => self.entomb(&record.id, &|_| Ok(())),

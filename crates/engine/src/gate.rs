@@ -4,6 +4,7 @@
 //! epoch again, and its check is the one that counts. Where a change of owner has left something to be killed, nobody
 //! gets through before it is.
 
+use coracle_core::reconcile::Reason;
 use coracle_core::store::Durability;
 use coracle_core::{Epoch, Error, Kind, Record, Result, SandboxId, State, lifecycle};
 use coracle_wire::Acting;
@@ -11,9 +12,6 @@ use coracle_wire::Acting;
 use crate::expiry::refuse;
 use crate::guest::{Failure, Guest};
 use crate::{Caller, Engine, crash, spans, unknown};
-
-/// Why a sandbox is lost whose guest has left no word.
-const GONE: &str = "its guest is gone, and nobody has ended it";
 
 /// An admitted caller, connected.
 #[derive(Debug)]
@@ -114,7 +112,7 @@ impl Engine {
 
     fn greet(&self, record: &Record, epoch: Epoch) -> Result<Guest> {
         if record.boot != self.parts.boot && self.backend_of(record)?.ends_with_this_machine() {
-            return Err(self.end_without_guest(record, "the machine was restarted"));
+            return Err(self.end_without_guest(record, Reason::Restarted));
         }
         match self.knock(record, epoch)? {
             Err(Failure::Gone) => {}
@@ -129,7 +127,7 @@ impl Engine {
         match self.backend_of(record)?.connect(&record.id, placement) {
             Ok(stream) => Ok(Guest::connect(stream, &record.secret, epoch)),
             Err(error) if error.kind == Kind::NotFound => {
-                Err(self.end_without_guest(record, GONE).caused_by(error))
+                Err(self.end_without_guest(record, Reason::GuestGone).caused_by(error))
             }
             Err(error) => Err(error),
         }
