@@ -8,7 +8,7 @@ use crate::measured::{Measured, Paced, Unit};
 
 /// How much a goal counts now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum GoalStatus {
     /// Missing it is a failure under `--check`.
     Due,
     /// Measured and told, to be met later.
@@ -33,15 +33,15 @@ pub enum Demand {
 pub struct Goal {
     pub id: &'static str,
     pub demand: Demand,
-    pub standing: Standing,
+    pub status: GoalStatus,
 }
 
 const fn due(id: &'static str, demand: Demand) -> Goal {
-    Goal { id, demand, standing: Standing::Due }
+    Goal { id, demand, status: GoalStatus::Due }
 }
 
 const fn reported(id: &'static str, demand: Demand) -> Goal {
-    Goal { id, demand, standing: Standing::Reported }
+    Goal { id, demand, status: GoalStatus::Reported }
 }
 
 const fn ratio(case: Paced, against: Paced, at_most: f64) -> Demand {
@@ -172,7 +172,7 @@ pub struct Verdict {
 impl Verdict {
     /// Tells whether it fails a run with `--check`.
     pub fn is_missed(&self) -> bool {
-        self.goal.standing == Standing::Due && self.outcome == Outcome::Fail
+        self.goal.status == GoalStatus::Due && self.outcome == Outcome::Fail
     }
 }
 

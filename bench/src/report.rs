@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::cases::{Absent, name};
-use crate::goals::{Demand, Standing, Verdict, base_pace};
+use crate::goals::{Demand, GoalStatus, Verdict, base_pace};
 use crate::machine::Machine;
 use crate::measured::Measured;
 
@@ -57,7 +57,7 @@ impl Report<'_> {
         for Verdict { goal, number, outcome } in self.verdicts {
             let (subject, limit) = (goal.demand.subject(), goal.demand.limit());
             let number = number.map_or("-".to_owned(), |number| format!("{number:.3}"));
-            let note = if goal.standing == Standing::Reported { " (reported)" } else { "" };
+            let note = if goal.status == GoalStatus::Reported { " (reported)" } else { "" };
             let _ = writeln!(
                 text,
                 "{:<10} {subject:<62} {number:>9} {limit:>17}  {}{note}",
@@ -108,7 +108,7 @@ pub fn absence(absent: &[Absent]) -> String {
 fn judged(verdict: &Verdict) -> Value {
     let Verdict { goal, number, outcome } = verdict;
     let mut line = json!({"goal": goal.id, "subject": goal.demand.subject(), "is": number,
-        "verdict": outcome.name(), "due": goal.standing == Standing::Due});
+        "verdict": outcome.name(), "due": goal.status == GoalStatus::Due});
     let (bound, limit) = match goal.demand {
         Demand::Ratio { at_most, .. } => ("ratio_at_most", at_most),
         Demand::Median { at_most, .. } => ("ms_at_most", at_most.as_secs_f64() * 1e3),

@@ -2,9 +2,9 @@
 //! was judged.
 #![no_main]
 
-use coracle_engine::egress::body::Measure;
-use coracle_engine::egress::head::{self, Head, Target};
-use coracle_engine::egress::{socks, tls};
+use coracle_egress::body::Measure;
+use coracle_egress::head::{self, Head, Target};
+use coracle_egress::{socks, tls};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

@@ -82,7 +82,7 @@ fn build_old() -> Result<PathBuf, String> {
     git(&["clone", "--quiet", "--no-checkout", &repository.to_string_lossy(), "."])?;
     git(&["checkout", "--quiet", "--detach", OLD_COMMIT])?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let words = ["build", "--quiet", "--package", "coracle", "--target-dir"];
+    let words = ["build", "--quiet", "--bin", "coracle", "--target-dir"];
     succeed(Command::new(cargo).args(words).arg(&target).current_dir(tree.path()))?;
     std::fs::rename(target.join("debug/coracle"), &kept).map_err(told)?;
     Ok(kept)
@@ -101,7 +101,7 @@ pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
 
 fn build(target: &Path, flags: &[&str]) -> PathBuf {
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--quiet", "--package", "coracle", "--target-dir"])
+        .args(["build", "--quiet", "--package", "coracle-cli", "--target-dir"])
         .arg(target)
         .args(flags)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::http::{Place, Request};
+use crate::http::{DaemonAddress, Request};
 use crate::{Call, Finished, Home, Started, eventually};
 
 /// How long a test with a daemon may take in all.
@@ -56,13 +56,13 @@ impl Daemon {
     }
 
     /// Returns the way through the unix socket.
-    pub fn unix(&self) -> Place {
-        Place::Unix(self.socket.clone())
+    pub fn unix(&self) -> DaemonAddress {
+        DaemonAddress::Unix(self.socket.clone())
     }
 
     /// Returns the way through TCP.
-    pub fn tcp(&self) -> Place {
-        Place::Tcp(self.tcp)
+    pub fn tcp(&self) -> DaemonAddress {
+        DaemonAddress::Tcp(self.tcp)
     }
 
     pub fn address(&self) -> SocketAddr {

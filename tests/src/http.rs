@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where a daemon listens.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum DaemonAddress {
     Unix(PathBuf),
     Tcp(SocketAddr),
 }
@@ -22,7 +22,7 @@ pub enum Place {
 pub trait Stream: Read + Write + Send + std::fmt::Debug {}
 impl<S: Read + Write + Send + std::fmt::Debug> Stream for S {}
 
-impl Place {
+impl DaemonAddress {
     /// Connects, for tests that write every byte themselves.
     pub fn connect(&self) -> io::Result<Box<dyn Stream>> {
         match self {
@@ -91,29 +91,29 @@ impl Request {
 
     /// Sends it on a connection of its own and reads the whole answer.
     #[track_caller]
-    pub fn send(&self, place: &Place) -> Answer {
-        self.open(place).unwrap_or_else(|error| panic!("{} {}: {error}", self.method, self.path)).whole()
+    pub fn send(&self, address: &DaemonAddress) -> Answer {
+        self.open(address).unwrap_or_else(|error| panic!("{} {}: {error}", self.method, self.path)).whole()
     }
 
     /// The same, where nobody may be there.
-    pub fn try_send(&self, place: &Place) -> Option<Answer> {
-        let mut opened = self.open(place).ok()?;
+    pub fn try_send(&self, address: &DaemonAddress) -> Option<Answer> {
+        let mut opened = self.open(address).ok()?;
         let body = opened.try_rest().ok()?;
         Some(Answer { status: opened.status, headers: opened.headers, body })
     }
 
     /// Sends it and reads the head of the answer; the body comes as it comes.
-    pub fn open(&self, place: &Place) -> io::Result<Opened> {
-        let mut stream = place.connect()?;
-        stream.write_all(&self.head(&place.host(), "close"))?;
+    pub fn open(&self, address: &DaemonAddress) -> io::Result<Opened> {
+        let mut stream = address.connect()?;
+        stream.write_all(&self.head(&address.host(), "close"))?;
         // Whoever refuses a request by its head need not read the rest of it.
         let _ = stream.write_all(&self.body);
         Opened::read(BufReader::new(stream))
     }
 
-    /// Returns what is sent to a place, for tests that send it themselves.
-    pub fn bytes(&self, place: &Place) -> Vec<u8> {
-        let mut bytes = self.head(&place.host(), "close");
+    /// Returns what is sent to a daemon, for tests that send it themselves.
+    pub fn bytes(&self, address: &DaemonAddress) -> Vec<u8> {
+        let mut bytes = self.head(&address.host(), "close");
         bytes.extend_from_slice(&self.body);
         bytes
     }
@@ -143,8 +143,8 @@ pub struct Line {
 }
 
 impl Line {
-    pub fn open(place: &Place) -> io::Result<Self> {
-        Ok(Self { host: place.host(), stream: Some(BufReader::new(place.connect()?)) })
+    pub fn open(address: &DaemonAddress) -> io::Result<Self> {
+        Ok(Self { host: address.host(), stream: Some(BufReader::new(address.connect()?)) })
     }
 
     /// Sends a request and reads the whole answer.

@@ -17,6 +17,7 @@ pub mod mcp;
 pub mod needs;
 pub mod patience;
 pub mod peers;
+pub mod swap;
 pub mod terminal;
 
 pub use attack::{Arena, Attack, Breaches, Canary, Route};

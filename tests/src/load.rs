@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::http::{Line, Place, Request};
+use crate::http::{DaemonAddress, Line, Request};
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -22,8 +22,8 @@ pub struct Load {
 impl Load {
     /// Returns the time within which this share of the commands had come back.
     pub fn quantile(&self, share: f64) -> Duration {
-        let place = ((self.execs.len() as f64 * share) as usize).min(self.execs.len().saturating_sub(1));
-        self.execs.get(place).copied().unwrap_or_default()
+        let address = ((self.execs.len() as f64 * share) as usize).min(self.execs.len().saturating_sub(1));
+        self.execs.get(address).copied().unwrap_or_default()
     }
 
     fn add(&mut self, other: Self) {
@@ -36,14 +36,14 @@ impl Load {
 }
 
 /// Has `clients` work for a while in sandboxes that are open already, each of them shared by several.
-pub fn put_on(place: &Place, sandboxes: &[String], clients: usize, time: Duration) -> Load {
+pub fn put_on(address: &DaemonAddress, sandboxes: &[String], clients: usize, time: Duration) -> Load {
     let over = AtomicBool::new(false);
     let mut all = Load::default();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..clients)
             .map(|number| {
                 let (over, sandbox) = (&over, &sandboxes[number % sandboxes.len()]);
-                scope.spawn(move || Client::new(place, sandbox, number).work(over))
+                scope.spawn(move || Client::new(address, sandbox, number).work(over))
             })
             .collect();
         std::thread::sleep(time);
@@ -57,7 +57,7 @@ pub fn put_on(place: &Place, sandboxes: &[String], clients: usize, time: Duratio
 }
 
 struct Client<'a> {
-    place: &'a Place,
+    address: &'a DaemonAddress,
     line: Option<Line>,
     sandbox: String,
     number: usize,
@@ -65,9 +65,9 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(place: &'a Place, sandbox: &str, number: usize) -> Self {
+    fn new(address: &'a DaemonAddress, sandbox: &str, number: usize) -> Self {
         let sandbox = format!("/v1/sandboxes/{sandbox}");
-        Self { place, line: None, sandbox, number, load: Load::default() }
+        Self { address, line: None, sandbox, number, load: Load::default() }
     }
 
     fn work(mut self, over: &AtomicBool) -> Load {
@@ -125,7 +125,7 @@ impl<'a> Client<'a> {
 
     fn line(&mut self) -> std::io::Result<&mut Line> {
         if self.line.is_none() {
-            self.line = Some(Line::open(self.place)?);
+            self.line = Some(Line::open(self.address)?);
         }
         self.line.as_mut().ok_or_else(|| std::io::ErrorKind::NotConnected.into())
     }

@@ -76,6 +76,7 @@ fn missing(need: &str) -> Option<String> {
     match need {
         "root" => not_root(),
         "native" => NATIVE.get_or_init(native).clone(),
+        "boot_time" => native().or_else(|| refusal("unshare", &["--time", "--boottime", "1", "true"])),
         "internet" => native().or_else(no_internet_tools),
         "images" => native().or_else(no_image_tools),
         "docker" => native().or_else(|| not_installed(DOCKER)),

@@ -10,7 +10,7 @@ use coracle_tests::{census, count, requires};
 
 /// What there is of each thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Held {
+struct Counts {
     descriptors: usize,
     mounts: usize,
     cgroups: usize,
@@ -18,7 +18,7 @@ struct Held {
     files: usize,
 }
 
-impl Held {
+impl Counts {
     fn now(home: &Path) -> Self {
         let entries = |path: &str| fs::read_dir(path).map_or(0, Iterator::count);
         let loops = fs::read_dir("/sys/block").into_iter().flatten().flatten();
@@ -74,11 +74,11 @@ fn nothing_grows() {
     let rounds = count(250, 10_000);
     // Whatever is made once and kept is made by then.
     (0..20).for_each(|number| cycle(&coracle, number));
-    let (before, memory_before) = (Held::now(home.path()), memory());
+    let (before, memory_before) = (Counts::now(home.path()), memory());
 
     (0..rounds).for_each(|number| cycle(&coracle, number));
 
-    assert_eq!(Held::now(home.path()), before);
+    assert_eq!(Counts::now(home.path()), before);
     let grown = memory().saturating_sub(memory_before);
     assert!(grown < 4 << 10, "{grown} KiB more after {rounds} sandboxes");
 }

@@ -25,9 +25,8 @@ fn reach(
 ) -> Result<Guest, Failure> {
     let store = SqliteStore::open(home.path()).expect("the home is there");
     let instance = store.instance().expect("a home has an instance");
-    let setting = coracle_backends::Setting::at(home.path(), instance);
-    let backend =
-        coracle_backends::all(&setting).into_iter().find(|backend| backend.name() == record.backend);
+    let config = coracle_backends::BackendConfig::at(home.path(), instance);
+    let backend = coracle_backends::all(&config).into_iter().find(|backend| backend.name() == record.backend);
     let placement = record.placement.as_ref().expect("a ready sandbox has a placement");
     let stream =
         backend.expect("its backend is known").connect(&record.id, placement).expect("the guest listens");

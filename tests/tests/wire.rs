@@ -82,6 +82,8 @@ fn sample() -> Request {
         terminal: Some(Terminal { rows: 24, columns: 80 }),
         output_bytes: 1 << 20,
         attended: false,
+        background_ms: None,
+        tied: None,
     };
     Request { epoch: 7, body: Body::Start { exec: "exec_1".into(), command }, acting: None }
 }

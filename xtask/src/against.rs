@@ -75,7 +75,9 @@ impl Build {
     }
 
     fn make(&self) -> Result<()> {
-        let words = ["build", "--release", "--package", "coracle", "--package", "coracle-bench"];
+        // The binary was the library's once.
+        let package = if self.directory.join("crates/cli").exists() { "coracle-cli" } else { "coracle" };
+        let words = ["build", "--release", "--package", package, "--package", "coracle-bench"];
         cargo::run(cargo::cargo(words).current_dir(&self.directory).arg("--target-dir").arg(&self.target))
     }
 

@@ -55,8 +55,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
 /// asked for by itself its dependencies would have other features, and be built once more for them.
 pub fn binaries(target: &Path) -> Result<(PathBuf, PathBuf)> {
     let (binary, weak) = (target.join("debug/coracle"), target.join("weak/debug/coracle"));
-    let build = ["test", "--workspace", "--no-run", "--test", "embedded"];
-    cargo::run(cargo::cargo(build).args(["--features", "coracle/weaken"]))?;
+    let build = ["test", "--workspace", "--no-run", "--test", "version"];
+    cargo::run(cargo::cargo(build).args(["--features", "coracle-cli/weaken"]))?;
     std::fs::create_dir_all(target.join("weak/debug"))?;
     std::fs::copy(&binary, &weak).context("could not keep the binary whose walls can be left out")?;
     cargo::run(&mut cargo::cargo(build))?;

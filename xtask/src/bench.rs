@@ -30,7 +30,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         "build",
         "--release",
         "--package",
-        "coracle",
+        "coracle-cli",
         "--package",
         "coracle-bench",
     ]))?;

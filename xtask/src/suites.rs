@@ -16,12 +16,13 @@ use crate::cargo;
 /// How many binaries run at once.
 const LANES: usize = 2;
 
-/// The suites that take longest, longest first: what starts last should be short.
+/// The suites that take longest, longest first: what starts last should be short. The two that keep an engine busy are
+/// so far apart that they do not run side by side.
 const LONGEST: &[&str] = &[
     "engines",
-    "attack_docker",
     "attack",
     "http",
+    "attack_docker",
     "cli",
     "docs",
     "programs",
@@ -148,7 +149,7 @@ impl Ended {
     fn report(&self) {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         if !self.status.success() {
-            println!("{log}");
+            println!("{}", failures(&log));
         }
         let result = log.lines().rev().find_map(|line| line.strip_prefix("test result: "));
         let counts = result.map_or_else(|| self.status.to_string(), str::to_owned);
@@ -156,9 +157,22 @@ impl Ended {
     }
 }
 
+/// Returns the part of a log that says what failed and why; all of it if the suite did not get as far as to say.
+fn failures(log: &str) -> &str {
+    log.find("\nfailures:\n").map_or(log, |start| &log[start..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_printed_of_a_log_is_what_failed() {
+        let log = "test a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- b stdout ----\nno\n";
+
+        assert_eq!(failures(log), "\nfailures:\n\n---- b stdout ----\nno\n");
+        assert_eq!(failures("test a ... ok\nkilled"), "test a ... ok\nkilled");
+    }
 
     #[test]
     fn a_test_binary_is_told_from_everything_else_cargo_builds() {

@@ -31,6 +31,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     environment.set("CORACLE_BIN", binary);
     environment.set("CORACLE_WEAK_BIN", weak);
     environment.set("CORACLE_SKIPS", &skips);
+    // What failed says why; pages of frames hide it.
+    environment.set("RUST_BACKTRACE", "0");
     // Most of them wait for a process most of the time.
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);

@@ -53,7 +53,7 @@ impl Case for Cli {
 impl Drop for Cli {
     /// Has whoever keeps spares end, then removes what is left.
     fn drop(&mut self) {
-        for words in [&["stock", "--stop"][..], &["gc"]] {
+        for words in [&["spares", "--stop"][..], &["gc"]] {
             let mut call = Command::new(&self.binary);
             call.args(words).env("CORACLE_HOME", &self.home).env(SPARES, "0");
             if let Err(error) = complaint::run(&mut call) {

@@ -73,13 +73,14 @@ fn profile(tracing: Tracing) -> String {
         .chain(["fchmodat2"])
         .collect();
     let names: Vec<_> = names.into_iter().map(|name| format!("\"{name}\"")).collect();
-    let architecture = match architecture() {
-        0xc000_00b7 => "SCMP_ARCH_AARCH64",
-        0xc000_00f3 => "SCMP_ARCH_RISCV64",
-        _ => "SCMP_ARCH_X86_64",
+    let architectures = match architecture() {
+        0xc000_00b7 => r#""SCMP_ARCH_AARCH64""#,
+        0xc000_00f3 => r#""SCMP_ARCH_RISCV64""#,
+        // A caller by the table of x32 would be killed where it is not named. To our filters its numbers are unlisted.
+        _ => r#""SCMP_ARCH_X86_64","SCMP_ARCH_X32""#,
     };
     format!(
-        r#"{{"defaultAction":"SCMP_ACT_ERRNO","architectures":["{architecture}"],"syscalls":[{{"names":[{}],"action":"SCMP_ACT_ALLOW"}}]}}"#,
+        r#"{{"defaultAction":"SCMP_ACT_ERRNO","architectures":[{architectures}],"syscalls":[{{"names":[{}],"action":"SCMP_ACT_ALLOW"}}]}}"#,
         names.join(",")
     )
 }

@@ -1,11 +1,14 @@
 //! What every guest is told at boot, whichever backend it is on.
 
+use std::collections::BTreeSet;
+
+use coracle_core::VolumeName;
 use coracle_core::backend::Order;
-use coracle_core::image;
 use coracle_core::mount::{Access, Mount, Source};
 use coracle_core::network::{listener, proxy};
 use coracle_core::spec::{Privileges, Spec};
-use coracle_wire::{Boot, Egress, MountPoint, Place};
+use coracle_core::{Error, Result, image};
+use coracle_wire::{Boot, Egress, ListenAddress, MountPoint};
 
 use crate::{filter, weak};
 
@@ -16,8 +19,17 @@ const SHM_MAX: u64 = 64 << 20;
 /// chown, dac_override, fowner, fsetid, setgid, setuid: what package managers need, inside the sandbox.
 const INSTALL: u64 = 1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7;
 
+/// What a guest is told of the image it starts from, and of volumes that other sandboxes use.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    pub image: &'a image::Config,
+    pub env: &'a [(String, String)],
+    pub in_use: &'a BTreeSet<VolumeName>,
+}
+
 /// Returns the plan of a guest that has nothing to build: root, storage and cgroups are for its backend to add.
-pub fn plan(order: &Order<'_>, image: &image::Config, env: &[(String, String)]) -> Boot {
+pub fn plan(order: &Order<'_>, known: Known<'_>) -> Boot {
+    let Known { image, env, in_use } = known;
     let spec = order.spec;
     Boot {
         secret: order.secret.0.to_vec(),
@@ -38,7 +50,7 @@ pub fn plan(order: &Order<'_>, image: &image::Config, env: &[(String, String)]) 
         pids_counter: false,
         layers: 0,
         memory: None,
-        mounts: spec.mounts.iter().map(mount_point).collect(),
+        mounts: spec.mounts.iter().map(|mount| mount_point(mount, in_use)).collect(),
         sources: Vec::new(),
         user: spec.user(Some(image)).map(bytes),
         asks_owner: false,
@@ -47,8 +59,22 @@ pub fn plan(order: &Order<'_>, image: &image::Config, env: &[(String, String)]) 
         bases: Vec::new(),
         weakened: weak::weakened(),
         egress: egress(spec),
+        tied: false,
         contained: false,
         shared_users_filter: None,
+    }
+}
+
+/// Refuses a user the caller named and the image does not know: every command would fail. Who an image names is its own
+/// matter, and its commands may be run as another.
+pub fn expect_known(spec: &Spec, is_known: bool) -> Result<()> {
+    match spec.user.as_deref().filter(|_| !is_known) {
+        None => Ok(()),
+        Some(user) => {
+            let what = format!("is `{}`, a user the image does not have", user.escape_debug());
+            Err(Error::invalid("user", what)
+                .hint("name users and groups that are in its `/etc/passwd` and `/etc/group`, or numbers below 65535"))
+        }
     }
 }
 
@@ -60,11 +86,12 @@ pub fn shm_bytes(spec: &Spec) -> u64 {
     spec.limits.memory_mb.map_or(SHM_MAX, |megabytes| (megabytes << 18).min(SHM_MAX))
 }
 
-fn mount_point(mount: &Mount) -> MountPoint {
+/// A volume changes hands only between sandboxes: one that runs must not lose what it may write to.
+fn mount_point(mount: &Mount, in_use: &BTreeSet<VolumeName>) -> MountPoint {
     MountPoint {
         target: bytes(&mount.target),
         overlay: mount.access == Access::Overlay,
-        volume: matches!(mount.source, Source::Volume(_)),
+        given: matches!(&mount.source, Source::Volume(name) if !in_use.contains(name)),
     }
 }
 
@@ -86,7 +113,7 @@ fn egress(spec: &Spec) -> Option<Egress> {
         hosts: listener::hosts_lines(&listeners),
         listeners: listeners
             .iter()
-            .map(|listener| Place { address: listener.address.to_bits(), port: listener.port })
+            .map(|listener| ListenAddress { address: listener.address.to_bits(), port: listener.port })
             .collect(),
     })
 }

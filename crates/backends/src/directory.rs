@@ -17,8 +17,9 @@ pub fn find(home: &Path, path: &Path, within: Option<&[String]>) -> Result<(Path
         Error::new(Kind::Invalid, format!("could not mount `{}`: {problem}", path.display()))
             .detail("field", "mounts.source")
     };
-    let missing =
-        |error| refuse("it cannot be found").caused_by(error).hint("the path is one of this machine");
+    let missing = |error| {
+        refuse("it cannot be found").caused_by(error).hint("name a directory that is there on this machine")
+    };
     let directory = File::options().read(true).custom_flags(O_PATH).open(path).map_err(missing)?;
     let found = fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).map_err(missing)?;
     if !directory.metadata().map_err(missing)?.is_dir() {

@@ -22,6 +22,7 @@ mod patience;
 mod probe;
 mod purge;
 mod secure;
+mod settled;
 mod silence;
 mod survey;
 pub mod tunnel;
@@ -32,16 +33,15 @@ use std::fmt;
 use std::os::unix::net::UnixStream;
 
 use coracle_core::backend::{Created, Found, GuestEnd, Order, Placement, Probe, Silence};
-use coracle_core::branch::{Branch, Held};
-use coracle_core::image::{Builder, Images, Progress, Stored};
+use coracle_core::image::{Builder, Images, Progress};
 use coracle_core::usage::Usage;
 use coracle_core::volume::Volumes;
-use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec, fit};
+use coracle_core::{Backend, Error, Kind, Result, SandboxId, Spec, fit};
 
-use crate::{Setting, mark};
+use crate::{BackendConfig, mark};
 use client::Client;
 use endpoint::Endpoint;
-use home::Home;
+use home::Directories;
 
 /// The moments of making and removing a container at which a crash is tested.
 pub const CRASH_POINTS: &[&str] = &[
@@ -62,22 +62,22 @@ const SANDBOX_LABEL: &str = "coracle.sandbox";
 /// An engine's containers.
 pub struct Docker {
     name: String,
-    setting: Setting,
-    home: Home,
+    config: BackendConfig,
+    home: Directories,
     client: Client,
 }
 
 impl Docker {
     /// `endpoint` may be an error: it is told to whoever wants something of the engine.
-    pub fn new(setting: Setting, name: impl Into<String>, endpoint: Result<Endpoint>) -> Self {
+    pub fn new(config: BackendConfig, name: impl Into<String>, endpoint: Result<Endpoint>) -> Self {
         let name = name.into();
-        let home = Home::new(&setting.home, &name);
-        let client = Client::new(endpoint, &setting);
-        Self { name, setting, home, client }
+        let home = Directories::new(&config.home, &name);
+        let client = Client::new(endpoint, &config);
+        Self { name, config, home, client }
     }
 
     fn crash(&self, point: &'static str) {
-        (self.setting.crash)(point);
+        (self.config.crash)(point);
     }
 
     /// Refuses what concerns a sandbox that is on another engine than this backend now means: asked about it, this one
@@ -101,7 +101,7 @@ impl Docker {
 
     /// Refuses a sandbox that another instance has made: its container carries no mark of ours.
     fn expect_ours(&self, sandbox: &SandboxId) -> Result<()> {
-        mark::expect(&self.home.place(sandbox), sandbox, &self.setting.instance)
+        mark::expect(&self.home.place(sandbox), sandbox, &self.config.instance)
     }
 
     fn unsupported(&self, what: &str) -> Error {
@@ -148,14 +148,6 @@ impl Backend for Docker {
 
     fn create(&self, order: &Order<'_>) -> Result<Created> {
         create::create(self, order)
-    }
-
-    fn branch<'a>(&'a self, _held: &Held<'_>) -> Result<Box<dyn Branch + 'a>> {
-        Err(self.unsupported("fork a sandbox"))
-    }
-
-    fn snapshot(&self, _held: &Held<'_>, _image: &ImageId) -> Result<Stored> {
-        Err(self.unsupported("keep a sandbox's files as an image"))
     }
 
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream> {

@@ -1,4 +1,4 @@
-//! The home's mark: the id of its instance in every sandbox's room, so that a home which has lost all else is still
+//! The home's mark: the id of its instance in every sandbox's directory, so that a home which has lost all else is still
 //! known, and no sandbox of another instance is taken for one of ours that has gone.
 
 use std::collections::BTreeSet;
@@ -6,19 +6,19 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use coracle_core::{Error, InstanceId, Kind, Result, SandboxId};
+use coracle_core::{Error, Home, InstanceId, Kind, Result, SandboxId};
 
 use crate::weak::{self, Wall};
 
 /// A link that leads nowhere: unlike a file it is there whole or not at all.
 const LINK: &str = "instance";
 
-/// Marks a room, before anything of its sandbox is made outside it.
+/// Marks the directory of a sandbox, before anything of its sandbox is made outside it.
 ///
-/// All rooms share one link: where files come and go quickly, ext4 takes long to find a free inode for a new one.
-pub fn put(room: &Path, instance: &InstanceId) -> io::Result<()> {
-    let shared = room.with_file_name(format!(".{instance}"));
-    let mark = room.join(LINK);
+/// All directories share one link: where files come and go quickly, ext4 takes long to find a free inode for a new one.
+pub fn put(dir: &Path, instance: &InstanceId) -> io::Result<()> {
+    let shared = dir.with_file_name(format!(".{instance}"));
+    let mark = dir.join(LINK);
     let link = |at: &Path| tolerate(std::os::unix::fs::symlink(instance.as_str(), at));
     let share = || tolerate(fs::hard_link(&shared, &mark));
     // The last resort: the filesystem has no hard links, or not one more for this file.
@@ -33,9 +33,9 @@ fn tolerate(made: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Returns the instance a room was made by; nothing where an older coracle made it.
-fn read(room: &Path) -> io::Result<Option<InstanceId>> {
-    match fs::read_link(room.join(LINK)) {
+/// Returns the instance a directory was made by; nothing where an older coracle made it.
+fn read(dir: &Path) -> io::Result<Option<InstanceId>> {
+    match fs::read_link(dir.join(LINK)) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)
         }
@@ -43,10 +43,10 @@ fn read(room: &Path) -> io::Result<Option<InstanceId>> {
     }
 }
 
-/// Refuses a sandbox whose room another instance has made: its cgroups and containers carry the other id; a search
+/// Refuses a sandbox whose directory another instance has made: its cgroups and containers carry the other id; a search
 /// under ours finds none and would wrongly call it gone.
-pub fn expect(room: &Path, sandbox: &SandboxId, ours: &InstanceId) -> Result<()> {
-    let made_by = read(room).map_err(|error| {
+pub fn expect(dir: &Path, sandbox: &SandboxId, ours: &InstanceId) -> Result<()> {
+    let made_by = read(dir).map_err(|error| {
         Error::internal(format!("could not read who has made the room of sandbox `{sandbox}`"), error)
     })?;
     match made_by {
@@ -67,50 +67,52 @@ pub fn misplaced(sandbox: &SandboxId, found: &InstanceId, ours: &InstanceId) -> 
         .detail("instance", found.as_str())
 }
 
-/// Finds out which instance a home is that has lost its database and its `instance` file: its rooms say so.
-pub fn recall(home: &Path) -> Result<Option<InstanceId>> {
+/// Finds out which instance a home is that has lost its database and its `instance` file: the directories of its sandboxes say so.
+pub fn recall(home: &Home) -> Result<Option<InstanceId>> {
     if weak::off(Wall::Mark) {
         return Ok(None);
     }
-    let failed = |error| Error::internal(format!("could not look for rooms in `{}`", home.display()), error);
+    let failed =
+        |error| Error::internal(format!("could not look for rooms in `{}`", home.path().display()), error);
     let mut known = BTreeSet::new();
     let mut silent = None;
-    for room in rooms(home).map_err(failed)? {
-        match read(&room).map_err(failed)? {
+    for dir in dirs(home).map_err(failed)? {
+        match read(&dir).map_err(failed)? {
             Some(instance) => drop(known.insert(instance)),
-            None => silent = Some(room),
+            None => silent = Some(dir),
         }
     }
     match (known.len(), silent) {
         (0, None) => Ok(None),
         (1, _) => Ok(known.pop_first()),
-        (0, Some(room)) => Err(unknown(home).detail("room", room.display().to_string())),
+        (0, Some(dir)) => Err(unknown(home).detail("room", dir.display().to_string())),
         _ => {
             Err(unknown(home).detail("instances", known.iter().map(ToString::to_string).collect::<Vec<_>>()))
         }
     }
 }
 
-fn unknown(home: &Path) -> Error {
-    let message = format!("`{}` holds sandboxes, and nothing in it says of which instance", home.display());
+fn unknown(home: &Home) -> Error {
+    let message =
+        format!("`{}` holds sandboxes, and nothing in it says of which instance", home.path().display());
     Error::new(Kind::Conflict, message)
         .hint("put the database `coracle.db` back, or write the instance's id (`ins_…`, as the cgroups and containers of its sandboxes name it) to the file `instance` there")
 }
 
 /// Lists what sandboxes have in a home, on every backend.
-fn rooms(home: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut places = vec![home.join("sandboxes")];
-    places.extend(entries(&home.join("engines"))?);
-    let mut rooms = Vec::new();
+fn dirs(home: &Home) -> io::Result<Vec<PathBuf>> {
+    let mut places = vec![home.sandboxes()];
+    places.extend(entries(&home.engines())?);
+    let mut dirs = Vec::new();
     for place in places {
-        let is_room = |path: &PathBuf| {
+        let is_sandbox_dir = |path: &PathBuf| {
             path.file_name()
                 .and_then(|name| name.to_str())
                 .is_some_and(|name| name.parse::<SandboxId>().is_ok())
         };
-        rooms.extend(entries(&place)?.into_iter().filter(is_room));
+        dirs.extend(entries(&place)?.into_iter().filter(is_sandbox_dir));
     }
-    Ok(rooms)
+    Ok(dirs)
 }
 
 fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
@@ -132,66 +134,65 @@ mod tests {
         format!("ins_01kca3t0m8000000000000000{last}").parse().expect("an id")
     }
 
-    fn home() -> (tempfile::TempDir, [PathBuf; 2]) {
-        let home = tempfile::tempdir().expect("a directory");
-        let rooms = [
-            home.path().join("sandboxes").join(SANDBOXES[0]),
-            home.path().join("engines/docker").join(SANDBOXES[1]),
-        ];
-        rooms.iter().for_each(|room| fs::create_dir_all(room).expect("makes"));
-        (home, rooms)
+    fn home() -> (tempfile::TempDir, Home, [PathBuf; 2]) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let home = Home::at(directory.path());
+        let dirs = [home.sandboxes().join(SANDBOXES[0]), home.engines().join("docker").join(SANDBOXES[1])];
+        dirs.iter().for_each(|dir| fs::create_dir_all(dir).expect("makes"));
+        (directory, home, dirs)
     }
 
     #[test]
-    fn rooms_that_agree_name_the_instance() {
-        let (home, rooms) = home();
-        rooms.iter().for_each(|room| put(room, &instance('a')).expect("marks"));
+    fn directories_that_agree_name_the_instance() {
+        let (_directory, home, dirs) = home();
+        dirs.iter().for_each(|dir| put(dir, &instance('a')).expect("marks"));
 
-        assert_eq!(recall(home.path()).expect("recalls"), Some(instance('a')));
+        assert_eq!(recall(&home).expect("recalls"), Some(instance('a')));
     }
 
     #[test]
     fn a_mark_stays_when_those_beside_it_go() {
-        let (_home, rooms) = home();
-        let beside = rooms[0].with_file_name(SANDBOXES[1]);
+        let (_directory, _, dirs) = home();
+        let beside = dirs[0].with_file_name(SANDBOXES[1]);
         fs::create_dir(&beside).expect("makes");
-        put(&rooms[0], &instance('a')).and_then(|()| put(&beside, &instance('a'))).expect("marks");
+        put(&dirs[0], &instance('a')).and_then(|()| put(&beside, &instance('a'))).expect("marks");
         put(&beside, &instance('a')).expect("it is marked already");
 
-        fs::remove_dir_all(&rooms[0]).expect("removes");
+        fs::remove_dir_all(&dirs[0]).expect("removes");
         fs::remove_file(beside.with_file_name(format!(".{}", instance('a')))).expect("it is shared");
 
         assert_eq!(read(&beside).expect("reads"), Some(instance('a')));
     }
 
     #[test]
-    fn rooms_that_disagree_or_say_nothing_are_no_new_home() {
-        let (home, rooms) = home();
-        let silent = recall(home.path()).expect_err("two rooms and no mark");
-        put(&rooms[0], &instance('a')).expect("marks");
-        put(&rooms[1], &instance('b')).expect("marks");
-        let torn = recall(home.path()).expect_err("two marks");
+    fn directories_that_disagree_or_say_nothing_are_no_new_home() {
+        let (_directory, home, dirs) = home();
+        let silent = recall(&home).expect_err("two rooms and no mark");
+        put(&dirs[0], &instance('a')).expect("marks");
+        put(&dirs[1], &instance('b')).expect("marks");
+        let torn = recall(&home).expect_err("two marks");
 
         assert_eq!((silent.kind, torn.kind), (Kind::Conflict, Kind::Conflict));
     }
 
     #[test]
-    fn a_home_without_rooms_has_nothing_to_say() {
-        let home = tempfile::tempdir().expect("a directory");
+    fn a_home_without_sandboxes_has_nothing_to_say() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let home = Home::at(directory.path());
 
-        assert_eq!(recall(home.path()).expect("recalls"), None);
-        assert_eq!(recall(&home.path().join("none")).expect("recalls"), None);
+        assert_eq!(recall(&home).expect("recalls"), None);
+        assert_eq!(recall(&Home::at(home.path().join("none"))).expect("recalls"), None);
     }
 
     #[test]
     fn a_room_of_another_instance_is_refused() {
-        let (_home, rooms) = home();
+        let (_directory, _, dirs) = home();
         let sandbox: SandboxId = SANDBOXES[0].parse().expect("an id");
-        expect(&rooms[0], &sandbox, &instance('a')).expect("an older coracle's room says nothing");
-        put(&rooms[0], &instance('a')).expect("marks");
+        expect(&dirs[0], &sandbox, &instance('a')).expect("an older coracle's room says nothing");
+        put(&dirs[0], &instance('a')).expect("marks");
 
-        expect(&rooms[0], &sandbox, &instance('a')).expect("it is ours");
-        let refused = expect(&rooms[0], &sandbox, &instance('b')).expect_err("it is another's");
+        expect(&dirs[0], &sandbox, &instance('a')).expect("it is ours");
+        let refused = expect(&dirs[0], &sandbox, &instance('b')).expect_err("it is another's");
 
         assert_eq!(refused.kind, Kind::Conflict);
     }

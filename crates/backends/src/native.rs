@@ -3,13 +3,13 @@
 //! A sandbox is a process tree whose PID 1 is the guest, a directory in the home, and a cgroup. There is no mount, no
 //! network device and no other process outside it: when the last process ends, the kernel removes the rest.
 
-mod branch;
 mod build;
 mod cage;
 mod create;
 mod destroy;
 mod disk;
 mod elsewhere;
+mod fork_source;
 mod home;
 mod ids;
 mod image;
@@ -28,7 +28,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use coracle_core::backend::{Created, Found, GuestEnd, Order, Placement, Probe};
-use coracle_core::branch::{Branch, Held};
+use coracle_core::forking::{ForkSource, Forking, HeldSandbox};
 use coracle_core::image::{Builder, Images, Progress, Stored};
 use coracle_core::usage::Usage;
 use coracle_core::volume::Volumes;
@@ -36,9 +36,9 @@ use coracle_core::{Backend, Error, ImageId, Kind, Result, SandboxId, Spec};
 use coracle_images::Store;
 use coracle_sys::cgroup::{Group, Layout};
 
-use crate::{Setting, place, weak};
+use crate::{BackendConfig, place, weak};
 use cage::{Cage, First};
-use home::Home;
+use home::Directories;
 use privilege::Privilege;
 
 /// The moments of making and removing a sandbox at which a crash is tested.
@@ -62,25 +62,33 @@ pub const CRASH_POINTS: &[&str] = &[
 /// Sandboxes on this machine, without anything installed.
 #[derive(Debug)]
 pub struct Native {
-    setting: Setting,
-    home: Home,
+    config: BackendConfig,
+    home: Directories,
     images: Store,
     privilege: Privilege,
     layout: OnceLock<Layout>,
     /// Whether `buildah` is installed.
     buildah: OnceLock<bool>,
     /// Guests this process started and therefore has to reap.
-    children: Mutex<HashMap<SandboxId, OwnedFd>>,
+    children: Mutex<HashMap<SandboxId, Child>>,
+}
+
+/// The first process of a sandbox that this process has made.
+#[derive(Debug)]
+struct Child {
+    guest: OwnedFd,
+    /// Our end of its boot socket, where the sandbox ends with it.
+    _boot: Option<UnixStream>,
 }
 
 impl Native {
-    pub fn new(setting: Setting) -> Self {
-        let home = Home::new(&setting.home);
-        let images = Store::new(coracle_images::Setting {
+    pub fn new(config: BackendConfig) -> Self {
+        let home = Directories::new(&config.home);
+        let images = Store::new(coracle_images::StoreConfig {
             directory: home.images.clone(),
-            registries: setting.registries.clone(),
-            clock: setting.clock,
-            crash: setting.crash,
+            registries: config.registries.clone(),
+            clock: config.clock,
+            crash: config.crash,
             in_turn: weak::off(weak::Wall::Pulls),
         });
         let privilege = Privilege::detect();
@@ -88,7 +96,7 @@ impl Native {
             home,
             images,
             privilege,
-            setting,
+            config,
             layout: OnceLock::new(),
             buildah: OnceLock::new(),
             children: Mutex::default(),
@@ -108,7 +116,7 @@ impl Native {
         Ok(self.layout.get_or_init(|| layout))
     }
 
-    fn children(&self) -> MutexGuard<'_, HashMap<SandboxId, OwnedFd>> {
+    fn children(&self) -> MutexGuard<'_, HashMap<SandboxId, Child>> {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -122,7 +130,7 @@ impl Native {
 
     /// Returns where the cgroups of this instance are, in each tree.
     fn parent(&self) -> std::path::PathBuf {
-        std::path::Path::new("coracle").join(self.setting.instance.as_str())
+        std::path::Path::new("coracle").join(self.config.instance.as_str())
     }
 }
 
@@ -145,14 +153,6 @@ impl Backend for Native {
 
     fn create(&self, order: &Order<'_>) -> Result<Created> {
         create::create(self, order, None)
-    }
-
-    fn branch<'a>(&'a self, held: &Held<'_>) -> Result<Box<dyn Branch + 'a>> {
-        branch::branch(self, held)
-    }
-
-    fn snapshot(&self, held: &Held<'_>, image: &ImageId) -> Result<Stored> {
-        snapshot::keep(self, held, image)
     }
 
     fn connect(&self, sandbox: &SandboxId, _placement: &Placement) -> Result<UnixStream> {
@@ -182,6 +182,10 @@ impl Backend for Native {
         self.has_buildah().then_some(self)
     }
 
+    fn forking(&self) -> Option<&dyn Forking> {
+        Some(self)
+    }
+
     fn volumes(&self) -> Option<&dyn Volumes> {
         Some(self)
     }
@@ -193,7 +197,7 @@ impl Backend for Native {
 
     fn brace(&self, low: bool) {
         if self.privilege.is_root() {
-            requests::make_small(&self.setting.home, low);
+            requests::make_small(self.config.home.path(), low);
         }
     }
 
@@ -203,5 +207,15 @@ impl Backend for Native {
 
     fn remains(&self) -> Result<Vec<String>> {
         elsewhere::remains(self)
+    }
+}
+
+impl Forking for Native {
+    fn fork_source<'a>(&'a self, held: &HeldSandbox<'_>) -> Result<Box<dyn ForkSource + 'a>> {
+        fork_source::take_files(self, held)
+    }
+
+    fn snapshot(&self, held: &HeldSandbox<'_>, image: &ImageId) -> Result<Stored> {
+        snapshot::keep(self, held, image)
     }
 }

@@ -2,19 +2,14 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use coracle_core::home::short_path;
 use coracle_sys::rustix::fs::{AtFlags, statat};
 
 use crate::weak::{self, Wall};
-
-/// A socket's path has at most 107 bytes, and the home's may be longer: it is named through a descriptor.
-pub fn short_path(directory: &File, name: &str) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()))
-}
 
 /// Connects to a socket in a directory.
 pub fn connect(directory: &Path, socket: &str) -> io::Result<UnixStream> {

@@ -3,21 +3,21 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
-use coracle_backends::Setting;
+use coracle_backends::BackendConfig;
 use coracle_backends::native::Native;
 use coracle_core::Epoch;
-use coracle_core::backend::Order;
-use coracle_core::backend_conformance;
+use coracle_core::backend::{Life, Order};
 use coracle_core::record::Secret;
-use coracle_core::testing::conformance::backend::Subject;
-use coracle_core::testing::sample;
+use coracle_testing::backend_conformance;
+use coracle_testing::conformance::backend::Subject;
+use coracle_testing::sample;
 
 /// Returns a backend with a home of its own, or `None` where sandboxes cannot be made and that is allowed.
 fn native() -> Option<Subject> {
     let home = tempfile::tempdir().expect("a temporary directory can be made");
     let instance = sample::instance();
-    let setting = Setting::at(home.path(), instance.clone());
-    let backend: Box<dyn coracle_core::Backend> = Box::new(Native::new(setting));
+    let config = BackendConfig::at(home.path(), instance.clone());
+    let backend: Box<dyn coracle_core::Backend> = Box::new(Native::new(config));
     let probe = backend.probe();
     if probe.available {
         return Some(Subject { backend, instance, spec: sample::spec(), keep: Box::new(home) });
@@ -41,7 +41,15 @@ fn many_threads_may_be_the_first_in_a_home() {
         let (backend, instance, spec) = (&subject.backend, &subject.instance, &subject.spec);
         let create = || {
             let sandbox = sample::sandbox();
-            let order = Order { sandbox: &sandbox, instance, spec, secret: &secret, epoch: Epoch(1) };
+            let order = Order {
+                sandbox: &sandbox,
+                instance,
+                spec,
+                secret: &secret,
+                epoch: Epoch(1),
+                replaces: None,
+                life: Life::Own,
+            };
             (sandbox.clone(), backend.create(&order).map(drop))
         };
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(create)).collect();

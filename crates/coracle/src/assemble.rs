@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use coracle_core::headroom::{Disk, freeing};
-use coracle_core::image::{Progress, Silent};
 use coracle_core::store::Which;
 use coracle_core::{Answers, Clock, Error, Result, SandboxId, SessionKey, Store, Timestamp, Tokens};
 use coracle_engine::egress::{Start, Threads};
@@ -17,18 +16,14 @@ use crate::config::{Config, Registries};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Makes the engine of a home, and the home if it is not there. Long work is done in silence.
+/// Makes the engine of a home, and the home if it is not there.
 pub fn engine(config: &Config) -> Result<Engine> {
-    engine_watched_by(config, Arc::new(Silent), Arc::new(Threads))
+    engine_with(config, Arc::new(Threads))
 }
 
-/// Makes the same engine, with somebody who is told how far long work is.
-pub fn engine_watched_by(
-    config: &Config,
-    progress: Arc<dyn Progress>,
-    keepers: Arc<dyn Start>,
-) -> Result<Engine> {
-    compose(config, open_store(config)?, progress, keepers)
+/// Makes the same engine, with another way to start keepers.
+pub fn engine_with(config: &Config, keepers: Arc<dyn Start>) -> Result<Engine> {
+    compose(config, open_store(config)?, keepers)
 }
 
 /// Makes an engine for a home whose records are lost: it knows of no sandbox, and finds those there are by the home's
@@ -36,7 +31,7 @@ pub fn engine_watched_by(
 pub fn engine_without_records(config: &Config, keepers: Arc<dyn Start>) -> Result<Engine> {
     let recall = || coracle_backends::recall(&config.home);
     let store = freeing(&Ballast::of(&config.home), || SqliteStore::without_records(&config.home, &recall))?;
-    compose(config, store, Arc::new(Silent), keepers)
+    compose(config, store, keepers)
 }
 
 /// Tells whether an error says that the records of a home are lost.
@@ -48,20 +43,15 @@ pub fn are_records_lost(error: &Error) -> bool {
 fn open_store(config: &Config) -> Result<SqliteStore> {
     if !coracle_backends::heeds_mark() {
         // As homes were before they had one.
-        for name in ["instance", "coracle.mark"] {
-            let _ = std::fs::remove_file(config.home.join(name));
+        for path in [config.home.instance(), config.home.database_mark()] {
+            let _ = std::fs::remove_file(path);
         }
     }
     let recall = || coracle_backends::recall(&config.home);
     freeing(&Ballast::of(&config.home), || SqliteStore::open_recalling(&config.home, &recall))
 }
 
-fn compose(
-    config: &Config,
-    store: SqliteStore,
-    progress: Arc<dyn Progress>,
-    keepers: Arc<dyn Start>,
-) -> Result<Engine> {
+fn compose(config: &Config, store: SqliteStore, keepers: Arc<dyn Start>) -> Result<Engine> {
     #[cfg(feature = "weaken")]
     coracle_engine::egress::weak::heed(coracle_backends::weakened());
     let disk = Ballast::of(&config.home);
@@ -69,7 +59,7 @@ fn compose(
     disk.refill();
     let home = config.home.clone();
     let crash = arm(config.crash_at.as_deref());
-    let setting = coracle_backends::Setting {
+    let backends = coracle_backends::BackendConfig {
         home: config.home.clone(),
         instance: store.instance()?,
         registries: registries(config),
@@ -79,19 +69,18 @@ fn compose(
     };
     Ok(Engine::new(Parts {
         store,
-        backends: Roster::with(coracle_backends::all(&setting), move |name| {
-            coracle_backends::named(&setting, name)
+        backends: Roster::with(coracle_backends::all(&backends), move |name| {
+            coracle_backends::named(&backends, name)
         })
         .settled_on(move || coracle_backends::settled(&home)),
         clock: Arc::new(SystemClock),
         policy: config.policy.clone(),
         boot: boot()?,
         crash,
-        progress,
-        keepers: Some(Keepers::new(config.home.join("keepers"), keepers)),
-        logs: Some(Logs::new(config.home.join("logs"), config.logs_retention)),
+        keepers: Some(Keepers::new(config.home.keepers(), keepers)),
+        logs: Some(Logs::new(config.home.logs(), config.logs_retention)),
         disk: Some(Arc::new(disk)),
-        claims: Some(Claims::new(config.home.join("claims"))),
+        claims: Some(Claims::new(config.home.claims())),
     }))
 }
 
@@ -208,12 +197,13 @@ fn arm(point: Option<&str>) -> CrashPoints {
 }
 
 /// Dies as if by `kill -9`, without a chance to clean up, if this is the point. Armed as `stop:POINT` it stops there
-/// until somebody has it go on.
+/// until somebody has it go on; armed as `panic:POINT` it panics, as a fault of ours would.
 fn crash_at(point: &'static str) {
     let Some(armed) = CRASH_AT.get() else { return };
-    let signal = match armed.strip_prefix("stop:") {
+    let signal = match armed.split_once(':') {
         None if armed == point => Signal::KILL,
-        Some(armed) if armed == point => Signal::STOP,
+        Some(("stop", armed)) if armed == point => Signal::STOP,
+        Some(("panic", armed)) if armed == point => panic!("told to panic at `{point}`"),
         None | Some(_) => return,
     };
     let _ = kill_process(getpid(), signal);
@@ -237,7 +227,8 @@ mod tests {
         let behind = Timestamp::from_millis(SystemClock.now().as_millis() - 3_600_000);
         let clock = SteadyClock { started: behind, at: Instant::now() };
 
-        assert!(clock.now() >= SystemClock.now());
-        assert!(clock.now().since(SystemClock.now()) < std::time::Duration::from_secs(60));
+        let before = SystemClock.now();
+        assert!(clock.now() >= before);
+        assert!(clock.now().since(before) < std::time::Duration::from_secs(60));
     }
 }

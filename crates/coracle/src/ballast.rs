@@ -7,13 +7,13 @@
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use coracle_core::Home;
 use coracle_core::headroom::{Disk, Inodes, Left, Shortage};
 use rustix::fs::{CWD, FallocateFlags, RenameFlags, fallocate, renameat_with, statvfs};
 use rustix::io::Errno;
 
-const DIRECTORY: &str = "ballast";
 const SPACE: &str = "space";
 const NAME: &str = "name.";
 /// There while less is left than the reserve and that was told.
@@ -35,17 +35,17 @@ const LOG_BYTES: u64 = 1 << 20;
 /// What is held back in one home.
 #[derive(Debug, Clone)]
 pub struct Ballast {
-    home: PathBuf,
+    home: Home,
 }
 
 impl Ballast {
     /// Returns the ballast of a home. Nothing is made until [`Disk::refill`].
-    pub fn of(home: &Path) -> Self {
-        Self { home: home.to_owned() }
+    pub fn of(home: &Home) -> Self {
+        Self { home: home.clone() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.home.join(DIRECTORY).join(name)
+        self.home.ballast().join(name)
     }
 
     fn names(&self) -> impl Iterator<Item = PathBuf> {
@@ -67,7 +67,7 @@ impl Ballast {
 
     /// Makes what is missing. The space comes last: that it has its full length tells that all is there.
     fn fill(&self) -> io::Result<()> {
-        let directory = self.home.join(DIRECTORY);
+        let directory = self.home.ballast();
         match DirBuilder::new().mode(0o700).create(&directory) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
@@ -83,7 +83,7 @@ impl Ballast {
             }
         }
         // No lock of SQLite's is on this file, so that closing it here lets go of none.
-        if let Ok(log) = File::options().write(true).open(self.home.join("coracle.db-wal")) {
+        if let Ok(log) = File::options().write(true).open(self.home.database_log()) {
             let _ = fallocate(&log, FallocateFlags::KEEP_SIZE, 0, LOG_BYTES);
         }
         let space =
@@ -99,7 +99,7 @@ impl Ballast {
 
 impl Disk for Ballast {
     fn left(&self) -> Option<Left> {
-        let found = statvfs(&self.home).ok()?;
+        let found = statvfs(self.home.path()).ok()?;
         // Filesystems without a bound say zero of zero.
         let bounded = |total: u64| (total > 0).then_some(total);
         Some(Left {
@@ -156,17 +156,19 @@ impl Disk for Ballast {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn filled() -> (tempfile::TempDir, Ballast) {
         let home = tempfile::tempdir().expect("a directory can be made");
-        let ballast = Ballast::of(home.path());
+        let ballast = Ballast::of(&Home::at(home.path()));
         ballast.refill();
         (home, ballast)
     }
 
     fn inodes(home: &Path) -> usize {
-        fs::read_dir(home.join(DIRECTORY)).expect("it is there").count()
+        fs::read_dir(Home::at(home).ballast()).expect("it is there").count()
     }
 
     #[test]
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_home_that_is_not_there_has_none() {
-        let ballast = Ballast::of(Path::new("/nonexistent/home"));
+        let ballast = Ballast::of(&Home::at("/nonexistent/home"));
 
         ballast.refill();
 

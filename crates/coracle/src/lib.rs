@@ -37,7 +37,7 @@ mod sandbox;
 pub use coracle_core::image::Stored;
 pub use coracle_core::image::build::RecipeInput;
 pub use coracle_core::spec::SpecInput;
-pub use coracle_core::{Epoch, Error, ExecId, Kind, Result, RunId, SandboxId, SessionKey};
+pub use coracle_core::{Epoch, Error, ExecId, Home, Kind, Result, RunId, SandboxId, SessionKey};
 pub use coracle_engine::ops::sandbox::list::Summary;
 pub use coracle_engine::ops::sandbox::{get, run};
 pub use coracle_engine::{Captured, Control, Depth, Engine, Entries, FileEntry, Follow, Links, NewFile};
@@ -51,7 +51,7 @@ use std::sync::Arc;
 
 use coracle_engine::ops::image;
 use coracle_engine::ops::sandbox::{claim, list, open};
-use coracle_engine::{Caller, Stocker};
+use coracle_engine::{Caller, SparePool};
 
 /// One home of coracle, seen by one run. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -59,7 +59,7 @@ pub struct Coracle {
     engine: Engine,
     caller: Caller,
     /// Makes sandboxes ahead for as long as anyone has this home open.
-    stocker: Option<Arc<Stocker>>,
+    pool: Option<Arc<SparePool>>,
 }
 
 /// A burst of a few, and half a megabyte each while they wait.
@@ -71,14 +71,14 @@ impl Coracle {
         let caller = assemble::caller(&config);
         let engine = assemble::engine(&config)?;
         let spares = config.spares.unwrap_or(SPARES);
-        let stocker = (spares > 0).then(|| Arc::new(engine.stock(spares)));
-        Ok(Self { engine, caller, stocker })
+        let pool = (spares > 0).then(|| Arc::new(engine.keep_spares(spares)));
+        Ok(Self { engine, caller, pool })
     }
 
     /// Returns the same home, seen by another run.
     pub fn acting_as(&self, run: RunId) -> Self {
         let caller = Caller::acting_as(run);
-        Self { engine: self.engine.clone(), caller, stocker: self.stocker.clone() }
+        Self { engine: self.engine.clone(), caller, pool: self.pool.clone() }
     }
 
     /// Tells whether sandboxes can be made on this machine.
@@ -117,7 +117,7 @@ impl Coracle {
 
     /// Returns how many sandboxes made ahead wait to be taken.
     pub fn spares(&self) -> usize {
-        self.stocker.as_ref().map_or(0, |stocker| stocker.ready())
+        self.pool.as_ref().map_or(0, |pool| pool.ready())
     }
 
     /// Lists the sandboxes that have not ended, whoever owns them; the newest thousand where there are more.

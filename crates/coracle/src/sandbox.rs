@@ -229,9 +229,9 @@ impl std::error::Error for StillLent {
 mod tests {
     use std::sync::Arc;
 
-    use coracle_core::testing::{FakeBackend, FakeStore};
     use coracle_core::{Kind, Policy, Store};
     use coracle_engine::{CrashPoints, Engine, Parts};
+    use coracle_testing::{FakeBackend, FakeStore};
 
     use super::*;
     use crate::SpecInput;
@@ -251,13 +251,12 @@ mod tests {
             policy: Policy::default(),
             boot: "boot".to_owned(),
             crash: CrashPoints::default(),
-            progress: Arc::new(coracle_core::image::Silent),
             keepers: None,
             logs: None,
             disk: None,
             claims: None,
         });
-        Coracle { engine, caller: Caller::acting_as(run("run_a")), stocker: None }
+        Coracle { engine, caller: Caller::acting_as(run("run_a")), pool: None }
     }
 
     #[test]

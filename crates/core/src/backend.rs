@@ -6,12 +6,12 @@ use std::os::unix::net::UnixStream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::branch::{Branch, Held};
 use crate::clock::Timestamp;
 use crate::error::{Error, Kind, Result};
 use crate::fit;
-use crate::ids::{ImageId, InstanceId, SandboxId};
-use crate::image::{self, Builder, Images, Progress, Stored};
+use crate::forking::Forking;
+use crate::ids::{InstanceId, SandboxId};
+use crate::image::{self, Builder, Images, Progress};
 use crate::lease::Epoch;
 use crate::record::Secret;
 use crate::spec::Spec;
@@ -31,6 +31,19 @@ pub struct Order<'a> {
     pub spec: &'a Spec,
     pub secret: &'a Secret,
     pub epoch: Epoch,
+    /// The sandbox it takes the place of, which is closed next.
+    pub replaces: Option<&'a SandboxId>,
+    pub life: Life,
+}
+
+/// What a sandbox ends with, beside what it is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Life {
+    /// Nothing: it outlives the process that made it.
+    #[default]
+    Own,
+    /// The process that makes it, however that dies. A backend that cannot tell lets it live on until it is idle.
+    Maker,
 }
 
 /// A sandbox that was made.
@@ -136,18 +149,6 @@ pub trait Backend: Send + Sync {
     /// `allow_missing` is refused before anything is made, and so is a wall in `spec.require` that would not stand.
     fn create(&self, order: &Order<'_>) -> Result<Created>;
 
-    /// Takes the files of a sandbox, to make others from. Afterwards it can be let go and goes on as it was: the same
-    /// guest, the same files.
-    ///
-    /// `unsupported` where it cannot be done, `limit_exceeded` where it was done too often. On error the sandbox is as
-    /// it was. What was taken and never used goes with the result, or with the process that has it.
-    fn branch<'a>(&'a self, held: &Held<'_>) -> Result<Box<dyn Branch + 'a>>;
-
-    /// Keeps the files of a sandbox as an image others are made from, under this name. It survives the sandbox and power
-    /// loss, and is listed and removed with the other [`Images`]. `unsupported` where that cannot be done; on error
-    /// nothing is kept.
-    fn snapshot(&self, held: &Held<'_>, image: &ImageId) -> Result<Stored>;
-
     /// Opens a new stream to the guest. Fails with `not_found` only where it is proved that the guest is gone: the
     /// sandbox is called lost then. A lack of descriptors, memory, rights or time is any other kind.
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream>;
@@ -192,6 +193,11 @@ pub trait Backend: Send + Sync {
 
     /// Returns what builds images into [`Backend::images`]; nothing if it cannot by itself.
     fn builder(&self) -> Option<&dyn Builder> {
+        None
+    }
+
+    /// Returns what forks and snapshots its sandboxes; nothing if it cannot.
+    fn forking(&self) -> Option<&dyn Forking> {
         None
     }
 

@@ -255,7 +255,7 @@ impl Ceiling {
             let what =
                 format!("sandbox `{}` was found without a record, so nobody knows what it may do", record.id);
             return Err(Error::new(Kind::Denied, what)
-                .hint("open another sandbox; the person who started this door can look at it")
+                .hint("open another sandbox; the person who started this server can look at it")
                 .detail("sandbox_id", record.id.as_str()));
         }
         let spec = Spec { network: record.network().clone(), ..record.spec.clone() };
@@ -288,13 +288,13 @@ fn canonical(image: &str) -> Option<String> {
 
 fn not_chosen(field: &str, own: &str) -> Error {
     Error::invalid(field, "may not be chosen here").hint(format!(
-        "it is `{own}`; the person who started this door can open it with `--let-choose {field}`"
+        "it is `{own}`; the person who started this server can let you choose with `--let-choose {field}`"
     ))
 }
 
 /// Refuses what is more than the ceiling.
 fn beyond(what: String, field: &str) -> Error {
     Error::new(Kind::Denied, what)
-        .hint("ask for less; the person who started this door or made the token set the ceiling")
+        .hint("ask for less; the person who started this server, or made your token, sets the most you may have")
         .detail("field", field)
 }

@@ -35,7 +35,7 @@ pub fn check(backend: &str, profile: &Profile, spec: &Spec) -> Result<()> {
         format!("backend `{backend}` cannot enforce {} here", reasons.join(", ")),
     )
     .detail("misfits", misfits.clone())
-    .hint("leave it out; a limit may also be named in `allow_missing` (`--allow-missing`). `coracle doctor` says more"))
+    .hint("leave it out; a limit may also be named in `allow_missing`. `coracle doctor` says more"))
 }
 
 /// Lists the walls that must stand.

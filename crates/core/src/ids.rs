@@ -149,12 +149,19 @@ impl FromStr for SessionKey {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match !text.is_empty() && text.len() <= 256 && !text.chars().any(is_hidden) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(Error::invalid(
+        if text.is_empty() || text.len() > 256 || text.chars().any(is_hidden) {
+            return Err(Error::invalid(
                 "session_key",
                 "must be 1 to 256 bytes without characters that control a terminal or the direction of text",
-            )),
+            ));
+        }
+        // Nobody could reach the sandbox by it: a whole id always means the sandbox that has it.
+        match SandboxId::whole(text) {
+            Some(id) => {
+                Err(Error::invalid("session_key", format!("is `{id}`, which could be a sandbox's id"))
+                    .hint("choose a name that does not look like an id"))
+            }
+            None => Ok(Self(text.to_owned())),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::fs::File;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cancel::Cancel;
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::ids::TenantId;
@@ -88,6 +89,11 @@ pub enum Phase {
 pub trait Progress: Send + Sync {
     /// Is told of every step; often, and from several threads. Must not block.
     fn report(&self, step: &Step);
+
+    /// Returns what ends the work early. Whoever does it looks often, and ends within a second.
+    fn cancel(&self) -> Cancel {
+        Cancel::default()
+    }
 }
 
 /// Nobody wants to know.

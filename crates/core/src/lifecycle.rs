@@ -59,7 +59,7 @@ impl State {
     pub fn step(self, event: Event) -> Result<Self, Refused> {
         match (self, event) {
             (Self::Creating | Self::Resuming, Event::Started) => Ok(Self::Ready),
-            (Self::Creating, Event::Stocked) => Ok(Self::Spare),
+            (Self::Creating, Event::MadeAhead) => Ok(Self::Spare),
             (Self::Spare, Event::Taken) => Ok(Self::Ready),
             (Self::Creating, Event::NotStarted) => Ok(Self::Failed),
             // What it would have resumed from is still in git, so a failed attempt costs nothing.
@@ -169,7 +169,7 @@ pub enum Event {
     /// Its guest answers.
     Started,
     /// Its guest answers, and nobody has asked for it yet.
-    Stocked,
+    MadeAhead,
     /// Somebody wants one like this spare.
     Taken,
     /// Making it failed and nothing of it is left.
@@ -196,7 +196,7 @@ impl Event {
     /// Every event.
     pub const ALL: [Self; 15] = [
         Self::Started,
-        Self::Stocked,
+        Self::MadeAhead,
         Self::Taken,
         Self::NotStarted,
         Self::Pause,
@@ -214,7 +214,7 @@ impl Event {
 
     fn verb(self) -> &'static str {
         match self {
-            Self::Started | Self::NotStarted | Self::Stocked => "start",
+            Self::Started | Self::NotStarted | Self::MadeAhead => "start",
             Self::Taken => "take",
             Self::Pause => "pause",
             Self::Unpause | Self::Resume => "resume",

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
+/// Says where the most that may be asked for is set.
+pub(crate) const SET_BY_OPERATOR: &str =
+    "ask for less; the operator sets the maximum, in `[limits]` of `config.toml` (`coracle config` shows it)";
+
 /// Limits as a caller writes them; what is absent gets the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -195,8 +199,9 @@ fn pick(field: &str, value: Option<u64>, min: u64, range: Range) -> Result<u64> 
     if (min..=range.max).contains(&value) {
         return Ok(value);
     }
-    Err(Error::invalid(field, format!("is {value}, outside {min} to {}", range.max))
+    let error = Error::invalid(field, format!("is {value}, outside {min} to {}", range.max))
         .detail("value", value)
         .detail("min", min)
-        .detail("max", range.max))
+        .detail("max", range.max);
+    Err(if value > range.max { error.hint(SET_BY_OPERATOR) } else { error })
 }

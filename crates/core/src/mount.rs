@@ -11,8 +11,11 @@ use crate::spec::check_absolute;
 
 /// Each costs the sandbox a mount, and travels in one message with all others.
 const MOUNTS_MAX: usize = 32;
-/// What the guest builds itself; nothing may be put over or into it.
-const RESERVED: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// What the guest builds itself, and where its program is in a container; nothing may be put over or into it.
+const RESERVED: [&str; 4] = ["/proc", "/sys", "/dev", "/.coracle"];
+/// Where the guest, and engines, write files such as `hosts`. Below it anything may be mounted, over it nothing: they would
+/// be written into the caller's directory.
+const ETC: &str = "/etc";
 
 /// A directory brought into the sandbox, as a caller writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -98,8 +101,13 @@ fn one(input: MountInput, policy: &MountPolicy) -> Result<Mount> {
     if target == "/" || RESERVED.iter().any(|name| Path::new(&target).starts_with(name)) {
         return Err(Error::invalid(
             "mounts.target",
-            format!("is `{}`, which every sandbox has to itself", target.escape_debug()),
-        ));
+            format!("is `{}`, which coracle makes for every sandbox", target.escape_debug()),
+        )
+        .hint("mount it at another place"));
+    }
+    if target == ETC {
+        return Err(Error::invalid("mounts.target", "is `/etc`, where every sandbox has files of its own")
+            .hint("mount a directory below it, such as `/etc/app`, or put files there with `coracle cp`"));
     }
     let source =
         match input.source.starts_with('/') {

@@ -46,6 +46,9 @@ pub struct Record {
     /// The sandbox whose files it started with.
     #[serde(default)]
     pub forked_from: Option<SandboxId>,
+    /// The sandbox whose key it shall have, while it is being made for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<SandboxId>,
     pub secret: Secret,
     /// The boot of the machine it was made under; processes do not outlive that.
     pub boot: String,

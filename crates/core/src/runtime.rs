@@ -100,7 +100,7 @@ fn unknown(text: &str) -> Error {
     let known = NAMES.join(", ");
     // In one sentence: where JSON is read, only the message of an error survives.
     Error::invalid("runtime", format!("is `{shown}`, none of {known}{near}"))
-        .hint("an image with any other language in it can be named with `image`")
+        .hint("for another language, name an image that has it with `image`")
         .detail("runtimes", NAMES.to_vec())
 }
 

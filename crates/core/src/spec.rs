@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::error::{Error, Kind, Result};
 use crate::ids::ImageId;
 use crate::image::{self, Reference};
-use crate::limits::{Limit, Limits, LimitsInput};
+use crate::limits::{Limit, Limits, LimitsInput, SET_BY_OPERATOR};
 use crate::mount::{self, Mount, MountInput};
 use crate::network::Network;
 use crate::policy::Policy;
@@ -362,8 +362,10 @@ fn resolve_limits(choice: Option<LimitsChoice>, ttl: Option<&str>, policy: &Poli
     let seconds = ttl.as_millis().div_ceil(1000);
     let max = policy.limits.timeout_seconds.max;
     if !(1..=u128::from(max)).contains(&seconds) {
-        let (ttl, max) = (crate::duration::shown(ttl), crate::duration::shown(Duration::from_secs(max)));
-        return Err(Error::invalid("ttl", format!("is {ttl}, outside 1s to {max}")));
+        let (ttl, longest) = (crate::duration::shown(ttl), crate::duration::shown(Duration::from_secs(max)));
+        let what = format!("is {ttl}, outside 1s to {longest}");
+        let error = Error::invalid("ttl", what);
+        return Err(if seconds == 0 { error } else { error.hint(SET_BY_OPERATOR) });
     }
     limits.timeout_seconds = seconds as u64;
     Ok(limits)

@@ -81,9 +81,9 @@ impl Policy {
 pub fn check_spec(input: &SpecInput) -> Result<()> {
     input.mounts.iter().try_for_each(check_mount)?;
     match input.limits {
-        Some(LimitsChoice::Word(_)) => {
-            Err(denied("a sandbox without limits").detail("field", "limits").hint("write limits, or none"))
-        }
+        Some(LimitsChoice::Word(_)) => Err(denied("a sandbox without limits")
+            .detail("field", "limits")
+            .hint("leave `limits` out for the usual ones, or write numbers")),
         Some(LimitsChoice::Limits(_)) | None => Ok(()),
     }
 }

@@ -117,33 +117,33 @@ impl Token {
         if !self.digest.is(&shown.digest()) {
             return Err(Rejection::WrongSecret);
         }
-        match self.standing(now) {
-            Standing::Valid => Ok(()),
-            Standing::Revoked => Err(Rejection::Revoked),
-            Standing::Expired => Err(Rejection::Expired),
-            Standing::NotYet => Err(Rejection::NotYet),
+        match self.status(now) {
+            TokenStatus::Valid => Ok(()),
+            TokenStatus::Revoked => Err(Rejection::Revoked),
+            TokenStatus::Expired => Err(Rejection::Expired),
+            TokenStatus::NotYet => Err(Rejection::NotYet),
         }
     }
 
-    /// Returns how things stand with it.
-    pub fn standing(&self, now: Timestamp) -> Standing {
+    /// Tells whether it is valid.
+    pub fn status(&self, now: Timestamp) -> TokenStatus {
         if self.revoked_at.is_some() {
-            return Standing::Revoked;
+            return TokenStatus::Revoked;
         }
         if self.expires_at.is_some_and(|end| now >= end) {
-            return Standing::Expired;
+            return TokenStatus::Expired;
         }
         match self.created_at.since(now) > SLACK {
-            true => Standing::NotYet,
-            false => Standing::Valid,
+            true => TokenStatus::NotYet,
+            false => TokenStatus::Valid,
         }
     }
 }
 
-/// How things stand with a token.
+/// Whether a token is valid, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum TokenStatus {
     Valid,
     Revoked,
     Expired,
@@ -151,7 +151,7 @@ pub enum Standing {
     NotYet,
 }
 
-impl Standing {
+impl TokenStatus {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Valid => "valid",

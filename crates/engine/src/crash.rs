@@ -1,7 +1,7 @@
 //! Named places where a process may be killed by a test, to show that what is left behind can be cleaned up.
 //!
-//! Each stands between two steps of a verb, as `threats.md` 3.2 lists them. The shipped binary kills itself at the one
-//! the composition root was told; otherwise reaching one costs a null check.
+//! Each stands between two steps of a verb, as `docs/threat-model.md` lists them. The shipped binary kills itself at
+//! the one the composition root was told; otherwise reaching one costs a null check.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,8 +35,9 @@ pub const CRASH_POINTS: &[&str] = &[
     RESUME_ROW_AFTER,
     FORK_ROWS_AFTER,
     FORK_HOLD_AFTER,
-    FORK_BRANCH_AFTER,
+    FORK_FILES_AFTER,
     FORK_CHILDREN_AFTER,
+    REPLACE_CLOSE_AFTER,
     DESTROY_ROW_BEFORE,
     DESTROY_ROW_AFTER,
     DESTROY_LOGS_WRITTEN,
@@ -78,8 +79,9 @@ pub(crate) const RESUME_THAW_AFTER: &str = "resume.thaw.after";
 pub(crate) const RESUME_ROW_AFTER: &str = "resume.row.after";
 pub(crate) const FORK_ROWS_AFTER: &str = "fork.rows.after";
 pub(crate) const FORK_HOLD_AFTER: &str = "fork.hold.after";
-pub(crate) const FORK_BRANCH_AFTER: &str = "fork.branch.after";
+pub(crate) const FORK_FILES_AFTER: &str = "fork.branch.after";
 pub(crate) const FORK_CHILDREN_AFTER: &str = "fork.children.after";
+pub(crate) const REPLACE_CLOSE_AFTER: &str = "replace.close.after";
 pub(crate) const DESTROY_ROW_BEFORE: &str = "destroy.row.before";
 pub(crate) const DESTROY_ROW_AFTER: &str = "destroy.row.after";
 pub(crate) const DESTROY_LOGS_WRITTEN: &str = "destroy.logs.written";

@@ -2,13 +2,13 @@
 
 use std::io::{self, Read, Write};
 
-use coracle_core::{Error, Result};
+use coracle_core::{Error, Kind, Result};
 pub use coracle_wire::Time;
 use coracle_wire::{Entry, EntryKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::gate::Inside;
+use crate::access::gate::Inside;
 pub use crate::guest::Links;
 use crate::guest::Writing;
 use crate::inline::Inline;
@@ -204,18 +204,39 @@ fn copy(inside: &mut Inside, wanted: Wanted<'_>, sink: &mut dyn Write, most: usi
     let (end, entry) = (piece.size, piece.entry.take());
     let mut offset = 0;
     loop {
-        // The file may have become shorter than it was at first.
+        // Less than was asked for is the end of the file, wherever that is by now.
         let last = piece.data.is_empty() || piece.data.len() < most;
         piece.data.truncate(usize::try_from(end - offset).unwrap_or(usize::MAX));
         sink.write_all(&piece.data)
             .map_err(|error| Error::internal("could not write what was read", error))?;
         offset += piece.data.len() as u64;
-        if last || offset >= end {
+        if last && offset < end {
+            return Err(became_shorter(wanted.path, offset, end));
+        }
+        if offset >= end {
             let mtime = entry.as_ref().and_then(tree::mtime);
             return Ok(Original { bytes: offset, mode: entry.map(|entry| entry.mode), mtime });
         }
         piece = inside.guest.continue_read(wanted.path, offset, most)?;
     }
+}
+
+fn became_shorter(path: &[u8], offset: u64, end: u64) -> Error {
+    let path = String::from_utf8_lossy(path);
+    Error::new(Kind::Conflict, format!("`{path}` became shorter while it was read: {offset} bytes of {end}"))
+        .hint("read it again when nothing writes to it")
+}
+
+/// Removes a file, or with `Depth::Tree` a directory and what is in it.
+pub(crate) fn delete(inside: &mut Inside, path: &[u8], depth: Depth) -> Result<()> {
+    inside.guest.delete(path, depth == Depth::Tree).map_err(|failure| {
+        let error = Error::from(failure);
+        // What is said of a directory elsewhere is about reading and writing.
+        match error.details.get("errno").is_some_and(|errno| errno == "EISDIR") {
+            true => error.hint("it is a directory: write `recursive` to delete it with all that is in it"),
+            false => error,
+        }
+    })
 }
 
 /// Lists a directory, as far as the answer may carry it.

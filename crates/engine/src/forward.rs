@@ -3,10 +3,10 @@
 use std::net::TcpStream;
 
 use coracle_core::{Error, Result, SandboxId};
+use coracle_egress::carry::{Ends, Outward, carry};
+use coracle_egress::pace::Pace;
 use coracle_wire::FaultCode;
 
-use crate::egress::carry::{Ends, Outward, carry};
-use crate::egress::pace::Pace;
 use crate::guest::Failure;
 use crate::{Caller, Engine};
 

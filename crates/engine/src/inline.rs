@@ -1,7 +1,7 @@
 //! How much output an answer carries, and who pays for the memory it takes until it is written.
 //!
 //! The command line and the library take all there is: it is their own memory. A door that answers strangers gives its
-//! engine a bound for each answer, and the room its caller has for answers that nobody has read yet.
+//! engine a bound for each answer, and counts the memory of answers that its caller has not read yet.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use coracle_wire::{Chunk, Wall};
 
 use crate::egress::weak;
 
-/// This much output is in every answer, however full the room is: a caller has to learn how its command ended.
+/// This much output is in every answer, however much memory is taken: a caller has to learn how its command ended.
 const LEAST: u64 = 16 << 10;
 /// How often output is in memory on its way: as the guest sent it and as a document, or as that and its text.
 const COPIES: u64 = 2;
@@ -22,9 +22,9 @@ const CHUNK_COST: u64 = 128;
 /// What a guest is asked for at once by a door that has hundreds of callers: no less than its longest chunk.
 const MESSAGE: u64 = 64 << 10;
 
-/// Where the memory of answers is counted.
-pub trait Room: fmt::Debug + Send + Sync {
-    /// Takes room for this many bytes until the answer is written. Returns whether there was enough.
+/// Counts the memory that answers of one caller take.
+pub trait AnswerMemory: fmt::Debug + Send + Sync {
+    /// Takes memory for this many bytes until the answer is written. Returns whether there was enough.
     fn take(&self, bytes: u64) -> bool;
 }
 
@@ -32,27 +32,27 @@ pub trait Room: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone)]
 pub struct Inline {
     most: u64,
-    room: Option<Arc<dyn Room>>,
+    memory: Option<Arc<dyn AnswerMemory>>,
 }
 
 impl Default for Inline {
     fn default() -> Self {
-        Self { most: u64::MAX, room: None }
+        Self { most: u64::MAX, memory: None }
     }
 }
 
 impl Inline {
     /// Bounds the output in one answer.
     pub fn at_most(bytes: u64) -> Self {
-        Self { most: bytes, room: None }
+        Self { most: bytes, memory: None }
     }
 
     /// Has what an answer takes counted.
-    pub fn counted_by(self, room: Arc<dyn Room>) -> Self {
-        Self { room: Some(room), ..self }
+    pub fn counted_by(self, memory: Arc<dyn AnswerMemory>) -> Self {
+        Self { memory: Some(memory), ..self }
     }
 
-    /// Returns how many of these bytes of output the answer may carry, and takes the room for them.
+    /// Returns how many of these bytes of output the answer may carry, and takes the memory for them.
     pub(crate) fn allot(&self, bytes: u64) -> u64 {
         let wanted = bytes.min(self.most);
         match wanted <= LEAST || self.takes(wanted.saturating_mul(FORMS)) {
@@ -62,13 +62,13 @@ impl Inline {
         }
     }
 
-    /// Takes room for this many bytes of an answer, or tells that there is none.
+    /// Takes memory for this many bytes of an answer, or tells that there is none.
     pub(crate) fn takes(&self, bytes: u64) -> bool {
-        let room = self.room.as_ref().filter(|_| bytes > LEAST && !weak::off(Wall::Answers));
-        room.is_none_or(|room| room.take(bytes.saturating_mul(COPIES)))
+        let memory = self.memory.as_ref().filter(|_| bytes > LEAST && !weak::off(Wall::Answers));
+        memory.is_none_or(|memory| memory.take(bytes.saturating_mul(COPIES)))
     }
 
-    /// Takes room for an answer of this many bytes, or refuses to make it.
+    /// Takes memory for an answer of this many bytes, or refuses to make it.
     pub(crate) fn expect(&self, bytes: u64) -> Result<()> {
         match self.takes(bytes) {
             true => Ok(()),
@@ -78,7 +78,7 @@ impl Inline {
 
     /// Tells whether anybody counts what answers take.
     pub(crate) fn is_counted(&self) -> bool {
-        self.room.is_some()
+        self.memory.is_some()
     }
 
     /// Leaves as many chunks as an answer may carry, and the first in any case: the others are read next.
@@ -105,7 +105,7 @@ impl Inline {
         if self.is_bounded() { 2 } else { u32::MAX }
     }
 
-    /// Returns how much may be held of the output of a command that still runs, for which no room was taken.
+    /// Returns how much may be held of the output of a command that still runs, for which no memory was taken.
     pub(crate) fn meanwhile(&self) -> u64 {
         if self.is_bounded() { LEAST.min(self.most) } else { u64::MAX }
     }
@@ -121,7 +121,7 @@ impl Inline {
     }
 }
 
-/// Says that answers nobody has read yet take all the room there is. `less` says how to ask for less.
+/// Says that answers nobody has read yet take all the memory there is. `less` says how to ask for less.
 pub(crate) fn no_room(less: &str) -> Error {
     Error::new(Kind::LimitExceeded, "too many answers wait to be read")
         .hint(format!("read those that were asked for first, or {less}"))
@@ -137,7 +137,7 @@ mod tests {
     #[derive(Debug)]
     struct Purse(AtomicU64);
 
-    impl Room for Purse {
+    impl AnswerMemory for Purse {
         fn take(&self, bytes: u64) -> bool {
             self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
         }

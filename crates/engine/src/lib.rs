@@ -1,84 +1,65 @@
-//! The service behind every door: operations, sessions, the ownership gate, provisioning and the janitor.
+//! The service behind every door. `ops` has a file for each operation; the other directories are what operations use,
+//! one component each.
 //!
 //! Everything here blocks: the command line must not pay for a runtime, and a daemon calls it from threads of its
 //! own. Nothing here knows HTTP, a terminal, an environment variable or a home directory.
 
-pub mod attach;
-mod backends;
-pub mod claims;
-pub mod control;
+mod access;
+pub mod call;
+pub mod catalogue;
 pub mod crash;
 pub mod egress;
+mod events;
 pub mod exec;
-mod expiry;
 pub mod files;
-pub mod follow;
-mod forget;
-mod fork;
 mod forward;
-mod gate;
-pub mod glance;
 pub mod guest;
-mod handover;
-mod headroom;
-mod hold;
-mod holdings;
 pub mod inline;
-pub mod inventory;
-pub mod janitor;
-mod leash;
-pub mod logs;
-pub mod naming;
-mod observed;
+mod lifecycle;
 pub mod ops;
-pub mod probes;
-pub mod progress;
-mod provision;
-pub mod purge;
+mod placement;
 mod random;
-mod rejoin;
-pub mod roster;
-mod scribe;
-mod sessions;
 mod spans;
-mod spares;
-mod standstill;
-mod teardown;
-mod tenancy;
-mod tether;
 pub mod text;
-mod trail;
 mod turns;
-mod volumes;
-pub mod watch;
+mod upkeep;
 
 use std::fmt;
 use std::sync::Arc;
 
+use coracle_core::backend::Life;
 use coracle_core::headroom::Disk;
-use coracle_core::image::Progress;
 use coracle_core::store::Durability;
 use coracle_core::{
     Backend, Ceiling, Claim, Clock, Epoch, Error, Kind, Policy, Record, Result, RunId, SandboxId, Store,
-    TenantId, lifecycle,
+    TenantId,
 };
 
-pub use self::attach::Attached;
-pub use self::claims::Claims;
-pub use self::control::Control;
+pub use self::access::claims::Claims;
+use self::access::tenancy::Tenancy;
+pub use self::access::{claims, naming};
+pub use self::call::{Call, Notice, Observer};
+pub use self::catalogue::Catalogue;
 pub use self::crash::{CRASH_POINTS, CrashPoints};
 pub use self::egress::Keepers;
-pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin, Timeout};
+use self::events::event_writer::EventWriter;
+pub use self::events::watch::{self, Watch};
+pub use self::exec::attach::{self, Attached};
+pub use self::exec::control::{self, Control};
+pub use self::exec::follow::{self, Batch, Follow};
+pub use self::exec::logs::{self, Logs};
+pub use self::exec::{Captured, ExecRequest, Secrets, Started, Stdin, Timeout, Watched, progress};
 pub use self::files::{Depth, Entries, FileEntry, Links, NewFile};
-pub use self::follow::{Batch, Follow};
 pub use self::inline::Inline;
-pub use self::leash::Leash;
-pub use self::logs::Logs;
+pub use self::lifecycle::one_command::{End, OneCommand, OutputTo, Ran};
+use self::lifecycle::spares::Spares;
+pub use self::lifecycle::spares::{RemoteSpares, SparePool};
 pub use self::ops::Operation;
-pub use self::roster::Roster;
-pub use self::spares::Stocker;
-pub use self::tether::Cutter;
-pub use self::watch::Watch;
+pub use self::placement::probes;
+pub use self::placement::roster::{self, Roster};
+pub use self::spans::Counted;
+use self::upkeep::observed::Observed;
+pub use self::upkeep::{glance, inventory, janitor, purge};
 
 /// What an engine is made of.
 pub struct Parts {
@@ -89,8 +70,6 @@ pub struct Parts {
     /// The boot the machine is in; sandboxes of an earlier one are lost.
     pub boot: String,
     pub crash: CrashPoints,
-    /// Who wants to know how far long work on images is.
-    pub progress: Arc<dyn Progress>,
     /// Who holds the network of sandboxes; without it none has any.
     pub keepers: Option<Keepers>,
     /// Where the output of closed sandboxes is kept; without it none is.
@@ -160,26 +139,31 @@ impl Caller {
 #[derive(Debug, Clone)]
 pub struct Engine {
     parts: Arc<Parts>,
-    tenancy: Arc<tenancy::Tenancy>,
-    spares: Arc<spares::Spares>,
+    tenancy: Arc<Tenancy>,
+    spares: Arc<Spares>,
     lookout: Arc<watch::Lookout>,
-    scribe: Arc<scribe::Scribe>,
+    event_writer: Arc<EventWriter>,
     inline: Inline,
-    observed: Arc<observed::Observed>,
+    catalogue: Catalogue,
+    /// What sandboxes end with that it makes.
+    life: Life,
+    observed: Arc<Observed>,
 }
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
-        let tenancy = Arc::new(tenancy::Tenancy::of(&parts.policy));
+        let tenancy = Arc::new(Tenancy::of(&parts.policy));
         let lookout = Arc::<watch::Lookout>::default();
-        let scribe = Arc::new(scribe::Scribe::new(parts.store.clone(), lookout.clone()));
+        let event_writer = Arc::new(EventWriter::new(parts.store.clone(), lookout.clone()));
         Self {
             parts: Arc::new(parts),
             tenancy,
             spares: Arc::default(),
             lookout,
-            scribe,
+            event_writer,
             inline: Inline::default(),
+            catalogue: Catalogue::own().clone(),
+            life: Life::Own,
             observed: Arc::default(),
         }
     }
@@ -187,6 +171,11 @@ impl Engine {
     /// Returns the same engine, whose answers carry this much output.
     pub fn answering(&self, inline: Inline) -> Self {
         Self { inline, ..self.clone() }
+    }
+
+    /// Returns the same engine, whose sandboxes end with this process, however that dies.
+    pub fn tied_to_this_process(&self) -> Self {
+        Self { life: Life::Maker, ..self.clone() }
     }
 
     /// Returns the operator's rules.
@@ -197,10 +186,6 @@ impl Engine {
     /// Returns the backends that are looked for on every machine.
     pub fn backends(&self) -> &[Arc<dyn Backend>] {
         self.parts.backends.all()
-    }
-
-    fn progress(&self) -> &dyn Progress {
-        &*self.parts.progress
     }
 
     fn store(&self) -> &dyn Store {
@@ -248,7 +233,7 @@ impl Engine {
         decide: &mut dyn FnMut(Record) -> Result<Record>,
     ) -> Result<Record> {
         let now = self.moment()?;
-        self.scribe.finish();
+        self.event_writer.finish();
         self.store()
             .update(id, durability, &mut |record| {
                 let before = record.clone();
@@ -263,7 +248,7 @@ impl Engine {
     }
 
     /// Records what happened to a sandbox, and why.
-    fn note(&self, id: &SandboxId, event: lifecycle::Event, reason: &str) -> Result<()> {
+    fn note(&self, id: &SandboxId, event: coracle_core::lifecycle::Event, reason: &str) -> Result<()> {
         self.freeing(|| {
             let noted = self.change(id, Durability::Process, &mut |mut row| {
                 row.state = row.state.step(event).map_err(|refused| refused.into_error(&row.id))?;

@@ -8,10 +8,54 @@ use coracle_core::{Error, ExecId, Record, Result, SandboxId, Spec};
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
-use crate::Caller;
 use crate::exec::Captured;
-use crate::follow::Batch;
-use crate::progress::Progress;
+use crate::exec::follow::Batch;
+use crate::exec::progress::Progress;
+use crate::{Call, Caller};
+
+/// Spans that metrics count. Their names are written here alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    Operation,
+    Create,
+    Destroy,
+    Exec,
+    Follow,
+    FileRead,
+    FileWrite,
+    Reconcile,
+}
+
+impl Counted {
+    const ALL: [Self; 8] = [
+        Self::Operation,
+        Self::Create,
+        Self::Destroy,
+        Self::Exec,
+        Self::Follow,
+        Self::FileRead,
+        Self::FileWrite,
+        Self::Reconcile,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Operation => "operation",
+            Self::Create => "sandbox create",
+            Self::Destroy => "sandbox destroy",
+            Self::Exec => "guest exec",
+            Self::Follow => "guest exec follow",
+            Self::FileRead => "file read",
+            Self::FileWrite => "file write",
+            Self::Reconcile => "janitor reconcile",
+        }
+    }
+
+    /// Returns which of them a span is, if it is one.
+    pub fn of(span: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|counted| counted.name() == span)
+    }
+}
 
 /// Runs a deed inside a span and writes down how it ended.
 pub(crate) fn within<T>(span: Span, deed: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -39,13 +83,15 @@ pub(crate) fn name(record: &Record) {
 }
 
 /// An operation a caller has asked for.
-pub(crate) fn operation(operation: &'static str, caller: &Caller) -> Span {
+pub(crate) fn operation(operation: &'static str, call: &Call) -> Span {
+    let Caller { claim, tenant, .. } = &call.caller;
     info_span!(
-        "operation",
+        parent: &call.parent,
+        Counted::Operation.name(),
         otel.name = operation,
         coracle.operation = operation,
-        coracle.run.id = caller.claim.run.as_str(),
-        coracle.tenant.id = caller.tenant.as_ref().map(|tenant| tenant.as_str()),
+        coracle.run.id = claim.run.as_str(),
+        coracle.tenant.id = tenant.as_ref().map(|tenant| tenant.as_str()),
         coracle.sandbox.id = Empty,
         coracle.backend = Empty,
         container.image.name = Empty,
@@ -57,7 +103,7 @@ pub(crate) fn operation(operation: &'static str, caller: &Caller) -> Span {
 
 /// Spans of one kind: a name, and what is known of the sandbox they are about.
 macro_rules! about_a_sandbox {
-    ($($(#[$doc:meta])* $function:ident => $name:literal $(, $field:ident $(. $rest:ident)*)*;)+) => {
+    ($($(#[$doc:meta])* $function:ident => $name:expr $(, $field:ident $(. $rest:ident)*)*;)+) => {
         $($(#[$doc])*
         pub(crate) fn $function(record: &Record) -> Span {
             info_span!(
@@ -76,7 +122,7 @@ macro_rules! about_a_sandbox {
 
 about_a_sandbox! {
     /// From the row of a sandbox to its readiness.
-    create => "sandbox create";
+    create => Counted::Create.name();
     /// Bringing what it is made from, its image for one.
     prepare => "backend prepare";
     /// The backend's part of making it.
@@ -88,11 +134,11 @@ about_a_sandbox! {
     /// The way to its guest.
     connect => "guest connect";
     /// A file on its way in.
-    write => "file write", coracle.file.bytes;
+    write => Counted::FileWrite.name(), coracle.file.bytes;
     /// A file on its way out.
-    read => "file read", coracle.file.bytes;
+    read => Counted::FileRead.name(), coracle.file.bytes;
     /// Removing it.
-    destroy => "sandbox destroy", coracle.egress.denied;
+    destroy => Counted::Destroy.name(), coracle.egress.denied;
 }
 
 /// The question whose sandbox it is.
@@ -145,7 +191,7 @@ pub(crate) fn select(choose: impl FnOnce() -> Option<String>) -> Option<String> 
 
 /// Spans about one command.
 macro_rules! about_an_exec {
-    ($($(#[$doc:meta])* $function:ident => $name:literal;)+) => {
+    ($($(#[$doc:meta])* $function:ident => $name:expr;)+) => {
         $($(#[$doc])*
         pub(crate) fn $function(record: &Record, exec: &ExecId) -> Span {
             info_span!(
@@ -169,11 +215,11 @@ macro_rules! about_an_exec {
 
 about_an_exec! {
     /// A command in the guest, from its start to its end.
-    exec => "guest exec";
+    exec => Counted::Exec.name();
     /// The start of a command nobody waits for here.
     start => "guest exec start";
     /// Reading the output of a command as it comes.
-    follow => "guest exec follow";
+    follow => Counted::Follow.name();
 }
 
 /// Runs a command to its end and writes down what that was.
@@ -243,7 +289,7 @@ pub(crate) fn sweep() -> Span {
 /// One thing the janitor does.
 pub(crate) fn reconcile(action: &'static str, id: &SandboxId, backend: &str) -> Span {
     info_span!(
-        "janitor reconcile",
+        Counted::Reconcile.name(),
         coracle.reconcile.action = action,
         coracle.sandbox.id = id.as_str(),
         coracle.backend = backend,

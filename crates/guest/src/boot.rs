@@ -20,8 +20,8 @@ use coracle_wire::Boot;
 
 use crate::GUEST_ID;
 use crate::forker::{self, Confinement, Fenced, Forker};
-use crate::rights;
 use crate::weak::{self, Wall};
+use crate::{rights, users};
 
 pub use give::give_places;
 pub use plan::{Plan, receive};
@@ -88,7 +88,7 @@ pub fn start_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> Result<Forker, Failu
         last_filter: &plan.boot.last_filter,
         capabilities: plan.boot.capabilities,
         single_user: plan.is_single_user(),
-        tended: plan.boot.contained,
+        subreapers: plan.boot.contained,
     };
     let pid = spawn::fork_into(plan.commands.as_ref().map(AsFd::as_fd), spawn::Parent::This, || {
         let confined = confine_forker(plan, bottom);
@@ -169,7 +169,7 @@ pub fn drop_privileges(plan: &Plan) -> Result<(), Failure> {
         let unneeded = if plan.boot.contained { bits(&[DAC_READ_SEARCH]) } else { 0 };
         become_guest(plan, (GUEST_CAPABILITIES | marks) & !unneeded)?;
         hide(plan)?;
-        rights::settle(rights::Setting {
+        rights::settle(rights::RightsConfig {
             single_user: plan.is_single_user(),
             commands: plan.boot.capabilities,
             hide: hiding(plan),
@@ -213,9 +213,15 @@ fn bound_processes(pids: Option<u64>) -> io::Result<()> {
     Ok(setrlimit(Resource::Nproc, Rlimit { current: Some(most), maximum: Some(most) })?)
 }
 
-/// Tells the host that the guest serves, and whether Landlock stands.
-pub fn report_ready(mut socket: &UnixStream, fenced: Fenced) -> Result<(), Failure> {
-    let word = [Boot::READY, u8::from(fenced == Fenced::Yes)];
+/// Tells whether the image has the user commands run as. Call it after `files::open_roots`, which it reads through. A sandbox
+/// with one user alone has every user.
+pub fn knows_user(plan: &Plan) -> bool {
+    plan.is_single_user() || users::find(plan.boot.user.as_deref()).is_some()
+}
+
+/// Tells the host that the guest serves, whether Landlock stands, and whether the image knows the user.
+pub fn report_ready(mut socket: &UnixStream, fenced: Fenced, knows_user: bool) -> Result<(), Failure> {
+    let word = [Boot::READY, u8::from(fenced == Fenced::Yes), u8::from(knows_user)];
     socket.write_all(&word).map_err(Failure::at("tell the host"))
 }
 

@@ -11,13 +11,13 @@ mod pipes;
 mod spool;
 mod start;
 mod stopping;
+mod subreaper;
 mod table;
-mod tended;
 
 pub use cgroup::Leaf;
 pub use counters::Counters;
 pub use exec::Attendant;
 pub use family::Mark;
-pub use start::{Setting, Surroundings, Watched};
+pub use start::{ExecContext, Surroundings, Watched};
+pub use subreaper::signal_below;
 pub use table::{Bounds, Execs, Patience};
-pub use tended::signal_below;

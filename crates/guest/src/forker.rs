@@ -3,7 +3,7 @@
 //! It is born in the commands' cgroups and stands under their filter, so that a command costs one fork and one exec
 //! and inherits both. The guest asks for commands over a socket; their processes become the guest's own children.
 
-mod nanny;
+mod subreaper;
 
 use std::ffi::{CStr, CString};
 use std::io::{self, Read, Write};
@@ -63,8 +63,8 @@ pub enum Kin<'a> {
     Leaf(&'a Leaf),
     /// A mark the forker gives it.
     Mark,
-    /// A nanny, who tells here how it ended.
-    Nanny { report: BorrowedFd<'a> },
+    /// A subreaper, which writes here how the command ended.
+    Subreaper { report: BorrowedFd<'a> },
 }
 
 /// Why a command was not started.
@@ -87,7 +87,7 @@ pub struct Started {
 pub enum Bond {
     Mark(Mark),
     /// The process all of them descend from.
-    Nanny(i32),
+    Subreaper(i32),
 }
 
 /// Whether Landlock stands around commands.
@@ -102,8 +102,8 @@ pub enum Fenced {
 pub struct Forker {
     pub pid: i32,
     pub fenced: Fenced,
-    /// Commands have nannies.
-    pub tended: bool,
+    /// Commands have subreapers.
+    pub subreapers: bool,
     socket: Mutex<UnixStream>,
 }
 
@@ -114,7 +114,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 impl Forker {
     /// Waits until the forker has confined itself.
-    pub fn new(socket: UnixStream, pid: i32, tended: bool) -> io::Result<Self> {
+    pub fn new(socket: UnixStream, pid: i32, subreapers: bool) -> io::Result<Self> {
         let mut word = [0; 5];
         (&socket).read_exact(&mut word)?;
         let [a, b, c, d, fenced] = word;
@@ -122,7 +122,7 @@ impl Forker {
             0 => {
                 socket.set_read_timeout(Some(LOOK_AGAIN))?;
                 let fenced = if fenced == 1 { Fenced::Yes } else { Fenced::No };
-                Ok(Self { pid, fenced, tended, socket: Mutex::new(socket) })
+                Ok(Self { pid, fenced, subreapers, socket: Mutex::new(socket) })
             }
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
@@ -140,13 +140,13 @@ impl Forker {
         let mut sent = vec![streams.stdin, streams.stdout, streams.stderr];
         match streams.kin {
             Kin::Leaf(leaf) => sent.push(leaf.directory()),
-            Kin::Nanny { report } => sent.push(report),
+            Kin::Subreaper { report } => sent.push(report),
             Kin::Mark => {}
         }
         descriptors::send(&socket, &payload, &sent)?;
-        let nanny = self.hear_nanny(&socket, streams.kin)?;
+        let subreaper = self.hear_subreaper(&socket, streams.kin)?;
         let mut reply = [0; 9];
-        self.receive(&socket, &mut reply, &|number| self.prod(streams.kin, nanny, number))?;
+        self.receive(&socket, &mut reply, &|number| self.prod(streams.kin, subreaper, number))?;
         let [a, b, c, d, stage, e, f, g, h] = reply;
         let (pid, errno) = (i32::from_le_bytes([a, b, c, d]), i32::from_le_bytes([e, f, g, h]));
         if pid <= 0 {
@@ -156,14 +156,14 @@ impl Forker {
             Kin::Leaf(_) => None,
             // While we hold the socket the forker takes no other order, and has the mark of this one.
             Kin::Mark => Some(Bond::Mark(Mark::of(self.pid)?)),
-            Kin::Nanny { .. } => Some(Bond::Nanny(nanny)),
+            Kin::Subreaper { .. } => Some(Bond::Subreaper(subreaper)),
         };
         Ok(Ok(Started { pid, bond }))
     }
 
-    /// Returns the nanny's process, who says so before anything else; 0 if there is none to be.
-    fn hear_nanny(&self, socket: &UnixStream, kin: Kin<'_>) -> io::Result<i32> {
-        if !matches!(kin, Kin::Nanny { .. }) {
+    /// Reads the subreaper's pid, which it sends before anything else; 0 if commands have none.
+    fn hear_subreaper(&self, socket: &UnixStream, kin: Kin<'_>) -> io::Result<i32> {
+        if !matches!(kin, Kin::Subreaper { .. }) {
             return Ok(0);
         }
         let mut word = [0; 4];
@@ -172,12 +172,12 @@ impl Forker {
     }
 
     /// Signals what is being started.
-    fn prod(&self, kin: Kin<'_>, nanny: i32, number: Signal) -> io::Result<()> {
+    fn prod(&self, kin: Kin<'_>, subreaper: i32, number: Signal) -> io::Result<()> {
         match kin {
             Kin::Leaf(leaf) if number == Signal::KILL => leaf.kill(),
             Kin::Leaf(leaf) => leaf.signal(number.as_raw()),
             Kin::Mark => Mark::of(self.pid)?.signal(number.as_raw()),
-            Kin::Nanny { .. } => crate::execs::signal_below(nanny, number.as_raw()),
+            Kin::Subreaper { .. } => crate::execs::signal_below(subreaper, number.as_raw()),
         }
         Ok(())
     }
@@ -221,8 +221,8 @@ pub struct Confinement<'a> {
     pub capabilities: u64,
     /// There is one user, and nobody else to become.
     pub single_user: bool,
-    /// Each command gets a nanny.
-    pub tended: bool,
+    /// Each command gets a subreaper.
+    pub subreapers: bool,
 }
 
 /// Serves orders until the guest is gone.
@@ -238,10 +238,10 @@ pub fn run(socket: &UnixStream, confined: io::Result<Fenced>, confinement: Confi
         let order = minicbor::decode::<Order>(&payload);
         let failed =
             || Failed { stage: Stage::Prepare as u8, errno: rustix::io::Errno::INVAL.raw_os_error() };
-        let told = match (order, confinement.tended) {
-            (Ok(order), true) => nanny::raise(socket, &order, &received, confinement),
+        let told = match (order, confinement.subreapers) {
+            (Ok(order), true) => subreaper::raise(socket, &order, &received, confinement),
             (Ok(order), false) => tell(socket, fork(&nest, &order, &received, confinement)),
-            (Err(_), true) => nanny::tell_none(socket, failed()),
+            (Err(_), true) => subreaper::tell_none(socket, failed()),
             (Err(_), false) => tell(socket, Err(failed())),
         };
         if told.is_err() {
@@ -272,11 +272,11 @@ fn fork(
     let prepare =
         |errno: rustix::io::Errno| Failed { stage: Stage::Prepare as u8, errno: errno.raw_os_error() };
     let [stdin, stdout, stderr, rest @ ..] = received else { return Err(prepare(rustix::io::Errno::BADF)) };
-    let (cgroup, parent) = match confinement.tended {
+    let (cgroup, parent) = match confinement.subreapers {
         true => (None, Parent::This),
         false => (rest.first().map(AsFd::as_fd), Parent::Ours),
     };
-    if cgroup.is_none() && !confinement.tended {
+    if cgroup.is_none() && !confinement.subreapers {
         identity::be_marked().map_err(|_| prepare(rustix::io::Errno::PERM))?;
     }
     let program = Program::new(order).ok_or(prepare(rustix::io::Errno::INVAL))?;

@@ -53,9 +53,12 @@ fn start(socket: &std::os::unix::net::UnixStream) -> Result<reactor::Reactor, bo
     let forker = boot::start_forker(&plan, bottom.as_fd())?;
     drop(bottom);
     boot::drop_privileges(&plan)?;
-    let fenced = forker.fenced;
+    let (fenced, tied) = (forker.fenced, plan.boot.tied);
     let reactor =
         reactor::Reactor::new(plan, devpts, forker, listeners).map_err(boot::Failure::at("start serving"))?;
-    boot::report_ready(socket, fenced)?;
+    if tied {
+        reactor.tie_to(socket).map_err(boot::Failure::at("tie the sandbox to its maker"))?;
+    }
+    boot::report_ready(socket, fenced, reactor.knows_user())?;
     Ok(reactor)
 }

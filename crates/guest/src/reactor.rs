@@ -14,17 +14,17 @@ use coracle_sys::{rustix, signal, spawn};
 use coracle_wire::End;
 
 use crate::boot::{self, Plan};
-use crate::execs::{Execs, Setting, Surroundings};
+use crate::execs::{ExecContext, Execs, Surroundings};
 use crate::forker::Forker;
 use crate::serve::{self, Fence};
-use crate::ties::Ties;
+use crate::ties::{Target, Ties};
 use crate::tunnels::Tunnels;
 use crate::usage::Usage;
 
 const LISTENER: u64 = 0;
 const CHILDREN: u64 = 1;
 const WAKE: u64 = 2;
-/// What any nanny tells by.
+/// The pipe of any subreaper.
 const REPORT: u64 = 3;
 /// Any connection something is tied to.
 const TIE: u64 = 4;
@@ -70,7 +70,7 @@ impl Shared {
         self.await_input(token + FIRST_PIPE, pipe, epoll::EventFlags::IN);
     }
 
-    /// Has a nanny heard when it tells something, which it does once.
+    /// Watches the pipe of a subreaper, which writes once.
     pub fn watch_report(&self, report: &OwnedFd) {
         self.await_input(REPORT, report, epoll::EventFlags::IN | epoll::EventFlags::ONESHOT);
     }
@@ -101,6 +101,7 @@ pub struct Reactor {
     end: Option<OwnedFd>,
     /// Something ran at the last look.
     ran: Cell<bool>,
+    knows_user: bool,
 }
 
 impl Reactor {
@@ -113,6 +114,7 @@ impl Reactor {
         crate::files::open_roots()?;
         crate::files::make_own_directory(&plan.boot.workdir);
         boot::give_places(&plan);
+        let knows_user = boot::knows_user(&plan);
         let children = signal::child_descriptor()?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -123,7 +125,7 @@ impl Reactor {
         }
         let hasher = std::hash::RandomState::new();
         let boot = std::hash::BuildHasher::hash_one(&hasher, &plan.boot.secret);
-        let setting = Setting {
+        let context = ExecContext {
             commands: plan.commands,
             devpts,
             null: rustix::fs::open(
@@ -138,7 +140,7 @@ impl Reactor {
         };
         let usage = Arc::new(Usage::from_now());
         let shared = Shared {
-            execs: Execs::new(forker, setting),
+            execs: Execs::new(forker, context),
             fence: Fence::new(plan.boot.epoch),
             tunnels: Tunnels::new(listeners, usage.clone())?,
             ties: Ties::default(),
@@ -155,7 +157,19 @@ impl Reactor {
             children,
             end: plan.end,
             ran: Cell::new(false),
+            knows_user,
         })
+    }
+
+    /// Has the sandbox end with a connection, unless it is tied to another by then.
+    pub fn tie_to(&self, stream: &UnixStream) -> std::io::Result<()> {
+        let target = Target { exec: None, epoch: self.shared.fence.epoch(), grace: Duration::ZERO };
+        serve::tie(&self.shared, target, stream).map_err(|fault| std::io::Error::other(fault.message))
+    }
+
+    /// Tells whether the image knows the user commands are to run as.
+    pub fn knows_user(&self) -> bool {
+        self.knows_user
     }
 
     /// Serves until the sandbox has been idle for too long, or what it was tied to has ended.
@@ -169,7 +183,7 @@ impl Reactor {
                 self.leave(End::Untied);
             }
             for exec in &untied.execs {
-                if self.shared.execs.stop_untied(exec) {
+                if self.shared.execs.stop_untied(exec, || self.shared.ties.is_over(exec)) {
                     self.shared.ties.forget(exec);
                 }
             }

@@ -21,7 +21,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(1);
 
 /// What is the same for all requests.
 #[derive(Debug, Clone, Copy)]
-pub struct Setting {
+pub struct RightsConfig {
     /// There is one user, and nobody else to be.
     pub single_user: bool,
     /// What commands of root's keep.
@@ -30,17 +30,17 @@ pub struct Setting {
     pub hide: fn() -> std::io::Result<()>,
 }
 
-static SETTING: OnceLock<Setting> = OnceLock::new();
+static CONFIG: OnceLock<RightsConfig> = OnceLock::new();
 
 /// Notes what is the same for all requests, before there are any.
-pub fn settle(setting: Setting) {
-    let _ = SETTING.set(setting);
+pub fn settle(config: RightsConfig) {
+    let _ = CONFIG.set(config);
 }
 
 /// The rights of somebody else, on the thread that took them, until it is dropped.
 #[derive(Debug)]
 pub struct Borrowed {
-    setting: Setting,
+    config: RightsConfig,
     /// It is another user's, and not only less than the guest's.
     foreign: bool,
     /// Rights are a thread's: they must be given back where they were taken.
@@ -50,18 +50,18 @@ pub struct Borrowed {
 /// Takes the rights of a user's commands. Without one to act for, the guest keeps its own.
 pub fn assume(acting: Option<&Acting>) -> Result<Option<Borrowed>, Fault> {
     let Some(acting) = acting else { return Ok(None) };
-    let setting = SETTING.get().copied().ok_or_else(unsettled)?;
+    let config = CONFIG.get().copied().ok_or_else(unsettled)?;
     if weak::off(Wall::FileRights) {
         return Ok(None);
     }
     let user = find(acting)?;
     let foreign = (user.uid, user.gid) != (0, 0) || !user.groups.is_empty();
-    if foreign && setting.single_user {
+    if foreign && config.single_user {
         return Err(cannot_act_as(&user, Errno::PERM.into()));
     }
     // Made first: whatever becomes of the next step, dropping it comes back.
-    let borrowed = Borrowed { setting, foreign, _of_this_thread: std::marker::PhantomData };
-    let past = if user.uid == 0 { setting.commands & PAST_PERMISSIONS } else { 0 };
+    let borrowed = Borrowed { config, foreign, _of_this_thread: std::marker::PhantomData };
+    let past = if user.uid == 0 { config.commands & PAST_PERMISSIONS } else { 0 };
     let capabilities = past | !PAST_PERMISSIONS;
     let theirs = FileUser { uid: user.uid, gid: user.gid, groups: &user.groups, capabilities };
     borrowed.act_as(theirs).map_err(|error| cannot_act_as(&user, error))?;
@@ -74,7 +74,7 @@ impl Borrowed {
             return capability::put_in_effect(user.capabilities);
         }
         let became = identity::act_as_file_user(user);
-        (self.setting.hide)()?;
+        (self.config.hide)()?;
         became
     }
 }
@@ -98,7 +98,7 @@ fn find(acting: &Acting) -> Result<User, Fault> {
     })
 }
 
-/// Without the setting there are only the guest's own rights, which are more than any user's.
+/// Without the configuration there are only the guest's own rights, which are more than any user's.
 fn unsettled() -> Fault {
     let message =
         "could not act as a user: the guest does not know yet which rights commands have".to_owned();

@@ -1,8 +1,8 @@
 //! Connections from the host: a greeting, then requests and their answers, each connection on a thread of its own.
 
 mod fence;
+mod pause;
 mod request;
-mod standstill;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -21,7 +21,8 @@ use crate::reactor::Shared;
 use crate::ties::Target;
 
 pub use fence::Fence;
-pub use standstill::lapse;
+pub use pause::lapse;
+pub use request::tie;
 
 /// Connections at once; each costs a thread.
 const CONNECTIONS_MAX: usize = 256;
@@ -149,8 +150,7 @@ fn converse(
         if let Ok(Request { body: Body::Tie { exec, grace_ms }, epoch, .. }) = request {
             let target = Target { exec, epoch, grace: Duration::from_millis(grace_ms) };
             match request::tie(shared, target, connection.stream) {
-                // The table has the connection now.
-                Ok(()) => return connection.send(&Reply::Done {}).and(None),
+                Ok(()) => connection.send(&Reply::Done {})?,
                 Err(fault) => connection.send(&Reply::Fault(fault))?,
             }
             continue;

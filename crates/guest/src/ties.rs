@@ -15,7 +15,7 @@ const STREAMS_MAX: usize = 512;
 /// How long it is remembered that a client has gone whose exec was not started: that may still be on its way.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// All ties.
+/// All ties. Their lock is taken under that of the execs, never the other way round.
 #[derive(Debug, Default)]
 pub struct Ties(Mutex<Vec<Tie>>);
 
@@ -117,12 +117,17 @@ impl Ties {
         due
     }
 
-    /// Forgets an exec that was told of.
+    /// Has an exec end with no connection, and forgets that its client has gone.
+    pub fn untie(&self, exec: &str) {
+        self.lock().retain(|tie| tie.target.exec.as_deref() != Some(exec));
+    }
+
+    /// Forgets that the client of an exec has gone: the exec was stopped, or is another client's.
     pub fn forget(&self, exec: &str) {
         self.lock().retain(|tie| !tie.over || tie.target.exec.as_deref() != Some(exec));
     }
 
-    /// Tells whether whoever is about to start this exec has gone.
+    /// Tells whether the client that is about to start this exec has gone.
     pub fn is_over(&self, exec: &str) -> bool {
         self.lock().iter().any(|tie| tie.over && tie.target.exec.as_deref() == Some(exec))
     }
@@ -207,6 +212,22 @@ mod tests {
 
         assert_eq!(tied, Err(fault));
         assert!(!ties.due(now).sandbox);
+    }
+
+    /// An untied start of the same id is another client's.
+    #[test]
+    fn what_is_untied_ends_with_no_connection_of_before() {
+        let (ties, now) = (Ties::default(), Instant::now());
+        drop(tied(&ties, Some("gone"), Duration::ZERO));
+        drop(tied(&ties, Some("going"), Duration::from_secs(30)));
+        ties.notice_ends(now);
+        ties.due(now);
+
+        ties.untie("gone");
+        ties.untie("going");
+
+        assert!(!ties.is_over("gone"));
+        assert!(ties.due(now + Duration::from_secs(60)).execs.is_empty());
     }
 
     #[test]

@@ -13,4 +13,4 @@ pub mod testing;
 mod unpacker;
 
 pub use registry::credentials;
-pub use store::{CRASH_POINTS, Hold, Image, Pace, Registries, Setting, Store};
+pub use store::{CRASH_POINTS, Hold, Image, Pace, Registries, Store, StoreConfig};

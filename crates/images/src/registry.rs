@@ -11,8 +11,9 @@ use std::io::Read;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use coracle_core::cancel::Registration;
 use coracle_core::image::Reference;
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Cancel, Error, Kind, Result};
 use ureq::Body;
 use ureq::http::Response;
 use ureq::http::header::{CONTENT_RANGE, CONTENT_TYPE, WWW_AUTHENTICATE};
@@ -31,6 +32,8 @@ pub struct Client<'a> {
     reference: &'a Reference,
     registries: &'a Registries,
     transport: Transport,
+    /// Ends requests under way when the work is cancelled.
+    _cut: Registration,
     /// What the registry wanted to see the last time.
     authorization: Mutex<Option<String>>,
 }
@@ -52,10 +55,11 @@ pub struct Arriving {
 }
 
 impl<'a> Client<'a> {
-    pub fn new(reference: &'a Reference, registries: &'a Registries) -> Result<Self> {
+    pub fn new(reference: &'a Reference, registries: &'a Registries, cancel: &Cancel) -> Result<Self> {
         let origin = Origin::of_registry(reference.registry(), &registries.plain_http);
-        let transport = Transport::new(format!("`{reference}`"), origin, registries)?;
-        Ok(Self { reference, registries, transport, authorization: Mutex::default() })
+        let transport = Transport::new(format!("`{reference}`"), origin, registries, cancel.clone())?;
+        let _cut = transport.cut_at(cancel);
+        Ok(Self { reference, registries, transport, _cut, authorization: Mutex::default() })
     }
 
     /// Gets a manifest or index by tag or digest.

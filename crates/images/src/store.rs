@@ -32,7 +32,7 @@ use layer::kept;
 use layout::Layout;
 use record::{Named, Record};
 
-/// The moments [`Setting::crash`] is called at.
+/// The moments [`StoreConfig::crash`] is called at.
 pub const CRASH_POINTS: &[&str] = &[
     "images.pull.resolved",
     "images.pull.downloaded",
@@ -50,9 +50,9 @@ pub const CRASH_POINTS: &[&str] = &[
 /// The lock that those who bring or use layers share, and that whoever removes some has alone.
 const HOLD: &str = "hold";
 
-/// What a store needs to know of the machine and its operator.
+/// What a store is told once, of the machine and by its operator.
 #[derive(Debug, Clone)]
-pub struct Setting {
+pub struct StoreConfig {
     /// Everything is below it; nobody else may enter it.
     pub directory: PathBuf,
     pub registries: Registries,
@@ -100,16 +100,16 @@ pub struct Hold {
 /// See the module.
 #[derive(Debug)]
 pub struct Store {
-    setting: Setting,
+    config: StoreConfig,
     layout: Layout,
     limits: Limits,
 }
 
 impl Store {
     /// Names the store; touches nothing.
-    pub fn new(setting: Setting) -> Self {
-        let layout = Layout::new(setting.directory.clone());
-        Self { setting, layout, limits: Limits::default() }
+    pub fn new(config: StoreConfig) -> Self {
+        let layout = Layout::new(config.directory.clone());
+        Self { config, layout, limits: Limits::default() }
     }
 
     /// Takes smaller layers only.
@@ -196,8 +196,8 @@ impl Store {
     ) -> Result<Stored> {
         let record = self.record(digest.clone(), configuration)?;
         record::write(&self.layout, &self.layout.record(&digest), &record).map_err(kept("note an image"))?;
-        (self.setting.crash)("images.keep.record");
-        let named = Named { reference: reference.to_owned(), digest, pulled_at: (self.setting.clock)() };
+        (self.config.crash)("images.keep.record");
+        let named = Named { reference: reference.to_owned(), digest, pulled_at: (self.config.clock)() };
         record::write(&self.layout, &self.layout.reference(reference), &named)
             .map_err(kept("note a name"))?;
         let stored = record.stored(&named);

@@ -16,7 +16,7 @@ use coracle_sys::rustix::process::{
     Signal, WaitId, WaitIdOptions, getegid, geteuid, pidfd_send_signal, waitid,
 };
 use coracle_sys::{descriptors, mount};
-use coracle_unpack::{Limits, Order, Outcome, Place, Refusal, Report};
+use coracle_unpack::{Limits, Order, Outcome, Refusal, Report, Target};
 
 /// The largest layer we take, at a speed that any disk has, takes less.
 const TIME_MAX: Duration = Duration::from_secs(30 * 60);
@@ -36,7 +36,7 @@ pub struct Job<'a> {
     pub length: u64,
     pub limits: Limits,
     /// An empty directory, in one that nobody else may enter.
-    pub place: &'a Path,
+    pub target: &'a Path,
 }
 
 /// Why a layer was not unpacked.
@@ -87,14 +87,14 @@ impl Caged {
     /// Maps its ids, lets it go on and gives it its order.
     fn send(&self, job: &Job<'_>, socket: &UnixStream) -> Result<(), Failure> {
         let order =
-            |place| Order { offset: job.offset, length: job.length, limits: job.limits, place }.encode();
+            |target| Order { offset: job.offset, length: job.length, limits: job.limits, target }.encode();
         let (order, mount) = if geteuid().is_root() {
             self.map_ids(&format!("0 {FIRST_ID} {IDS}"), &format!("0 {FIRST_ID} {IDS}"))?;
-            (order(Place::Mount), Some(self.mount(job.place)?))
+            (order(Target::Mount), Some(self.mount(job.target)?))
         } else {
             self.write("setgroups", "deny")?;
             self.map_ids(&format!("0 {} 1", geteuid().as_raw()), &format!("0 {} 1", getegid().as_raw()))?;
-            (order(Place::Path(job.place.as_os_str().as_bytes().to_vec())), None)
+            (order(Target::Path(job.target.as_os_str().as_bytes().to_vec())), None)
         };
         (&*socket).write_all(&[1]).map_err(at("start the unpacker"))?;
         let given: Vec<BorrowedFd<'_>> =
@@ -111,11 +111,11 @@ impl Caged {
         fs::write(format!("/proc/{}/{file}", self.0.pid), text).map_err(at("map the unpacker's users"))
     }
 
-    /// Makes the place a mount in which the unpacker, nobody elsewhere, is root: what it writes has plain ids on disk.
-    fn mount(&self, place: &Path) -> Result<OwnedFd, Failure> {
+    /// Makes the target a mount in which the unpacker, nobody elsewhere, is root: what it writes has plain ids on disk.
+    fn mount(&self, target: &Path) -> Result<OwnedFd, Failure> {
         let namespace =
             File::open(format!("/proc/{}/ns/user", self.0.pid)).map_err(at("find the unpacker"))?;
-        let copy = mount::copy(place).map_err(at("make a mount for the layer"))?;
+        let copy = mount::copy(target).map_err(at("make a mount for the layer"))?;
         let attributes = mount::plain() | mount::Attributes::MOUNT_ATTR_NOEXEC;
         mount::set(copy.as_fd(), attributes, Some(namespace.as_fd()))
             .map_err(at("show the layer's files with other ids, which this filesystem may not be able to"))?;
@@ -169,9 +169,9 @@ mod tests {
 
     fn unpack_noise(progress: &mut dyn FnMut(u64) -> bool) -> Result<Outcome, Failure> {
         let directory = tempfile::TempDir::new().expect("a temporary directory can be made");
-        let (archive, place) = (directory.path().join("layer"), directory.path().join("place"));
+        let (archive, target) = (directory.path().join("layer"), directory.path().join("place"));
         fs::write(&archive, noise()).expect("there is space");
-        fs::create_dir(&place).expect("the directory is ours");
+        fs::create_dir(&target).expect("the directory is ours");
         let file = File::open(&archive).expect("it was just written");
         let length = file.metadata().expect("it was just written").len();
         let job = Job {
@@ -180,7 +180,7 @@ mod tests {
             offset: 0,
             length,
             limits: Limits::default(),
-            place: &place,
+            target: &target,
         };
         unpack(&job, progress)
     }

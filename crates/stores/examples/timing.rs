@@ -7,9 +7,9 @@ use coracle_core::event::{self, End, Filter, Log};
 use coracle_core::lifecycle::State;
 use coracle_core::record::Record;
 use coracle_core::store::{Durability, Opened, Which};
-use coracle_core::testing::sample;
 use coracle_core::{Result, Store};
 use coracle_stores::SqliteStore;
+use coracle_testing::sample;
 
 const ROUNDS: usize = 300;
 

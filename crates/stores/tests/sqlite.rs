@@ -7,18 +7,18 @@ use std::thread;
 use coracle_core::answer::{Answer, Asked, Bounds, Recalled};
 use coracle_core::event::{Filter, Log};
 use coracle_core::store::{Durability, Which};
-use coracle_core::testing::conformance::answers::Memory;
-use coracle_core::testing::conformance::store::Home;
-use coracle_core::testing::conformance::tokens::{self, Keyring};
-use coracle_core::testing::sample;
 use coracle_core::{Answers, Error, InstanceId, Kind, Record, State, Store, Tokens};
 use coracle_stores::SqliteStore;
 use coracle_stores::sqlite::is_lost;
+use coracle_testing::conformance::answers::Memory;
+use coracle_testing::conformance::store::Home;
+use coracle_testing::conformance::tokens::{self, Keyring};
+use coracle_testing::sample;
 
-coracle_core::store_conformance!(TemporaryHome::new);
-coracle_core::event_conformance!(TemporaryHome::new);
-coracle_core::token_conformance!(TemporaryHome::new);
-coracle_core::answer_conformance!(TemporaryHome::new);
+coracle_testing::store_conformance!(TemporaryHome::new);
+coracle_testing::event_conformance!(TemporaryHome::new);
+coracle_testing::token_conformance!(TemporaryHome::new);
+coracle_testing::answer_conformance!(TemporaryHome::new);
 
 struct TemporaryHome(tempfile::TempDir);
 
@@ -285,7 +285,9 @@ fn a_home_that_lost_the_file_too_asks_its_rooms() {
     remove(&home, &FILES);
     remove(&home, &["instance"]);
 
-    let store = SqliteStore::open_recalling(home.path(), &|| Ok(Some(instance.clone()))).expect("opens");
+    let store =
+        SqliteStore::open_recalling(&coracle_core::Home::at(home.path()), &|| Ok(Some(instance.clone())))
+            .expect("opens");
 
     assert_eq!(store.instance().expect("has an id"), instance);
     assert_eq!(noted(&home), instance.as_str());
@@ -341,7 +343,8 @@ fn a_home_that_lost_a_part_of_its_database_is_refused() {
         damage(home.path());
 
         let refused = refusal(home.path());
-        let store = SqliteStore::without_records(home.path(), &|| Ok(None)).expect("opens");
+        let store =
+            SqliteStore::without_records(&coracle_core::Home::at(home.path()), &|| Ok(None)).expect("opens");
 
         assert!(is_lost(&refused) && refused.hint.is_some(), "{what}: {refused:?}");
         assert_eq!(store.instance().expect("has an id"), instance, "{what}");

@@ -7,7 +7,7 @@ use std::path::Path;
 use coracle_sys::rustix::fs::{Mode, OFlags, open};
 use coracle_sys::rustix::process::{Resource, Rlimit, setrlimit};
 use coracle_sys::{capability, mount, rustix, seccomp};
-use coracle_unpack::{Order, Place};
+use coracle_unpack::{Order, Target};
 
 const FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter"));
 
@@ -32,17 +32,17 @@ fn at<E: Into<io::Error>>(attempted: &'static str) -> impl FnOnce(E) -> Failure 
 
 /// Enters the cage. Returns its root, the directory to fill.
 pub fn enter(order: &Order, mount: Option<OwnedFd>) -> Result<OwnedFd, Failure> {
-    let place = match (&order.place, mount) {
-        (Place::Mount, Some(mount)) => mount,
-        (Place::Mount, None) => return Err(at("find the layer's mount")(io::ErrorKind::NotFound)),
-        (Place::Path(path), _) => copy(path)?,
+    let target = match (&order.target, mount) {
+        (Target::Mount, Some(mount)) => mount,
+        (Target::Mount, None) => return Err(at("find the layer's mount")(io::ErrorKind::NotFound)),
+        (Target::Path(path), _) => copy(path)?,
     };
     mount::make_private().map_err(at("make mounts private"))?;
     // On top of everything there is, which is let go of right after.
-    mount::attach(place.as_fd(), "/").map_err(at("attach the layer's mount"))?;
-    rustix::process::fchdir(&place).map_err(at("enter the layer's mount"))?;
+    mount::attach(target.as_fd(), "/").map_err(at("attach the layer's mount"))?;
+    rustix::process::fchdir(&target).map_err(at("enter the layer's mount"))?;
     mount::pivot().map_err(at("make the layer the root"))?;
-    drop(place);
+    drop(target);
     rustix::process::umask(Mode::empty());
     limit(order)?;
     capability::bound(0).map_err(at("drop capabilities"))?;

@@ -17,7 +17,7 @@ mod walk;
 pub use entry::{Attributes, Entry, Kind};
 pub use limits::Limits;
 pub use name::Name;
-pub use order::{Order, Place};
+pub use order::{Order, Target};
 pub use refusal::{Reason, Refusal};
 pub use report::{Outcome, Report};
 pub use walk::{Sink, walk};

@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 
 use coracle_sys::{descriptors, launch};
 use coracle_unpack::order::ORDER_MAX;
-use coracle_unpack::{Order, Outcome, Place, Refusal, Report, walk};
+use coracle_unpack::{Order, Outcome, Refusal, Report, Target, walk};
 
 use layer::Layer;
 use stream::Stream;
@@ -41,7 +41,7 @@ fn run(host: &UnixStream) -> Result<Outcome, Refusal> {
 
 fn unpack(order: &Order, blob: OwnedFd, root: OwnedFd, host: &UnixStream) -> Result<Outcome, Refusal> {
     let mut stream = Stream::open(blob.into(), order, host)?;
-    let mut layer = Layer::new(root, matches!(order.place, Place::Mount));
+    let mut layer = Layer::new(root, matches!(order.target, Target::Mount));
     let entries = walk(&mut stream, &order.limits, &mut layer)?;
     layer.finish()?;
     Ok(Outcome { diff_id: stream.digest(), entries, ..layer.outcome() })

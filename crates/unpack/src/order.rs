@@ -12,12 +12,12 @@ pub struct Order {
     pub offset: u64,
     pub length: u64,
     pub limits: Limits,
-    pub place: Place,
+    pub target: Target,
 }
 
 /// Where it goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Target {
     /// To the mount that is the second descriptor, with the owners the archive names.
     Mount,
     /// To the directory at this path, which the unpacker makes a mount of. There is but one owner.
@@ -28,9 +28,9 @@ impl Order {
     pub fn encode(&self) -> Vec<u8> {
         let numbers = [self.offset, self.length, self.limits.entries, self.limits.bytes];
         let mut bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
-        match &self.place {
-            Place::Mount => bytes.push(0),
-            Place::Path(path) => {
+        match &self.target {
+            Target::Mount => bytes.push(0),
+            Target::Path(path) => {
                 bytes.push(1);
                 bytes.extend(path);
             }
@@ -40,16 +40,16 @@ impl Order {
 
     /// Reads an order. Nothing if it is not one.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let (numbers, place) = bytes.split_at_checked(32)?;
+        let (numbers, target) = bytes.split_at_checked(32)?;
         let mut numbers = numbers.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
-        let place = match place.split_first()? {
-            (0, []) => Place::Mount,
-            (1, path) => Place::Path(path.to_vec()),
+        let target = match target.split_first()? {
+            (0, []) => Target::Mount,
+            (1, path) => Target::Path(path.to_vec()),
             _ => return None,
         };
         let (offset, length) = (numbers.next()?, numbers.next()?);
         let limits = Limits { entries: numbers.next()?, bytes: numbers.next()? };
-        Some(Self { offset, length, limits, place })
+        Some(Self { offset, length, limits, target })
     }
 }
 
@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn an_order_survives_being_sent() {
-        for place in [Place::Mount, Place::Path(b"/a/b".to_vec())] {
-            let order = Order { offset: 1, length: 2, limits: Limits { entries: 3, bytes: 4 }, place };
+        for target in [Target::Mount, Target::Path(b"/a/b".to_vec())] {
+            let order = Order { offset: 1, length: 2, limits: Limits { entries: 3, bytes: 4 }, target };
 
             assert_eq!(Order::decode(&order.encode()), Some(order));
         }

@@ -85,6 +85,9 @@ pub struct Boot {
     /// Where commands find the network; absent where there is none.
     #[n(30)]
     pub egress: Option<Egress>,
+    /// The sandbox ends when the host's end of the boot socket is closed, unless it is tied to another connection by then.
+    #[n(60)]
+    pub tied: bool,
     /// The root and the namespaces are an engine's work, and done.
     #[n(50)]
     pub contained: bool,
@@ -94,20 +97,21 @@ pub struct Boot {
 }
 
 impl Boot {
-    /// The first byte of the guest's word that it serves: whether Landlock stands follows.
+    /// The first byte of the guest's word that it serves. Two follow: whether Landlock stands, and whether it knows `user`.
     pub const READY: u8 = 1;
     /// The first byte of what the guest says of `user`: its numbers follow, of the user and of the group. The host answers
     /// with one byte.
     pub const OWNER: u8 = 2;
 }
 
-/// What a guest in a container of an engine's answers to its boot plan: how things stand, or what went wrong.
-pub type Report = Result<Standing, String>;
+/// What a guest in a container of an engine's answers to its boot plan: its report, or what went wrong.
+pub type Report = Result<GuestReport, String>;
 
-/// How things stand where the host cannot look for itself. Said before any code of the image has run.
+/// What a guest in a container reports of itself, because the host cannot look there. It does so before any code of the
+/// image has run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Standing {
+pub struct GuestReport {
     /// Landlock stands around commands.
     #[n(0)]
     pub fenced: bool,
@@ -122,24 +126,27 @@ pub struct Standing {
     pub memory_counter: bool,
     #[n(4)]
     pub pids_counter: bool,
+    /// The image knows the user commands are to run as.
+    #[n(5)]
+    pub knows_user: bool,
 }
 
-/// The places on the loopback interface that lead outside.
+/// The addresses on the loopback interface that lead outside.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Egress {
-    /// Each is known by its place in the list from then on.
+    /// Each is known by its index from then on.
     #[n(0)]
-    pub listeners: Vec<Place>,
+    pub listeners: Vec<ListenAddress>,
     /// Lines for `/etc/hosts`.
     #[n(1)]
     pub hosts: String,
 }
 
-/// An address of the old kind, as a number, and a port.
+/// An IPv4 address, as a number, and a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Place {
+pub struct ListenAddress {
     #[n(0)]
     pub address: u32,
     #[n(1)]
@@ -204,9 +211,10 @@ pub struct MountPoint {
     /// Changes go to the sandbox's own files.
     #[n(1)]
     pub overlay: bool,
-    /// It is kept by coracle, so that its top can be given to whom commands run as. A directory of the machine cannot.
+    /// Its top is to be given to the user commands run as: a volume that no other sandbox uses. A directory of the machine
+    /// stays its owner's.
     #[n(2)]
-    pub volume: bool,
+    pub given: bool,
 }
 
 /// A file or directory of the machine.

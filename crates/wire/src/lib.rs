@@ -14,7 +14,8 @@ mod value;
 mod wall;
 
 pub use boot::{
-    Boot, Egress, MemoryStorage, MountPoint, Place, ProcessLimit, Renewal, Report, Restack, Source, Standing,
+    Boot, Egress, GuestReport, ListenAddress, MemoryStorage, MountPoint, ProcessLimit, Renewal, Report,
+    Restack, Source,
 };
 pub use end::End;
 pub use frame::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, decode, encode};

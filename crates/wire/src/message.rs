@@ -304,11 +304,11 @@ pub enum Body {
     },
     #[n(33)]
     LetGo {},
-    /// Ties something to this connection, which carries nothing else from then on: an exec, or without one the sandbox
-    /// itself, ends when the last connection it is tied to has ended and nobody has tied it again within `grace_ms`.
+    /// Ties something to this connection: an exec, or without one the sandbox itself, ends when the last connection it is
+    /// tied to has ended and nobody has tied it again within `grace_ms`. The connection goes on carrying requests.
     /// An exec is tied before it is started; afterwards only one that is tied already can be tied to another connection.
     /// A newer epoch unties. Answered by [`Reply::Done`].
-    #[n(60)]
+    #[n(61)]
     Tie {
         #[n(0)]
         exec: Option<String>,

@@ -1,9 +1,11 @@
 //! The values messages are made of.
 
+use std::hash::{Hash, Hasher};
+
 use minicbor::{Decode, Encode};
 
 /// One command to start.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Command {
     #[cbor(n(0), with = "crate::bytes::list")]
@@ -40,6 +42,38 @@ pub struct Command {
     /// Someone is about to attend it: for a moment output waits for them instead of being dropped.
     #[n(11)]
     pub attended: bool,
+    /// The wall time of what `keep_background` keeps, from the start of the command. Older guests let it run for ever.
+    #[n(12)]
+    pub background_ms: Option<u64>,
+    /// Whether the client has tied this exec to a connection. If not, the tie of a client that died before it could start
+    /// an exec of this id does not count.
+    #[n(13)]
+    pub tied: Option<bool>,
+}
+
+/// What makes it this command and no other. How its output is read, what it is tied to and what the settings add is not part of
+/// it: asking again under the same id may differ in these.
+impl Hash for Command {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            argv,
+            env,
+            secrets,
+            cwd,
+            user,
+            deadline_ms,
+            grace_ms,
+            keep_background,
+            stdin,
+            terminal,
+            output_bytes,
+            attended: _,
+            background_ms: _,
+            tied: _,
+        } = self;
+        (argv, env, secrets, cwd, user, deadline_ms, grace_ms, keep_background).hash(state);
+        (stdin, terminal, output_bytes).hash(state);
+    }
 }
 
 /// The size of a terminal.
@@ -139,6 +173,10 @@ pub struct ExecState {
     /// How long ago it was started; older guests do not say it.
     #[n(7)]
     pub age_ms: Option<u64>,
+    /// How many processes were ended because they outlived their leader, once it has ended; absent if none. Older guests
+    /// do not say it.
+    #[n(8)]
+    pub ended_background: Option<u32>,
 }
 
 impl ExecState {
@@ -153,6 +191,7 @@ impl ExecState {
             duration_ms: 0,
             last_seq: 0,
             age_ms: None,
+            ended_background: None,
         }
     }
 }

@@ -31,6 +31,8 @@ fn start() -> Request {
         terminal: None,
         output_bytes: 10,
         attended: false,
+        background_ms: None,
+        tied: None,
     };
     Request { epoch: 7, body: Body::Start { exec: "e".to_owned(), command }, acting: None }
 }
@@ -45,6 +47,7 @@ fn output() -> Reply {
         duration_ms: 5,
         last_seq: 1,
         age_ms: None,
+        ended_background: None,
     };
     Reply::Output { chunks: vec![Chunk { seq: 1, stream: Stream::Stdout, data: b"hi\n".to_vec() }], state }
 }
@@ -80,8 +83,24 @@ fn what_was_added_keeps_its_number() {
         hex(&frame[4..])
     };
 
-    assert_eq!(tie(Some("e")), hex(&bytes("a2 00 07 01 82 18 3c 82 61 65 19 01f4")));
-    assert_eq!(tie(None), hex(&bytes("a2 00 07 01 82 18 3c 82 f6 19 01f4")));
+    assert_eq!(tie(Some("e")), hex(&bytes("a2 00 07 01 82 18 3d 82 61 65 19 01f4")));
+    assert_eq!(tie(None), hex(&bytes("a2 00 07 01 82 18 3d 82 f6 19 01f4")));
+    let state = ExecState { ended_background: Some(2), ..ExecState::unseen() };
+    let frame = encode(&state).expect("a small message fits a frame");
+    assert_eq!(hex(&frame[4..]), hex(&bytes("a6 01 80 02 00 03 00 05 00 06 00 08 02")));
+}
+
+#[test]
+fn fields_that_were_added_to_a_command_keep_their_numbers() {
+    let Request { body: Body::Start { exec, command }, .. } = start() else { panic!("a start") };
+    let command = Command { background_ms: Some(7), tied: Some(false), ..command };
+    let added = Request { epoch: 7, body: Body::Start { exec, command }, acting: None };
+
+    let frame = encode(&added).expect("a small message fits a frame");
+
+    // Two entries more, at the end.
+    let golden = START.replace("a9", "ab") + " 0c 07 0d f4";
+    assert_eq!(hex(&frame[4..]), hex(&bytes(&golden)));
 }
 
 #[test]

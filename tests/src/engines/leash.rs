@@ -23,15 +23,15 @@ pub enum Storage {
     Disk,
 }
 
-/// An empty place for an engine, with `data` in it.
+/// The directory of one engine, with `data` in it.
 #[derive(Debug)]
-pub struct Room {
+pub struct EngineDir {
     path: PathBuf,
     /// Locked for as long as anyone has it open to write: that is how the dead are told from the living.
     log: File,
 }
 
-impl Room {
+impl EngineDir {
     pub fn new() -> io::Result<Self> {
         sweep();
         let path = tempfile::Builder::new().prefix(PREFIX).tempdir()?.keep();
@@ -59,22 +59,22 @@ pub struct Leash {
 }
 
 impl Leash {
-    /// Prepares a place apart in which `program` will be run.
-    pub fn new(room: Room, storage: Storage, program: &[String]) -> io::Result<Self> {
+    /// Prepares to run `program` in its directory.
+    pub fn new(dir: EngineDir, storage: Storage, program: &[String]) -> io::Result<Self> {
         let storage = match storage {
             Storage::Memory => "memory",
             Storage::Disk => "disk",
         };
-        let log = File::open(room.path.join("log"))?;
+        let log = File::open(dir.path.join("log"))?;
         let mut child = Command::new("bash")
-            .arg(room.path.join("leash.sh"))
+            .arg(dir.path.join("leash.sh"))
             .arg("keep")
-            .arg(&room.path)
+            .arg(&dir.path)
             .arg(storage)
             .args(program)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(room.log)
+            .stderr(dir.log)
             // What a terminal sends to us is not meant for it: it has to clean up after us.
             .process_group(0)
             .spawn()?;
@@ -109,16 +109,16 @@ impl Drop for Leash {
     }
 }
 
-/// Removes the places of those that were killed before they could.
+/// Removes the directories of those that were killed before they could.
 fn sweep() {
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
-    let rooms = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
-    for room in rooms.map(|entry| entry.path()).filter(|room| is_abandoned(room)) {
-        let _ = Command::new("bash").arg(room.join("leash.sh")).arg("remove").arg(&room).status();
+    let dirs = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
+    for dir in dirs.map(|entry| entry.path()).filter(|dir| is_abandoned(dir)) {
+        let _ = Command::new("bash").arg(dir.join("leash.sh")).arg("remove").arg(&dir).status();
     }
 }
 
-fn is_abandoned(room: &Path) -> bool {
-    let log = File::open(room.join("log"));
+fn is_abandoned(dir: &Path) -> bool {
+    let log = File::open(dir.join("log"));
     log.is_ok_and(|log| flock(log, FlockOperation::NonBlockingLockExclusive).is_ok())
 }

@@ -1,4 +1,4 @@
-//! DK: ways out of the family of an exec, where a nanny and no cgroup holds it together; and more rights to try with.
+//! DK: ways out of the family of an exec, where a subreaper and no cgroup holds it together; and more rights to try with.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn dk_08_nobody_leaves_the_family_of_an_exec() {
         |arena| {
             let word = format!("left-{}", arena.route.name());
             let leaving =
-                arena.call(&["python3", "-c", include_str!("payloads/leave_nanny.py"), &word]).start();
+                arena.call(&["python3", "-c", include_str!("payloads/leave_subreaper.py"), &word]).start();
             leaving.wait_for(|output| output.starts_with(b"left"));
             let gone = eventually(GONE, || arena.home.census().named(&word).is_empty());
             let left = arena.home.census().named(&word).len();

@@ -1,5 +1,10 @@
 //! The same attacks as in `attack`, on sandboxes at a Docker engine of our own; and those an engine makes possible.
 
+/// What has files of its own below it is found through its directory.
+#[path = "../attack"]
+mod attack {
+    mod network;
+}
 #[path = "../attack/capabilities.rs"]
 mod capabilities;
 #[path = "../attack/debugging.rs"]
@@ -16,8 +21,6 @@ mod images;
 mod namespaces;
 #[path = "../attack/neighbours.rs"]
 mod neighbours;
-#[path = "../attack/network/mod.rs"]
-mod network;
 #[path = "../attack/proc.rs"]
 mod proc;
 #[path = "../attack/records.rs"]

@@ -16,14 +16,14 @@ const REGISTRY: &str = "localhost:5000";
 const STARTED: Duration = Duration::from_secs(20);
 
 /// An engine with a registry in its network: Debian's `docker-registry`, in a container that sees the machine's files.
-struct Place {
+struct EngineWithRegistry {
     engine: Engine,
     _files: TempDir,
 }
 
-fn place() -> &'static Place {
-    static PLACE: OnceLock<Place> = OnceLock::new();
-    PLACE.get_or_init(|| {
+fn engine_with_registry() -> &'static EngineWithRegistry {
+    static ENGINE: OnceLock<EngineWithRegistry> = OnceLock::new();
+    ENGINE.get_or_init(|| {
         let engine =
             Engine::start(Kind::Docker, Storage::Memory, Containers::End).expect("an engine starts");
         engine.load(image::archive());
@@ -38,14 +38,14 @@ fn place() -> &'static Place {
         let run = ["run", "-d", "--network", "host", "--name", "registry", "-v", "/:/machine", TEST_IMAGE];
         let serve = ["chroot", "/machine", "docker-registry", "serve", config];
         succeed(&mut engine.client(run.iter().chain(&serve)));
-        let place = Place { engine, _files: files };
-        place.make("app:1");
-        eventually(STARTED, || push(&place.engine, "app:1").status.success()).expect("the registry starts");
-        place
+        let engine_with_registry = EngineWithRegistry { engine, _files: files };
+        engine_with_registry.make("app:1");
+        eventually(STARTED, || push(&engine_with_registry.engine, "app:1").status.success()).expect("the registry starts");
+        engine_with_registry
     })
 }
 
-impl Place {
+impl EngineWithRegistry {
     /// Makes an image with a layer of its own.
     fn make(&self, name: &str) {
         let (container, write) = (name.replace([':', '/'], "-"), format!("echo {name} > /name"));
@@ -87,8 +87,8 @@ fn listed(listed: &Value, name: &str) -> Option<Value> {
 #[test]
 fn a_pulled_image_is_known_by_the_registrys_digest_and_sandboxes_record_it() {
     requires!(docker);
-    let name = place().publish("pulled:1");
-    let home = home(&place().engine);
+    let name = engine_with_registry().publish("pulled:1");
+    let home = home(&engine_with_registry().engine);
 
     let pulled = home.call(["image", "pull", "--backend", "docker", &name, "--json"]).succeed().json();
     let pinned =
@@ -108,8 +108,8 @@ fn a_pulled_image_is_known_by_the_registrys_digest_and_sandboxes_record_it() {
 #[test]
 fn an_image_that_is_missing_is_brought_for_a_sandbox() {
     requires!(docker);
-    let name = place().publish("brought:1");
-    let home = home(&place().engine);
+    let name = engine_with_registry().publish("brought:1");
+    let home = home(&engine_with_registry().engine);
 
     let ran = home.call(["run", "--backend", "docker", "--image", &name, "--", "echo", "here"]).succeed();
 
@@ -120,7 +120,7 @@ fn an_image_that_is_missing_is_brought_for_a_sandbox() {
 #[test]
 fn what_no_registry_has_is_not_found_with_a_hint() {
     requires!(docker);
-    let home = home(&place().engine);
+    let home = home(&engine_with_registry().engine);
     let name = format!("{REGISTRY}/no/such:1");
 
     let pulled = home.call(["image", "pull", "--backend", "docker", &name, "--json"]).run().error();
@@ -136,8 +136,8 @@ fn what_no_registry_has_is_not_found_with_a_hint() {
 #[test]
 fn an_image_a_sandbox_uses_is_not_removed() {
     requires!(docker);
-    let name = place().publish("used:1");
-    let home = home(&place().engine);
+    let name = engine_with_registry().publish("used:1");
+    let home = home(&engine_with_registry().engine);
     let remove = ["image", "remove", "--backend", "docker", &name, "--json"];
     let sandbox = home.open_with(&["--backend", "docker", "--image", &name]);
 
@@ -173,8 +173,8 @@ fn an_archive_is_loaded_into_the_engine() {
 #[test]
 fn what_the_settings_name_is_pulled_before_anybody_needs_it() {
     requires!(docker);
-    let name = place().publish("coracle-python:latest");
-    let home = home(&place().engine);
+    let name = engine_with_registry().publish("coracle-python:latest");
+    let home = home(&engine_with_registry().engine);
     let settings = format!("[images]\nprefix = '{REGISTRY}/'\nprepull = ['python', 'ruby']\n");
     std::fs::write(home.path().join("config.toml"), settings).expect("ours");
 

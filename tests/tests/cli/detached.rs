@@ -108,3 +108,21 @@ fn a_port_that_nobody_would_keep_open_is_refused_with_what_to_do() {
     }
     assert!(home.live().is_empty());
 }
+
+#[test]
+fn asking_again_under_an_id_finds_the_command_however_it_is_read() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let words =
+        ["--id", "once", "--timeout", "60s", "--keep-background", "--", "sh", "-c", "echo line >> note"];
+    let exec = |home: &Home, flags: &[&str]| {
+        home.call(["exec", &sandbox].iter().chain(flags).chain(&words)).succeed();
+    };
+
+    exec(&home, &["--detach"]);
+    exec(&home, &[]);
+    exec(&home, &["--json"]);
+    // The settings are no part of a command either.
+    exec(&home.env("CORACLE_EXEC_TIMEOUT_MAX", "3000s"), &[]);
+}

@@ -118,6 +118,59 @@ fn a_closed_pipe_and_a_timeout_end_the_command() {
 }
 
 #[test]
+fn a_closed_standard_error_ends_the_command() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+
+    let script = "while :; do echo y >&2; done; # 704.2";
+    let first =
+        shell(&home, &format!("$CORACLE exec {sandbox} -- sh -c '{script}' 2>&1 >/dev/null | head -1"));
+
+    assert_eq!(first, "y\n");
+    expect_dead(&home, "# 704.2");
+}
+
+#[test]
+fn a_run_that_still_uploads_ends_with_a_signal() {
+    requires!(native);
+    let home = Home::new();
+    let pipe = home.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is here").success());
+    // Nothing ever comes out of it, and it is open.
+    let source = format!("a={}", pipe.display());
+    let run = home.call(["run", "--file", &source, "--", "sleep", "704.3"]).start();
+    let _writer = std::fs::File::options().write(true).open(&pipe).expect("it is read");
+    eventually(SOON, || !home.census().guests().is_empty()).expect("a sandbox is made");
+
+    run.signal(Signal::TERM);
+
+    assert_eq!(run.finish().code(), Some(143));
+    assert!(eventually(SOON, || home.census().guests().is_empty()).is_some());
+    home.call(["gc"]).succeed();
+    home.expect_no_orphans();
+}
+
+#[test]
+fn a_client_that_joins_to_have_a_command_run_on_unties_it() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+
+    let first = started(&home, "704.4", exec(&home, &sandbox, &["--id", "shared"], "704.4"));
+    let joined = exec(&home, &sandbox, &["--id", "shared", "--keep-running"], "704.4").start();
+    joined.wait_for(|output| output.starts_with(b"started"));
+    first.kill();
+    // What was to end with its client has ended by then.
+    started(&home, "704.5", exec(&home, &sandbox, &[], "704.5")).kill();
+    expect_dead(&home, "sleep 704.5");
+
+    assert!(!home.census().named("sleep 704.4").is_empty());
+    home.call(["stop", &sandbox, "shared", "--grace", "0"]).succeed();
+    joined.finish();
+}
+
+#[test]
 fn what_is_to_run_on_does() {
     requires!(native);
     let home = Home::new();
@@ -172,4 +225,24 @@ fn a_killed_run_takes_its_sandbox_along() {
     home.call(["gc"]).succeed();
     home.expect_nothing_left();
     home.expect_no_orphans();
+}
+
+/// Before it could be tied to a connection it is tied to the process that makes it.
+#[test]
+fn a_run_that_is_killed_while_its_sandbox_is_made_takes_it_along() {
+    requires!(native);
+    for home in [Home::new(), Home::ordinary()] {
+        for point in ["create.backend.after", "create.ready.after"] {
+            let killed = home.call(["run", "--", "true"]).env("CORACLE_CRASH_AT", point).run();
+            assert!(killed.was_killed(), "{killed}");
+
+            let took = eventually(SOON, || home.census().processes.is_empty());
+            assert!(took.is_some_and(|took| took < AT_ONCE), "{point}: {}", home.census().describe());
+        }
+        home.call(["gc"]).succeed();
+        home.expect_no_orphans();
+        // One that is opened to stay does.
+        let stays = home.open();
+        home.exec(&stays, ["true"]).succeed();
+    }
 }

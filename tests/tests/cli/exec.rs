@@ -5,6 +5,46 @@ use std::time::Duration;
 use coracle_tests::{Home, SOON, eventually, requires};
 use rustix::process::Signal;
 
+/// Who starts a server with `&` would look for it in vain.
+#[test]
+fn a_person_is_told_of_processes_that_end_with_their_command() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let two = "sleep 1000 & sleep 1000 & exit 3";
+
+    let said = home.exec(&sandbox, ["sh", "-c", two]).run().expect_code(3);
+    let one_shot = home.call(["run", "sh", "-c", "sleep 1000 & true"]).succeed();
+    let told = home.call(["exec", &sandbox, "--json", "sh", "-c", two]).run().expect_code(3).json();
+
+    assert!(said.stderr.contains("note: 2 processes that the command left in the background"), "{said}");
+    assert!(said.stderr.contains("--keep-background"), "{said}");
+    assert!(one_shot.stderr.contains("note: a process that the command left"), "{one_shot}");
+    assert!(one_shot.stderr.contains("`coracle run -d`"), "{one_shot}");
+    assert_eq!(told["ended_background"], 2, "{told}");
+}
+
+#[test]
+fn nobody_is_told_of_processes_that_are_kept_or_end_by_themselves() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let is_quiet = |code: i32, words: &[&str]| {
+        let said = home.call(["exec", &sandbox].iter().chain(words)).run().expect_code(code);
+        !said.stderr.contains("background")
+    };
+
+    assert!(is_quiet(0, &["--keep-background", "sh", "-c", "sleep 1000 & true"]));
+    assert!(is_quiet(124, &["--timeout", "200ms", "sh", "-c", "sleep 1000 & sleep 1000"]));
+    assert!(is_quiet(137, &["sh", "-c", "kill -9 $$ & sleep 1000"]));
+    // The writer learns of the reader's end when the shell has ended, or a moment later: longer only where the machine is so
+    // busy that it does not run.
+    for script in ["yes | head -1", "head -1 < <(yes)"] {
+        let quiet = (0..20).filter(|_| is_quiet(0, &["bash", "-c", script])).count();
+        assert!(quiet > 10, "{script}: {quiet} of 20");
+    }
+}
+
 #[test]
 fn a_command_gets_its_environment_directory_and_input() {
     requires!(native);

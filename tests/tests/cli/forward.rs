@@ -112,3 +112,23 @@ fn the_local_port_can_be_chosen() {
     call.kill();
     server.kill();
 }
+
+#[test]
+fn who_gets_another_port_than_the_sandboxes_is_told_so() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port can be had");
+    let port = taken.local_addr().expect("it has an address").port();
+
+    let Forward { call, address } = forward(&home, &[&sandbox, &port.to_string()]);
+    call.signal(Signal::INT);
+    let said = call.finish();
+
+    assert_ne!(address.port(), port);
+    let note = format!("note: port {port} cannot be used on this machine, so `{address}` leads");
+    assert!(said.stderr.starts_with(&note), "{said}");
+    let any = forward(&home, &[&sandbox, &format!("0:{port}")]);
+    any.call.signal(Signal::INT);
+    assert_eq!(any.call.finish().stderr, "");
+}

@@ -118,6 +118,20 @@ fn stopping_an_exec_ends_what_it_left_running() {
 }
 
 #[test]
+fn what_is_kept_ends_at_the_longest_time_a_command_may_take() {
+    requires!(native);
+    let home = Home::new().env("CORACLE_EXEC_TIMEOUT", "3s").env("CORACLE_EXEC_TIMEOUT_MAX", "3s");
+    let sandbox = home.open_with(&["--ttl", "30s"]);
+
+    kept(&home, &sandbox, "kept", "exec >/dev/null 2>&1; sleep 607.1 & exit 0");
+    let ended = eventually(SOON, || home.census().named("sleep 607.1").is_empty());
+
+    assert!(ended.is_some(), "{}", home.census().describe());
+    let state = waited(&home, &sandbox, "kept");
+    assert_eq!((&state["exit_code"], &state["limits_hit"]), (&json!(0), &json!(["wall_time"])), "{state}");
+}
+
+#[test]
 fn stopping_a_running_exec_ends_what_it_would_have_left() {
     requires!(native);
     let home = Home::new();

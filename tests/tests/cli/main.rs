@@ -1,5 +1,6 @@
 //! The command line as a person or a script uses it, on the embedded backend.
 
+mod aging;
 mod amounts;
 mod bounds;
 mod characters;
@@ -38,6 +39,7 @@ mod selection;
 mod snapshot;
 mod tables;
 mod tokens;
+mod traffic;
 mod trees;
 mod verbs;
 mod versions;

@@ -82,6 +82,89 @@ fn a_mistake_is_named_by_the_flag_that_was_typed() {
     assert!(bare.stderr.starts_with("Run code in sandboxes"), "{bare}");
 }
 
+/// Returns what is said to be done about a mistake.
+fn advice(home: &Home, line: &[&str]) -> String {
+    let said = home.call(line).run();
+    let foreign = FOREIGN.iter().find(|word| said.stderr.contains(**word));
+    assert_eq!(foreign, None, "{said}");
+    let hint = said.stderr.split_once("hint: ").unwrap_or_else(|| panic!("no hint: {said}"));
+    hint.1.trim_end().to_owned()
+}
+
+#[test]
+fn advice_names_flags_and_fits_what_was_tried() {
+    requires!(native);
+    let home = Home::new();
+    home.open_with(&["--key", "web"]);
+    home.exec("web", ["mkdir", "d"]).succeed();
+    home.call(["exec", "web", "-d", "sleep", "1000"]).succeed();
+
+    for (line, expected) in [
+        (
+            &["exec", "web", "--timeout", "0", "true"][..],
+            "write `--timeout none` for a command without a deadline",
+        ),
+        (
+            &["transfer", "web", "--to", "run_x"],
+            "decide what becomes of them: `--running keep` or `--running kill`",
+        ),
+        (
+            &["run", "--require", "nothing", "true"],
+            "leave it out; a limit may also be named in `--allow-missing`",
+        ),
+        (&["fs", "delete", "web", "d"], "it is a directory: write `--recursive` to delete it"),
+        (&["fs", "read", "web", "d"], "it is a directory: list it, or name a file in it"),
+        (
+            &["exec", "web", "ls -l"],
+            "`ls -l` is one word and is taken for the name of a program: leave out the quotes",
+        ),
+        (
+            &["run", "ls -l"],
+            "`ls -l` is one word and is taken for the name of a program: leave out the quotes",
+        ),
+        (
+            &["open", "--ttl", "7d"],
+            "ask for less; the operator sets the maximum, in `[limits]` of `config.toml`",
+        ),
+        (
+            &["open", "--memory", "99g"],
+            "ask for less; the operator sets the maximum, in `[limits]` of `config.toml`",
+        ),
+    ] {
+        let hint = advice(&home, line);
+        assert!(hint.starts_with(expected), "{line:?}: {hint}");
+    }
+}
+
+#[test]
+fn what_differs_is_named_by_the_flags_that_were_typed() {
+    requires!(native);
+    let home = Home::new();
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let mount = format!("{}:/src:ro", directory.path().display());
+    home.open_with(&["--key", "web", "--memory", "1g"]);
+
+    let said =
+        home.call(["open", "--key", "web", "-m", "512m", "-v", &mount, "-e", "A=b"]).run().expect_code(125);
+
+    for expected in [
+        "`--memory` is `1.0 GiB`, not `512.0 MiB`",
+        "`--env A` is another",
+        &format!("it was opened without `--mount {mount}`"),
+    ] {
+        assert!(said.stderr.contains(expected), "{said}");
+    }
+    assert!(
+        said.stderr.contains("hint: leave these flags out") && said.stderr.contains("`--replace`"),
+        "{said}"
+    );
+    let foreign = FOREIGN.iter().find(|word| said.stderr.contains(**word));
+    assert_eq!(foreign, None, "{said}");
+    let input = serde_json::json!({"session_key": "web", "limits": {"memory_mb": 512}});
+    let error = home.operation("sandbox_open", &input).run().error();
+    assert!(error["message"].as_str().is_some_and(|told| told.contains("`limits.memory_mb`")), "{error}");
+}
+
 #[test]
 fn operations_say_which_field_is_wrong_in_plain_words() {
     let home = Home::new();

@@ -260,3 +260,24 @@ fn deleting_a_tree_leaves_what_is_mounted_in_it() {
         assert!(mounted.path().join("theirs").exists(), "{target} was emptied");
     }
 }
+
+/// The guest writes `hosts` there, and engines more than that.
+#[test]
+fn nothing_of_ours_is_written_to_a_directory_somebody_wants_at_etc() {
+    requires!(native);
+    let (home, project) = (Home::new(), project(0));
+
+    for (target, flags) in [("/etc", &[][..]), ("/etc/", &["--network", "allow=example.com"])] {
+        let mount = format!("{}:{target}", path(&project));
+        let words = ["run", "-v", &mount].into_iter().chain(flags.iter().copied());
+        let said = home.call(words.chain(["true"])).run().expect_code(125);
+        assert!(said.stderr.contains("`--mount`: TARGET is `/etc`"), "{said}");
+        assert!(said.stderr.contains("hint: mount a directory below it"), "{said}");
+    }
+    let below = format!("{}:/etc/app", path(&project));
+    let seen = home.call(["run", "-v", &below, "cat", "/etc/app/theirs"]).succeed();
+
+    assert_eq!(seen.text(), "from outside\n");
+    let left = std::fs::read_dir(project.path()).expect("it is there").count();
+    assert_eq!(left, 1, "only their own file is in it");
+}

@@ -141,3 +141,22 @@ fn a_local_path_with_a_colon_is_written_with_a_slash() {
     let refused = home.call(["cp", "a:b", "web:c", "--json"]).run().error();
     assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("./")), "{refused}");
 }
+
+/// Nobody could reach a sandbox by such a key: a whole id always means the sandbox that has it.
+#[test]
+fn a_key_that_could_be_an_id_is_refused() {
+    requires!(native);
+    let home = Home::new();
+    let other = home.open();
+
+    for verb in ["open", "run"] {
+        let said =
+            home.call([verb, "--name", &other].into_iter().chain((verb == "run").then_some("true"))).run();
+        let said = said.expect_code(125);
+        assert!(said.stderr.contains("which could be a sandbox's id"), "{said}");
+        assert!(said.stderr.contains("hint: choose a name"), "{said}");
+    }
+    let input = serde_json::json!({"session_key": other});
+    assert_eq!(home.operation("sandbox_open", &input).run().error_kind(), "invalid");
+    home.open_with(&["--key", "sbx_mine"]);
+}

@@ -149,3 +149,37 @@ fn what_cannot_be_made_does_not_cost_the_sandbox_it_would_replace() {
     home.exec("k", ["test", "-e", "work"]).succeed();
     assert_eq!(home.live().len(), 1);
 }
+
+#[test]
+fn a_replacement_that_is_killed_leaves_nothing_and_no_key_without_a_sandbox() {
+    requires!(native);
+    let home = Home::new();
+    let old = home.open_with(&["--key", "k"]);
+    let replace = ["open", "--key", "k", "--replace", "--json"];
+
+    // Made, and the old one is still there.
+    let killed = home.call(replace).env("CORACLE_CRASH_AT", "create.ready.after").run();
+    assert!(killed.was_killed(), "{killed}");
+    home.call(["gc"]).succeed();
+    assert_eq!(home.live().len(), 1);
+    assert_eq!(home.open_with(&["--key", "k"]), old, "the key is the old one's");
+
+    // The old one is gone, the key not given yet.
+    let killed = home.call(replace).env("CORACLE_CRASH_AT", "replace.close.after").run();
+    assert!(killed.was_killed(), "{killed}");
+    home.call(["gc"]).succeed();
+    assert!(home.live().is_empty(), "{:?}", home.live());
+    assert_eq!(home.census().guests().len(), 0, "{}", home.census().describe());
+    home.open_with(&["--key", "k"]);
+}
+
+#[test]
+fn a_replacement_can_write_to_the_volume_of_the_one_it_replaces() {
+    requires!(native);
+    let home = Home::new();
+    home.open_with(&["--key", "k", "--user", "1000", "--volume", "data"]);
+
+    let new = home.open_with(&["--key", "k", "--user", "2000", "--volume", "data", "--replace"]);
+
+    home.exec(&new, ["touch", "mine"]).succeed();
+}

@@ -113,6 +113,20 @@ fn the_own_workspace_of_a_sandbox_is_its_users() {
 }
 
 #[test]
+fn a_volume_stays_whose_it_is_while_a_sandbox_uses_it() {
+    requires!(native);
+    let home = Home::new();
+    let first = home.open_with(&["--volume", "data", "--user", "1000"]);
+    let second = home.open_with(&["--volume", "data", "--user", "2000"]);
+
+    home.exec(&first, ["touch", "by-first"]).succeed();
+    home.exec(&second, ["touch", "by-second"]).run().expect_code(1);
+    home.call(["close", &first, &second]).succeed();
+
+    home.call(["run", "--volume", "data", "--user", "2000", "--", "touch", "by-third"]).succeed();
+}
+
+#[test]
 fn without_root_there_is_one_user_and_another_is_refused() {
     requires!(native);
     let home = Home::ordinary();

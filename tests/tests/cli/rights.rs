@@ -192,3 +192,28 @@ fn what_may_not_be_deleted_stays_where_and_as_it_is() {
     );
     home.call(["fs", "delete", "-r", &sandbox, "/tmp/t", "--user", "root"]).succeed();
 }
+
+#[test]
+fn a_sandbox_for_a_user_the_image_does_not_know_is_refused_and_leaves_nothing() {
+    requires!(native);
+    let home = Home::new();
+
+    for user in ["nosuchuser", "root:nosuchgroup", "99999"] {
+        for words in
+            [&["open", "-u", user][..], &["run", "-u", user, "true"], &["run", "-d", "-u", user, "true"]]
+        {
+            let said = home.call(words).run().expect_code(125);
+            let message = format!("error: `--user` is `{user}`, a user the image does not have");
+            assert!(said.stderr.starts_with(&message) && said.stderr.contains("hint: name users"), "{said}");
+        }
+        assert_eq!(home.call(["open", "--json", "-u", user]).run().error_kind(), "invalid");
+    }
+    assert!(home.live().is_empty(), "{:?}", home.live());
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let workspace = directory.path().to_str().expect("temporary paths are text");
+    home.call(["open", "-u", "nosuchuser", "--workspace", workspace]).run().expect_code(125);
+    for user in ["4242", "4242:4343", "nobody"] {
+        home.call(["run", "-u", user, "true"]).succeed();
+    }
+    home.expect_no_orphans();
+}

@@ -90,3 +90,16 @@ fn a_snapshot_needs_the_ownership_and_a_disk() {
     assert_eq!(home.call(["snapshot", &sandbox, "--run", "run_b", "--json"]).run().error_kind(), "not_owner");
     assert_eq!(home.call(["snapshot", &memory, "--json"]).run().error_kind(), "unsupported");
 }
+
+#[test]
+fn files_that_are_mounted_are_said_not_to_be_in_a_snapshot() {
+    requires!(native);
+    let home = Home::new();
+    let project = tempfile::tempdir().expect("a directory can be made");
+    let sandbox =
+        home.open_with(&["--workspace", project.path().to_str().expect("temporary paths are text")]);
+
+    let kept = home.call(["snapshot", &sandbox]).succeed();
+
+    assert!(kept.stderr.contains("`/workspace` is mounted, so its files are not in the image"), "{kept}");
+}

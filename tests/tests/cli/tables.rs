@@ -36,6 +36,27 @@ fn tables_fit_the_terminal_and_pipes_get_all_of_it() {
 }
 
 #[test]
+fn stats_show_keys_where_there_are_some() {
+    requires!(native);
+    let home = Home::new();
+    home.open();
+    let heading =
+        |columns: u16| plain(at_terminal(home.call(["stats"]), columns).succeed().text())[0].clone();
+    assert!(!heading(80).contains("KEY"), "{}", heading(80));
+
+    let keyed = home.open_with(&["--key", "fix-the-bug"]);
+
+    for columns in [80, 132] {
+        let shown = plain(at_terminal(home.call(["stats"]), columns).succeed().text());
+        assert!(shown[0].contains("KEY") && shown[0].contains("MEMORY"), "{shown:?}");
+        let row = shown.iter().find(|line| line.contains(&keyed)).expect("its row");
+        assert!(row.contains("fix-the-bug") && row.chars().count() <= columns.into(), "{row}");
+    }
+    let told = home.call(["stats", &keyed, "--json"]).succeed().json();
+    assert_eq!(told[0]["session_key"], "fix-the-bug", "{told}");
+}
+
+#[test]
 fn colour_is_for_terminals_and_can_be_refused() {
     requires!(native);
     let home = Home::new();
@@ -66,8 +87,8 @@ fn watched_numbers_are_drawn_over_and_tell_the_share_of_the_processor() {
     let id = home.live()[0]["sandbox_id"].as_str().expect("an id").to_owned();
 
     let watch = at_terminal(home.call(["stats", "-w"]), 80).start();
-    // The column behind the id.
-    let percent = |line: &str| line.split_whitespace().nth(1).and_then(|word| word.parse::<f64>().ok());
+    // The column behind the id and the key.
+    let percent = |line: &str| line.split_whitespace().nth(2).and_then(|word| word.parse::<f64>().ok());
     watch.wait_for(|shown| {
         let shown = plain(&String::from_utf8_lossy(shown));
         shown

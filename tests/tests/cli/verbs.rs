@@ -105,7 +105,9 @@ fn stop_without_a_command_stops_all() {
         home.call(["wait", &sandbox, id]).run().expect_code(143);
     }
     let error = home.call(["wait", &sandbox, "--json"]).run().error();
-    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("one, two")), "{error}");
+    let listed = "one (`sleep 1000`)\ntwo (`sleep 1000`)";
+    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains(listed)), "{error}");
+    assert_eq!(error["details"]["candidates"], serde_json::json!(["one", "two"]));
 }
 
 #[test]

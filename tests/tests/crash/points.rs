@@ -12,14 +12,16 @@ struct Step {
     rest: &'static [&'static str],
 }
 
-/// Opened by A with a network, used, narrowed, paused and resumed, lent to B, given back, let go, taken by C, closed.
+/// Opened by A with a network, used, narrowed, paused and resumed, lent to B, given back, let go, taken by C, replaced,
+/// closed.
 /// `SBX` stands for the sandbox.
 const STORY: &[Step] = &[
     Step { run: "run_a", verb: "open", rest: &["--key", "story", "--network", "allow=ok.test,b.test"] },
     Step {
         run: "run_a",
         verb: "exec",
-        rest: &["SBX", "--id", "once", "--", "sh", "-c", "echo line >> note"],
+        // What ended with its caller would at times not have run.
+        rest: &["SBX", "--keep-running", "--id", "once", "--", "sh", "-c", "echo line >> note"],
     },
     Step { run: "run_a", verb: "network", rest: &["SBX", "allow=ok.test"] },
     Step { run: "run_a", verb: "pause", rest: &["SBX"] },
@@ -28,6 +30,7 @@ const STORY: &[Step] = &[
     Step { run: "run_b", verb: "release", rest: &["SBX"] },
     Step { run: "run_a", verb: "release", rest: &["SBX"] },
     Step { run: "run_c", verb: "claim", rest: &["SBX"] },
+    Step { run: "run_c", verb: "open", rest: &["--key", "story", "--replace"] },
     Step { run: "run_c", verb: "close", rest: &["SBX"] },
 ];
 

@@ -1,25 +1,25 @@
 //! Every engine keeps the contract every backend keeps.
 
-use coracle_backends::Setting;
+use coracle_backends::BackendConfig;
 use coracle_backends::docker::Docker;
 use coracle_backends::docker::endpoint::Endpoint;
-use coracle_core::backend_conformance;
 use coracle_core::policy::Policy;
 use coracle_core::spec::{Spec, SpecInput};
-use coracle_core::testing::conformance::backend::Subject;
-use coracle_core::testing::sample;
+use coracle_testing::backend_conformance;
+use coracle_testing::conformance::backend::Subject;
+use coracle_testing::sample;
 use coracle_tests::count;
 use coracle_tests::engines::TEST_IMAGE;
-use coracle_tests::engines::place::{Place, brief_ssh};
+use coracle_tests::engines::test_backend::{TestBackend, brief_ssh};
 use coracle_tests::needs::met;
 
 /// Returns a backend on an engine, as an instance with a home of its own.
 fn at(name: &str, address: &str) -> Subject {
     let home = tempfile::tempdir().expect("a temporary directory can be made");
     let instance = sample::instance();
-    let mut setting = Setting::at(home.path(), instance.clone());
-    setting.engines.ssh = address.starts_with("ssh://").then(brief_ssh);
-    let backend = Docker::new(setting, name, Endpoint::parse(address));
+    let mut config = BackendConfig::at(home.path(), instance.clone());
+    config.engines.ssh = address.starts_with("ssh://").then(brief_ssh);
+    let backend = Docker::new(config, name, Endpoint::parse(address));
     Subject { backend: Box::new(backend), instance, spec: spec(), keep: Box::new(home) }
 }
 
@@ -59,7 +59,7 @@ mod ssh {
     use super::*;
 
     fn subject() -> Option<Subject> {
-        (in_sample() && met("ssh")).then(|| at(&Place::Ssh.backend(), &Place::Ssh.backend()))
+        (in_sample() && met("ssh")).then(|| at(&TestBackend::Ssh.name(), &TestBackend::Ssh.name()))
     }
 
     backend_conformance!(subject);

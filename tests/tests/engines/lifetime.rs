@@ -5,6 +5,7 @@ use std::time::Duration;
 use coracle_tests::engines::relay::Relay;
 use coracle_tests::engines::{Engine, TEST_IMAGE, docker, podman};
 use coracle_tests::{Home, SOON, Started, eventually, requires};
+use rustix::process::Signal;
 use serde_json::json;
 
 /// A second, and what a machine as busy as they get may add. Without a tie it is minutes.
@@ -52,7 +53,12 @@ fn expect_endings(engine: &'static Engine) {
     started(&home, &run, "801.3").kill();
     let took = eventually(SOON, || home.census().processes.is_empty());
     assert!(took.is_some_and(|took| took < AT_ONCE), "{took:?}: {}", home.census().describe());
-    home.call(["gc"]).succeed();
+    // An engine needs a moment to see that the processes of a container are gone.
+    let cleared = eventually(SOON, || {
+        home.call(["gc"]).succeed();
+        home.call(["doctor", "--orphans"]).run().code() == Some(0)
+    });
+    assert!(cleared.is_some());
     home.expect_no_orphans();
 }
 
@@ -68,6 +74,31 @@ fn a_command_and_a_run_end_with_their_client_on_podman() {
     requires!(podman);
 
     expect_endings(podman());
+}
+
+#[test]
+fn a_command_ends_on_docker_with_a_client_that_is_asked_to_has_its_pipe_closed_or_times_out() {
+    requires!(docker);
+    let home = docker().home();
+    let sandbox = home.open();
+
+    for (signal, word) in [(Signal::TERM, "803.1"), (Signal::HUP, "803.2")] {
+        let client = started(&home, &["exec", &sandbox, "--timeout", "none"], word);
+        client.signal(signal);
+        client.finish();
+        expect_dead(&home, word);
+    }
+
+    let first = home.exec(&sandbox, ["yes"]).through(["sh", "-c", "\"$@\" | head -1", "sh"]).succeed();
+    assert_eq!(first.text(), "y\n");
+    expect_dead(&home, "yes ");
+
+    // As often as it takes until the command was started within the second.
+    let stubborn = stubborn("803.3");
+    let timed = || home.exec(&sandbox, ["sh", "-c", &stubborn]).through(["timeout", "1"]).run();
+    let ran = eventually(SOON, || timed().expect_code(124).text() == "started\n");
+    assert!(ran.is_some());
+    expect_dead(&home, "803.3");
 }
 
 fn expect_expiry(engine: &'static Engine) {

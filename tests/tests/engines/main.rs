@@ -1,12 +1,17 @@
 //! The same sandbox on engines: Docker's, Podman's, and one behind ssh.
 
+mod background;
 mod conformance;
 mod crash;
+mod deadlines;
 mod far;
 mod first;
+mod keys;
 mod lifetime;
 mod owners;
 mod parity;
 mod private;
+mod programs;
 mod tls;
 mod users;
+mod versions;

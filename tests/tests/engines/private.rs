@@ -62,12 +62,12 @@ fn an_engine_leaves_nothing_when_it_is_let_go() {
         let engine = Engine::start(kind, Storage::Disk, Containers::End).expect("an engine starts");
         engine.load(image::archive());
         succeed(&mut engine.client(["run", "--detach", "--network", "none", TEST_IMAGE, "sleep", "1000"]));
-        let room = engine.room().to_owned();
-        assert!(!left(&room).is_empty(), "nothing of a running engine is seen");
+        let dir = engine.dir().to_owned();
+        assert!(!left(&dir).is_empty(), "nothing of a running engine is seen");
 
         drop(engine);
 
-        assert_eq!(left(&room), Vec::<String>::new(), "{kind:?}");
+        assert_eq!(left(&dir), Vec::<String>::new(), "{kind:?}");
     }
 }
 
@@ -81,15 +81,15 @@ fn an_engine_ends_with_the_process_that_started_it() {
         .spawn()
         .expect("this binary can be started");
     let lines = BufReader::new(holder.stdout.take().expect("stdout is a pipe")).lines();
-    let room = lines.map_while(Result::ok).find_map(|line| Some(line.split_once("room: ")?.1.to_owned()));
-    let room = PathBuf::from(room.expect("the holder says where its engine is"));
-    assert!(!left(&room).is_empty(), "nothing of a running engine is seen");
+    let dir = lines.map_while(Result::ok).find_map(|line| Some(line.split_once("room: ")?.1.to_owned()));
+    let dir = PathBuf::from(dir.expect("the holder says where its engine is"));
+    assert!(!left(&dir).is_empty(), "nothing of a running engine is seen");
 
     holder.kill().expect("a child can be killed");
     holder.wait().expect("a child can be waited for");
 
-    let gone = eventually(SETTLE, || left(&room).is_empty());
-    assert!(gone.is_some(), "this is left: {:?}", left(&room));
+    let gone = eventually(SETTLE, || left(&dir).is_empty());
+    assert!(gone.is_some(), "this is left: {:?}", left(&dir));
 }
 
 /// Does nothing unless it is told to: then it holds an engine until it is killed.
@@ -102,15 +102,15 @@ fn an_engine_is_held() {
     engine.load(image::archive());
     succeed(&mut engine.client(["run", "--detach", "--network", "none", TEST_IMAGE, "sleep", "1000"]));
     // The harness of tests writes to stdout, too, and not in whole lines.
-    writeln!(std::io::stdout(), "room: {}", engine.room().display()).expect("whoever started us reads it");
+    writeln!(std::io::stdout(), "room: {}", engine.dir().display()).expect("whoever started us reads it");
     loop {
         std::thread::park();
     }
 }
 
 /// Returns processes, mounts, cgroups and the directory of an engine that are there.
-fn left(room: &Path) -> Vec<String> {
-    let name = room.file_name().expect("a room has a name").to_string_lossy().into_owned();
+fn left(dir: &Path) -> Vec<String> {
+    let name = dir.file_name().expect("a room has a name").to_string_lossy().into_owned();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let words = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     let words = words.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
@@ -119,6 +119,6 @@ fn left(room: &Path) -> Vec<String> {
     let found = words.chain(mounts).filter(|line| line.contains(&name));
     let trees = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
     let groups = trees.map(|tree| tree.path().join(&name)).chain([Path::new("/sys/fs/cgroup").join(&name)]);
-    let paths = groups.chain([room.to_owned()]).filter(|path| path.exists());
+    let paths = groups.chain([dir.to_owned()]).filter(|path| path.exists());
     found.chain(paths.map(|path| path.display().to_string())).collect()
 }

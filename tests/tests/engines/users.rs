@@ -1,17 +1,17 @@
-//! Files of an image whose commands do not run as root, at every place.
+//! Files of an image whose commands do not run as root, on every backend.
 
 use coracle_tests::engines::image::{WORKER_IMAGE, worker_archive};
-use coracle_tests::engines::place::Place;
+use coracle_tests::engines::test_backend::TestBackend;
 use coracle_tests::engines::{docker, podman};
 use coracle_tests::{Home, requires};
 
-fn home_at(place: Place) -> Home {
-    let home = place.home();
+fn home_at(backend: TestBackend) -> Home {
+    let home = backend.home();
     let archive = worker_archive();
-    match place {
-        Place::Docker | Place::Ssh => docker().load(&archive),
-        Place::Podman => podman().load(&archive),
-        Place::Native => {
+    match backend {
+        TestBackend::Docker | TestBackend::Ssh => docker().load(&archive),
+        TestBackend::Podman => podman().load(&archive),
+        TestBackend::Native => {
             let path = home.path().join("worker.tar");
             std::fs::write(&path, archive).expect("a home is ours");
             home.call(["image".as_ref(), "load".as_ref(), path.as_os_str()]).succeed();
@@ -30,9 +30,9 @@ fn file_operations_act_as_the_images_user() {
     requires!(docker);
     requires!(podman);
 
-    for place in [Place::Native, Place::Docker, Place::Podman] {
-        let home = home_at(place);
-        let sandbox = home.open_with(&["--image", WORKER_IMAGE, "--backend", &place.backend()]);
+    for backend in [TestBackend::Native, TestBackend::Docker, TestBackend::Podman] {
+        let home = home_at(backend);
+        let sandbox = home.open_with(&["--image", WORKER_IMAGE, "--backend", &backend.name()]);
         let shell = |script: &str| {
             home.call(["exec", &sandbox, "--", "sh", "-c", script]).succeed().text().to_owned()
         };
@@ -50,7 +50,7 @@ fn file_operations_act_as_the_images_user() {
             .succeed();
 
         let owners = shell("id -u; stat -c %u:%g deep deep/file tree tree/leaf /etc/roots");
-        assert_eq!(owners, "1000\n1000:1000\n1000:1000\n1000:1000\n1000:1000\n0:0\n", "{place:?}");
+        assert_eq!(owners, "1000\n1000:1000\n1000:1000\n1000:1000\n1000:1000\n0:0\n", "{backend:?}");
         assert_eq!(std::fs::read(back.join("leaf")).expect("it came back"), b"leaf");
         for words in [
             ["fs", "read", &sandbox, "/etc/roots"].as_slice(),
@@ -59,12 +59,12 @@ fn file_operations_act_as_the_images_user() {
             &["fs", "delete", &sandbox, "/etc/roots"],
             &["cp", &format!("{sandbox}:/etc/roots"), "-"],
         ] {
-            assert_eq!(errno(&home, words), "EACCES", "{place:?} {words:?}");
+            assert_eq!(errno(&home, words), "EACCES", "{backend:?} {words:?}");
         }
         assert_eq!(home.call(["fs", "read", &sandbox, "/etc/roots", "-u", "root"]).succeed().text(), "r");
         // Acting for others has not opened the guest to commands.
         let meddling = "echo 500 > /proc/1/oom_score_adj || cat /proc/1/environ";
         let meddled = home.call(["exec", &sandbox, "--user", "root", "--", "sh", "-c", meddling]).run();
-        assert_ne!(meddled.code(), Some(0), "{place:?}: {meddled}");
+        assert_ne!(meddled.code(), Some(0), "{backend:?}: {meddled}");
     }
 }

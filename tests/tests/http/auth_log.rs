@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use coracle_tests::http::{Place, Request};
+use coracle_tests::http::{DaemonAddress, Request};
 use coracle_tests::{Daemon, Home, count, eventually, requires};
 use serde_json::{Value, json};
 
@@ -83,9 +83,9 @@ fn who_did_what_and_what_came_of_it_is_noted_and_no_secret() {
 }
 
 /// Sends a request and leaves after two milliseconds, whatever came of it by then.
-fn abandon(place: &Place, request: &Request) {
-    let mut stream = place.connect().expect("the daemon listens");
-    stream.write_all(&request.bytes(place)).expect("it is read");
+fn abandon(address: &DaemonAddress, request: &Request) {
+    let mut stream = address.connect().expect("the daemon listens");
+    stream.write_all(&request.bytes(address)).expect("it is read");
     std::thread::sleep(Duration::from_millis(2));
 }
 

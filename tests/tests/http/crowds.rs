@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use coracle_tests::http::{Answer, Place, Request};
+use coracle_tests::http::{Answer, DaemonAddress, Request};
 use coracle_tests::{Daemon, Home, count, requires};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
@@ -32,8 +32,8 @@ const APART: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(25);
 
 /// Holds connections that say nothing, and makes anew what the daemon ends.
-fn crowd(places: &[Place], over: &AtomicBool) {
-    let connect = |number: usize| silent(&places[number % places.len()]).ok();
+fn crowd(addresses: &[DaemonAddress], over: &AtomicBool) {
+    let connect = |number: usize| silent(&addresses[number % addresses.len()]).ok();
     let mut held: Vec<_> = (0..CROWD).map(connect).collect();
     while !over.load(Ordering::Relaxed) {
         for (number, stream) in held.iter_mut().enumerate() {
@@ -49,14 +49,14 @@ fn crowd(places: &[Place], over: &AtomicBool) {
     }
 }
 
-fn silent(place: &Place) -> io::Result<Box<dyn Read>> {
-    Ok(match place {
-        Place::Unix(path) => {
+fn silent(address: &DaemonAddress) -> io::Result<Box<dyn Read>> {
+    Ok(match address {
+        DaemonAddress::Unix(path) => {
             let stream = UnixStream::connect(path)?;
             stream.set_nonblocking(true)?;
             Box::new(stream)
         }
-        Place::Tcp(address) => {
+        DaemonAddress::Tcp(address) => {
             let stream = TcpStream::connect(address)?;
             stream.set_nonblocking(true)?;
             Box::new(stream)
@@ -66,10 +66,10 @@ fn silent(place: &Place) -> io::Result<Box<dyn Read>> {
 
 /// Sends a request, which is answered in time.
 #[track_caller]
-fn served(request: &Request, place: &Place) -> Answer {
+fn served(request: &Request, address: &DaemonAddress) -> Answer {
     let at = Instant::now();
-    let answer = request.send(place).expect(200);
-    assert!(at.elapsed() < PATIENCE, "whoever asked at {place:?} waited for {:?}", at.elapsed());
+    let answer = request.send(address).expect(200);
+    assert!(at.elapsed() < PATIENCE, "whoever asked at {address:?} waited for {:?}", at.elapsed());
     answer
 }
 

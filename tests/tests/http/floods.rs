@@ -4,15 +4,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use coracle_tests::http::{Place, Request, Stream};
+use coracle_tests::http::{DaemonAddress, Request, Stream};
 use coracle_tests::{Daemon, Home, count, eventually, requires};
 use serde_json::json;
 
 use crate::streams::memory;
 
 /// Sends these bytes and returns the status of the answer, or nothing where the connection was closed without one.
-fn answered(place: &Place, bytes: &[u8]) -> Option<u16> {
-    let mut stream = place.connect().expect("connects");
+fn answered(address: &DaemonAddress, bytes: &[u8]) -> Option<u16> {
+    let mut stream = address.connect().expect("connects");
     // Whoever refuses by the first bytes need not read the rest.
     let _ = stream.write_all(bytes);
     status(stream)
@@ -24,8 +24,8 @@ fn status(stream: Box<dyn Stream>) -> Option<u16> {
     line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
 }
 
-fn works(place: &Place) {
-    let ran = Request::post("/v1/run", &json!({"cmd": ["echo", "hello"]})).send(place).expect(200);
+fn works(address: &DaemonAddress) {
+    let ran = Request::post("/v1/run", &json!({"cmd": ["echo", "hello"]})).send(address).expect(200);
     assert_eq!(ran.json()["stdout"], "hello\n");
 }
 
@@ -62,7 +62,7 @@ fn heads_without_measure_are_refused() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let place = daemon.unix();
+    let address = daemon.unix();
     let before = memory(daemon.pid());
     let long = "x".repeat(1 << 20);
     let many = "A: b\r\n".repeat(200);
@@ -75,11 +75,11 @@ fn heads_without_measure_are_refused() {
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
         format!("{long}\r\n\r\n"),
     ] {
-        let status = answered(&place, head.as_bytes());
+        let status = answered(&address, head.as_bytes());
         assert!(status.is_none_or(|status| (400..500).contains(&status)), "{status:?}: {:.40}", head);
     }
 
-    works(&place);
+    works(&address);
     let grown = memory(daemon.pid()).saturating_sub(before);
     assert!(grown < 32 << 20, "{grown} bytes");
 }
@@ -140,11 +140,11 @@ fn bodies_whose_end_is_in_doubt_or_far_away_are_refused() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
-    let place = daemon.unix();
+    let address = daemon.unix();
     let before = memory(daemon.pid());
     let run = |headers: &str, body: &str| {
         let head = "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
-        answered(&place, format!("{head}{headers}\r\n\r\n{body}").as_bytes())
+        answered(&address, format!("{head}{headers}\r\n\r\n{body}").as_bytes())
     };
 
     assert_eq!(run("Content-Length: 10737418240", "{}"), Some(413), "it is not waited for");
@@ -163,7 +163,7 @@ fn bodies_whose_end_is_in_doubt_or_far_away_are_refused() {
         assert!(status.is_none_or(|status| (400..500).contains(&status)), "{status:?}: {headers}");
     }
 
-    works(&place);
+    works(&address);
     let grown = memory(daemon.pid()).saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes");
 }

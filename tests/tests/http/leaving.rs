@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use coracle_tests::http::{Opened, Place, Request};
+use coracle_tests::http::{DaemonAddress, Opened, Request};
 use coracle_tests::{Daemon, Home, eventually, requires};
 use serde_json::json;
 
@@ -13,16 +13,16 @@ use serde_json::json;
 const MANY: usize = 64;
 
 /// Sends a request, says that nothing more comes, and returns all that is answered.
-fn half_closed(place: &Place, request: &str) -> String {
+fn half_closed(address: &DaemonAddress, request: &str) -> String {
     let mut answer = String::new();
-    match place {
-        Place::Unix(path) => {
+    match address {
+        DaemonAddress::Unix(path) => {
             let mut stream = UnixStream::connect(path).expect("connects");
             stream.write_all(request.as_bytes()).expect("writes");
             stream.shutdown(Shutdown::Write).expect("it is connected");
             stream.read_to_string(&mut answer).expect("an answer");
         }
-        Place::Tcp(address) => {
+        DaemonAddress::Tcp(address) => {
             let mut stream = std::net::TcpStream::connect(address).expect("connects");
             stream.write_all(request.as_bytes()).expect("writes");
             stream.shutdown(Shutdown::Write).expect("it is connected");
@@ -40,14 +40,14 @@ fn who_sends_no_more_is_answered() {
     let token = home.token("acme", &[]);
     let body = r#"{"cmd": ["sh", "-c", "sleep 1; echo late"]}"#;
 
-    for place in [daemon.unix(), daemon.tcp()] {
+    for address in [daemon.unix(), daemon.tcp()] {
         let request = format!(
             "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        let answer = half_closed(&place, &request);
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("late"), "{place:?}: {answer}");
+        let answer = half_closed(&address, &request);
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("late"), "{address:?}: {answer}");
     }
 }
 
@@ -60,18 +60,18 @@ fn a_stream_is_told_to_the_end_to_who_sends_no_more() {
     let opened = Request::post("/v1/sandboxes", &json!({})).token(&token).send(&daemon.tcp()).expect(200);
     let sandbox = opened.json()["sandbox_id"].as_str().expect("an id").to_owned();
 
-    for (exec, place) in [("one", daemon.unix()), ("two", daemon.tcp())] {
+    for (exec, address) in [("one", daemon.unix()), ("two", daemon.tcp())] {
         let input = json!({"cmd": ["sh", "-c", "sleep 2; echo late"], "stream": true, "exec_id": exec});
         Request::post(&format!("/v1/sandboxes/{sandbox}/execs"), &input)
             .token(&token)
-            .send(&place)
+            .send(&address)
             .expect(200);
         let request = format!(
             "GET /v1/sandboxes/{sandbox}/execs/{exec}/stream HTTP/1.1\r\nHost: localhost\r\n\
              Authorization: Bearer {token}\r\nConnection: close\r\n\r\n"
         );
-        let answer = half_closed(&place, &request);
-        assert!(answer.contains("late") && answer.contains("event: end"), "{place:?}: {answer}");
+        let answer = half_closed(&address, &request);
+        assert!(answer.contains("late") && answer.contains("event: end"), "{address:?}: {answer}");
     }
 }
 
@@ -92,24 +92,24 @@ fn a_place_is_free_when_its_client_has_left() {
     let stream = Request::get(&format!("/v1/sandboxes/{sandbox}/execs/silent/stream")).token(&token);
     let events = Request::get("/v1/events").token(&token).header("Accept", "text/event-stream");
 
-    for place in [daemon.unix(), daemon.tcp()] {
+    for address in [daemon.unix(), daemon.tcp()] {
         for request in [&stream, &events] {
-            let all = filled(request, &place);
-            assert_eq!(request.open(&place).expect("it is answered").status, 429, "there is no more room");
+            let all = filled(request, &address);
+            assert_eq!(request.open(&address).expect("it is answered").status, 429, "there is no more room");
             drop(all);
-            drop(filled(request, &place));
+            drop(filled(request, &address));
         }
     }
 }
 
 /// Takes every place there is, waiting for those that are just being left.
 #[track_caller]
-fn filled(request: &Request, place: &Place) -> Vec<Opened> {
+fn filled(request: &Request, address: &DaemonAddress) -> Vec<Opened> {
     let mut taken = Vec::new();
     let all = eventually(Duration::from_secs(30), || {
-        taken.extend(request.open(place).ok().filter(|one| one.status == 200));
+        taken.extend(request.open(address).ok().filter(|one| one.status == 200));
         taken.len() == MANY
     });
-    assert!(all.is_some(), "{} places at {place:?}: {request:?}", taken.len());
+    assert!(all.is_some(), "{} places at {address:?}: {request:?}", taken.len());
     taken
 }

@@ -12,6 +12,7 @@ mod floods;
 mod leaving;
 mod load;
 mod operations;
+mod panics;
 mod schema;
 mod service;
 mod socket;

@@ -59,6 +59,23 @@ fn writing_past_the_limit_fails_inside_and_costs_nothing_outside() {
 }
 
 #[test]
+fn a_small_disk_is_hardly_larger_than_asked() {
+    requires!(native);
+    for storage in STORAGES {
+        for (size, asked) in [("1m", 1 << 20), ("2m", 2 << 20), ("4m", 4 << 20), ("16m", 16 << 20)] {
+            let home = Home::new();
+            let sandbox = open(&home, storage, &["--disk", size]);
+
+            let script = "head -c 99999999 /dev/zero > big 2> /dev/null; stat -c %s big";
+            let held = home.exec(&sandbox, ["sh", "-c", script]).succeed();
+
+            let held: u64 = held.text().trim().parse().expect("a number");
+            assert!(held > asked - asked / 4 && held < asked + asked / 3, "{storage} {size}: {held} bytes");
+        }
+    }
+}
+
+#[test]
 fn one_bound_holds_for_every_place_that_can_be_written() {
     requires!(native);
     for storage in STORAGES {

@@ -4,11 +4,7 @@ use coracle_tests::http::Request;
 use coracle_tests::{Daemon, Home, requires};
 use serde_json::json;
 
-const LEAKING: &str = "#include <stdio.h>
-#include <stdlib.h>
-int answer(int n) { return n * 7; }
-int main(void) { char *lost = malloc(32); lost[0] = 1; printf(\"%d\\n\", answer(6) + lost[0] - 1); lost = 0; return 0; }
-";
+const LEAKING: &str = include_str!("payloads/leaking.c");
 
 fn home_with_program(privileges: &str) -> (Home, String) {
     let home = Home::new();

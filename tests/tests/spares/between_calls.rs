@@ -13,7 +13,7 @@ fn run(home: &Home, words: &[&str]) -> Call {
 /// Returns the processes that keep spares.
 fn keepers(home: &Home) -> Vec<Process> {
     let mut processes = home.census().processes;
-    processes.retain(|process| process.command.contains(" stock --like "));
+    processes.retain(|process| process.command.contains(" spares --like "));
     processes
 }
 
@@ -51,7 +51,7 @@ fn the_next_call_takes_what_was_made_ahead_and_is_told_apart_from_no_other() {
     }
     assert_eq!(home.live().len(), 0, "spares are nobody's");
 
-    home.call(["stock", "--stop"]).env("CORACLE_SPARES", "1").succeed();
+    home.call(["spares", "--stop"]).env("CORACLE_SPARES", "1").succeed();
     eventually(PATIENCE, || keepers(&home).is_empty()).expect("it ends");
     home.expect_nothing_left();
 }

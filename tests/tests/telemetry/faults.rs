@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use coracle_tests::{Daemon, Home, requires};
+use coracle_tests::{Daemon, Home, SOON, eventually, requires};
 
 use super::collector::{Collector, Manner};
 
@@ -64,9 +64,12 @@ fn hostile_collectors_hold_nobody_up() {
     for manner in [Manner::Silent, Manner::Busy, Manner::Endless, Manner::Babbling] {
         let collector = Collector::start(manner);
 
-        expect_no_delay(&collector.endpoint());
-
-        assert!(!collector.received().is_empty(), "{manner:?} was never sent anything");
+        // A call on a busy machine may give up before it has sent anything.
+        let sent = eventually(SOON, || {
+            expect_no_delay(&collector.endpoint());
+            !collector.received().is_empty()
+        });
+        assert!(sent.is_some(), "{manner:?} was never sent anything");
     }
 }
 

@@ -3,9 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use coracle_backends::Setting;
+use coracle_backends::BackendConfig;
 use coracle_backends::docker::tunnel;
-use coracle_core::testing::sample;
+use coracle_testing::sample;
 use coracle_tests::engines::sshd::{HOST, Sshd};
 use coracle_tests::requires;
 
@@ -139,12 +139,12 @@ fn forwardings_in_the_users_settings_are_left_alone() {
 
 #[test]
 fn sockets_have_short_names_however_long_the_home_is() {
-    let mut setting = Setting::at(Path::new(&"/long".repeat(60)), sample::instance());
-    setting.engines.runtime_directory = Some("/also".repeat(20).into());
+    let mut config = BackendConfig::at(Path::new(&"/long".repeat(60)), sample::instance());
+    config.engines.runtime_directory = Some("/also".repeat(20).into());
 
-    let directory = tunnel::directory(&setting);
+    let directory = tunnel::directory(&config);
 
     assert!(directory.as_os_str().len() < 40, "{}", directory.display());
-    setting.home = "/another".into();
-    assert_ne!(tunnel::directory(&setting), directory);
+    config.home = coracle_core::Home::at("/another");
+    assert_ne!(tunnel::directory(&config), directory);
 }

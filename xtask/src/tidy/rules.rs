@@ -10,7 +10,13 @@ const EMPTY_NAMES: &[&str] =
     &["util", "utils", "common", "helper", "helpers", "misc", "types", "manager", "imp"];
 
 /// The pure crates: no environment, no home directory.
-const PURE: &[&str] = &["crates/wire/src/", "crates/core/src/", "crates/workflow/src/", "crates/engine/src/"];
+const PURE: &[&str] = &[
+    "crates/wire/src/",
+    "crates/core/src/",
+    "crates/workflow/src/",
+    "crates/egress/src/",
+    "crates/engine/src/",
+];
 
 /// Where git may be called. Never against files an agent could have written.
 const GIT_CALLERS: &[&str] = &["tests/src/binary.rs", "xtask/src/against.rs"];
@@ -44,6 +50,9 @@ fn length(source: &Source) -> Option<String> {
 }
 
 fn name(source: &Source) -> Option<String> {
+    if source.path.ends_with("/mod.rs") {
+        return Some(format!("{}: a module is `name.rs` beside its directory", source.path));
+    }
     let parts = source.path.trim_end_matches(".rs").split('/');
     let empty = parts.into_iter().find(|part| EMPTY_NAMES.contains(part))?;
     Some(format!("{}: `{empty}` says nothing; which noun is missing?", source.path))
@@ -69,7 +78,7 @@ fn git(source: &Source) -> Option<String> {
     let calls = source.text.contains(concat!("Command::new(\"", "git\")"));
     let allowed = GIT_CALLERS.iter().any(|place| source.path.starts_with(place));
     (calls && !allowed)
-        .then(|| format!("{}: calls git on the host; threats.md L3 says where that is safe", source.path))
+        .then(|| format!("{}: calls git on the host; docs/threat-model.md, rule 3", source.path))
 }
 
 fn development_paths(source: &Source) -> Vec<String> {
@@ -117,6 +126,7 @@ mod tests {
         let bad = [
             ("a.rs", "fn f() {}\n".to_owned()),
             ("util.rs", "//! A.\n".to_owned()),
+            ("a/mod.rs", "//! A.\n".to_owned()),
             ("a.rs", format!("//! A.\n{}", "\n".repeat(LINES_MAX))),
             ("a.rs", ["//! A.\nun", "safe { f() }\n"].concat()),
             ("a.rs", ["//! A.\nto", "do!();\n"].concat()),

@@ -26,7 +26,7 @@ const ENTRIES_MAX: usize = 1_000_000;
 /// How long the paths of directories still to be searched may be together: deep ones must not take all memory.
 const WAITING_MAX: usize = 64 << 20;
 
-const ADVICE: &str = "mount another directory, or allow sockets with `--allow-sockets` (`allow_sockets`)";
+const ADVICE: &str = "mount another directory, or allow sockets with `allow_sockets`";
 
 /// Refuses a directory in which there is a socket, or may be one.
 pub fn expect_none(directory: BorrowedFd<'_>, shown: &Path) -> Result<()> {
@@ -205,6 +205,6 @@ mod tests {
         let refused = expect_none(directory.as_fd(), place.path()).expect_err("it is refused");
 
         assert_eq!(refused.kind, Kind::Invalid);
-        assert!(refused.hint.is_some_and(|hint| hint.contains("--allow-sockets")));
+        assert!(refused.hint.is_some_and(|hint| hint.contains("`allow_sockets`")));
     }
 }

@@ -38,16 +38,18 @@ impl Builder for Docker {
         let credentials = self.credentials_of_bases(&context)?;
         let (feed, body) = feed(move |into| context.pack(into));
         let mut steps = Steps::default();
-        let built = self.client.ask("build an image", async |docker: bollard::Docker| {
-            let docker = docker.with_timeout(UPLOAD);
-            let mut lines = docker.build_image(options, Some(credentials), Some(body_try_stream(body)));
-            while let Some(line) = lines.next().await {
-                for line in steps.hear(&text(&line?)) {
-                    progress.report(&Step::Said { line });
+        let built =
+            self.client.ask_until(&progress.cancel(), "build an image", async |docker: bollard::Docker| {
+                let docker = docker.with_timeout(UPLOAD);
+                let mut lines = docker.build_image(options, Some(credentials), Some(body_try_stream(body)));
+                while let Some(line) = lines.next().await {
+                    for line in steps.hear(&text(&line?)) {
+                        progress.report(&Step::Said { line });
+                    }
                 }
-            }
-            Ok(())
-        });
+                Ok(())
+            });
+        progress.cancel().check()?;
         finish(recipe, feed, built, steps)?;
         self.stored(&recipe.tag)
     }
@@ -57,7 +59,7 @@ impl Builder for Docker {
         let nameless = OFlags::TMPFILE.bits().cast_signed();
         let mut options = File::options();
         let opened =
-            options.read(true).write(true).custom_flags(nameless).mode(0o600).open(&self.setting.home);
+            options.read(true).write(true).custom_flags(nameless).mode(0o600).open(self.config.home.path());
         let mut file = opened.map_err(failed)?;
         let name = reference.to_string();
         self.client.ask(&format!("export image `{name}`"), async |docker: bollard::Docker| {

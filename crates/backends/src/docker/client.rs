@@ -3,16 +3,19 @@
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bollard::API_DEFAULT_VERSION;
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Cancel, Error, Kind, Result};
+use futures_util::future::{Either, select};
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 
 use super::endpoint::{Endpoint, SshPlace};
 use super::{failure, secure, tunnel};
-use crate::Setting;
+use crate::BackendConfig;
 
 /// How long an engine may take to begin its answer, in seconds. Starting a container on a busy machine takes many.
 const PATIENCE: u64 = 120;
@@ -32,10 +35,10 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(endpoint: Result<Endpoint>, setting: &Setting) -> Self {
-        let engines = &setting.engines;
+    pub fn new(endpoint: Result<Endpoint>, config: &BackendConfig) -> Self {
+        let engines = &config.engines;
         let ssh = engines.ssh.clone().unwrap_or_else(|| vec!["ssh".to_owned()]);
-        Self { endpoint, ssh, tunnels: tunnel::directory(setting), runtime: OnceLock::new() }
+        Self { endpoint, ssh, tunnels: tunnel::directory(config), runtime: OnceLock::new() }
     }
 
     /// Runs one question to the engine to its end. `attempted` says what for, in the words after "could not".
@@ -47,6 +50,38 @@ impl Client {
         self.runtime()?
             .block_on(question(docker))
             .map_err(|error| failure::explain(attempted, &self.shown(), error))
+    }
+
+    /// Like [`Client::ask`], for long work that may be cancelled. The engine gives up what nobody listens to.
+    pub fn ask_until<T, F>(
+        &self,
+        cancel: &Cancel,
+        attempted: &str,
+        question: impl FnOnce(bollard::Docker) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<T, bollard::errors::Error>>,
+    {
+        cancel.check()?;
+        let cancelled = Arc::new(Notify::new());
+        let _cut = {
+            let cancelled = cancelled.clone();
+            cancel.on_cancel(move || cancelled.notify_one())
+        };
+        let answered = self.ask(attempted, |docker| {
+            let answer = question(docker);
+            async move {
+                match select(pin!(answer), pin!(cancelled.notified())).await {
+                    Either::Left((answer, _)) => answer.map(Some),
+                    Either::Right(_) => Ok(None),
+                }
+            }
+        });
+        match answered {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => Err(cancel.reason()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Like [`Client::ask`], for what must not wait for ever on an engine that is stuck.

@@ -15,6 +15,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::container::PROGRAM;
+use super::settled::settled;
 use super::{Docker, failure, patience};
 use crate::place;
 
@@ -144,7 +145,7 @@ fn by_program(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Re
 /// Returns when a container was started last, in the engine's own words; nothing if it does not run.
 pub fn started(docker: &Docker, container: &str) -> Result<Option<String>> {
     let state = docker.client.ask_within(patience::ANSWER, "look at a container", |engine| async move {
-        match engine.inspect_container(container, None).await {
+        match settled(|| engine.inspect_container(container, None)).await {
             Err(error) if failure::is_status(&error, 404) => Ok(None),
             found => Ok(found?.state),
         }

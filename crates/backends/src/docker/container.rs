@@ -33,7 +33,7 @@ const CAPABILITIES: [&str; 8] =
 /// For places of the network below 1024; given up once they are bound.
 const BIND: &str = "NET_BIND_SERVICE";
 
-/// The guest, its forker, its threads for a few connections, and a nanny for each of a few execs: what counts as
+/// The guest, its forker, its threads for a few connections, and a subreaper for each of a few execs: what counts as
 /// processes beside commands.
 const OWN_PROCESSES: u64 = 24;
 
@@ -267,7 +267,7 @@ fn bring(docker: &Docker, spec: &Spec, mount: &coracle_core::mount::Mount) -> Re
 
 /// Returns where a directory of the caller's really is, if it may be mounted.
 fn place(docker: &Docker, spec: &Spec, path: &str, within: Option<&[String]>) -> Result<String> {
-    let (found, directory) = directory::find(&docker.setting.home, Path::new(path), within)?;
+    let (found, directory) = directory::find(docker.config.home.path(), Path::new(path), within)?;
     if !spec.allow_sockets {
         directory::sockets::expect_none(directory.as_fd(), &found)?;
     }

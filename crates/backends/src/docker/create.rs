@@ -1,4 +1,4 @@
-//! Making a sandbox: its place in the home, its container, its guest.
+//! Makes a sandbox: its directory in the home, its container, its guest.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use bollard::container::LogOutput;
 use bollard::query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptionsBuilder};
 use coracle_core::backend::{Created, Order, Placement};
 use coracle_core::{Error, Kind, Result, fit};
-use coracle_wire::{Boot, Decoder, Report, Standing};
+use coracle_wire::{Boot, Decoder, GuestReport, Report};
 use futures_util::{Stream, StreamExt};
 use tokio::io::AsyncWriteExt;
 
@@ -14,9 +14,10 @@ use super::connect::Reached;
 use super::container::{self, Way};
 use super::flavour::Flavour;
 use super::image::{self, Root};
-use super::{Docker, connect, container_name, destroy, install, patience, probe};
+use super::{Docker, connect, container_name, destroy, install, patience, probe, volumes};
+use crate::boot::{self, Known};
+use crate::filter;
 use crate::weak::{self, Wall};
-use crate::{boot, filter};
 
 /// A guest that has not come up by then never will. Engines on a busy machine take seconds.
 const BOOT_TIME: Duration = Duration::from_secs(60);
@@ -61,7 +62,7 @@ fn told(order: &Order<'_>, error: Error) -> Error {
 fn make(docker: &Docker, order: &Order<'_>, root: &Root, flavour: Flavour) -> Result<Created> {
     let run = docker
         .home
-        .make_room(order.sandbox, &docker.client.shown(), &docker.setting.instance)
+        .make_dir(order.sandbox, &docker.client.shown(), &docker.config.instance)
         .map_err(|error| Error::internal("could not make the sandbox's directory", error))?;
     docker.crash("docker.create.room");
     let way = if connect::shares_files(docker) { Way::Socket(&run) } else { Way::Program };
@@ -77,15 +78,17 @@ fn make(docker: &Docker, order: &Order<'_>, root: &Root, flavour: Flavour) -> Re
         .note_container(order.sandbox, &container)
         .map_err(|error| Error::internal("could not note the sandbox's container", error))?;
     docker.crash("docker.create.container");
+    let in_use = volumes::used_by_others(docker, order)?;
     let plan = Boot {
         contained: true,
         shared_users_filter: (!weak::off(Wall::Watches)).then(|| filter::WATCHES.to_vec()),
-        ..boot::plan(order, &root.config, &root.env)
+        ..boot::plan(order, Known { image: &root.config, env: &root.env, in_use: &in_use })
     };
     let capabilities = plan.capabilities;
-    let standing = start(docker, &container, &plan)?;
+    let report = start(docker, &container, &plan)?;
     docker.crash("docker.create.ready");
-    let profile = probe::observe(docker, order.spec, &standing, capabilities)?;
+    boot::expect_known(order.spec, report.knows_user)?;
+    let profile = probe::observe(docker, order.spec, &report, capabilities)?;
     let reached = connect::choose(docker, order.sandbox);
     Ok(Created { placement: place(docker, &container, reached)?, profile, image: root.config.clone() })
 }
@@ -130,14 +133,14 @@ fn make_container(
 }
 
 /// Starts the container and sends its guest the plan.
-fn start(docker: &Docker, container: &str, plan: &Boot) -> Result<Standing> {
+fn start(docker: &Docker, container: &str, plan: &Boot) -> Result<GuestReport> {
     let frame = coracle_wire::encode(plan)
         .map_err(|error| Error::internal("could not write the boot plan", error))?;
     let attach = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stream(true).build();
     let report = docker.client.ask("start the container", |engine| async move {
         let mut attached = engine.attach_container(container, Some(attach)).await?;
         engine.start_container(container, None).await?;
-        (docker.setting.crash)("docker.create.started");
+        (docker.config.crash)("docker.create.started");
         let converse = async {
             attached.input.write_all(&frame).await?;
             attached.input.flush().await?;

@@ -7,6 +7,7 @@ use bollard::query_parameters::RemoveContainerOptionsBuilder;
 use coracle_core::backend::Silence;
 use coracle_core::{Error, InstanceId, Kind, Result, SandboxId};
 
+use super::settled::settled;
 use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, container_name, failure, patience};
 use crate::mark;
 use crate::weak::{self, Wall};
@@ -76,7 +77,7 @@ fn find(docker: &Docker, sandbox: &SandboxId, limit: Duration) -> Result<Option<
 
 fn inspect(docker: &Docker, key: &str, limit: Duration) -> Result<Option<ContainerInspectResponse>> {
     docker.client.ask_within(limit, "look for a container", |engine| async move {
-        match engine.inspect_container(key, None).await {
+        match settled(|| engine.inspect_container(key, None)).await {
             Ok(container) => Ok(Some(container)),
             Err(error) if failure::is_status(&error, 404) => Ok(None),
             Err(error) => Err(error),
@@ -90,7 +91,7 @@ fn is_ours(docker: &Docker, sandbox: &SandboxId, container: &ContainerInspectRes
     if said(container, SANDBOX_LABEL) != Some(sandbox.as_str()) {
         return Ok(false);
     }
-    let ours = &docker.setting.instance;
+    let ours = &docker.config.instance;
     match said(container, INSTANCE_LABEL).and_then(|said| said.parse::<InstanceId>().ok()) {
         Some(instance) if instance == *ours => Ok(true),
         Some(instance) if docker.home.has(sandbox) && !weak::off(Wall::Mark) => {
@@ -108,7 +109,7 @@ fn remove_container(docker: &Docker, sandbox: &SandboxId, container: &str) -> Re
     let gone = docker.client.ask_within(patience::REMOVAL, "remove a container", |engine| async move {
         for _ in 0..TRIES {
             let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-            match engine.remove_container(container, Some(options)).await {
+            match settled(|| engine.remove_container(container, Some(options.clone()))).await {
                 Ok(()) => return Ok(true),
                 Err(error) if failure::is_status(&error, 404) => return Ok(true),
                 // Somebody, or the engine itself, is at it.

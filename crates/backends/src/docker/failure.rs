@@ -43,7 +43,7 @@ pub fn explain(attempted: &str, engine: &str, error: Refusal) -> Error {
     };
     let told = Error::new(kind, format!("could not {attempted} (engine at {engine})"))
         .detail("engine", engine)
-        .caused_by(Told(words(&error)));
+        .caused_by(EngineMessage(words(&error)));
     hint.into_iter().fold(told, |told, hint| told.hint(hint))
 }
 
@@ -110,12 +110,12 @@ fn words(error: &Refusal) -> String {
 
 /// What the engine said.
 #[derive(Debug)]
-struct Told(String);
+struct EngineMessage(String);
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for EngineMessage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Told {}
+impl std::error::Error for EngineMessage {}

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use coracle_core::{InstanceId, SandboxId};
+use coracle_core::{Home, InstanceId, SandboxId};
 use coracle_sys::tree;
 use sha2::{Digest, Sha256};
 
@@ -35,31 +35,26 @@ const INSTALLED: &str = "installed-";
 
 /// The part of the home one engine's backend uses.
 #[derive(Debug)]
-pub struct Home {
+pub struct Directories {
     engines: PathBuf,
     own: PathBuf,
 }
 
-impl Home {
-    pub fn new(home: &Path, backend: &str) -> Self {
-        let engines = home.join("engines");
+impl Directories {
+    pub fn new(home: &Home, backend: &str) -> Self {
+        let engines = home.engines();
         Self { own: engines.join(directory_name(backend)), engines }
     }
 
     /// Makes the directory of a sandbox that will be at the engine at this address, and returns where its guest's socket
     /// belongs.
-    pub fn make_room(
-        &self,
-        sandbox: &SandboxId,
-        address: &str,
-        instance: &InstanceId,
-    ) -> io::Result<PathBuf> {
+    pub fn make_dir(&self, sandbox: &SandboxId, address: &str, instance: &InstanceId) -> io::Result<PathBuf> {
         self.make()?;
-        let room = self.place(sandbox);
-        private(&room)?;
-        mark::put(&room, instance)?;
-        fs::write(room.join(ENGINE), address)?;
-        let run = room.join(RUN);
+        let dir = self.place(sandbox);
+        private(&dir)?;
+        mark::put(&dir, instance)?;
+        fs::write(dir.join(ENGINE), address)?;
+        let run = dir.join(RUN);
         private(&run)?;
         Ok(run)
     }
@@ -77,18 +72,18 @@ impl Home {
     /// Takes the guest's socket out of the directory the container has, before any command runs there: nobody inside
     /// can find, remove or replace it then, whatever rights commands are given. It leads to the guest as before.
     pub fn take_socket(&self, sandbox: &SandboxId) -> io::Result<()> {
-        let room = self.own.join(sandbox.as_str());
+        let dir = self.own.join(sandbox.as_str());
         if weak::off(Wall::Socket) {
-            return std::os::unix::fs::symlink(Path::new(RUN).join(SOCKET), room.join(SOCKET));
+            return std::os::unix::fs::symlink(Path::new(RUN).join(SOCKET), dir.join(SOCKET));
         }
-        fs::rename(room.join(RUN).join(SOCKET), room.join(SOCKET))
+        fs::rename(dir.join(RUN).join(SOCKET), dir.join(SOCKET))
     }
 
     /// Puts it back, for whoever looks for it from inside.
     pub fn return_socket(&self, sandbox: &SandboxId) {
-        let room = self.own.join(sandbox.as_str());
+        let dir = self.own.join(sandbox.as_str());
         // Without it the guest is not reached, and said to be gone.
-        let _ = fs::rename(room.join(SOCKET), room.join(RUN).join(SOCKET));
+        let _ = fs::rename(dir.join(SOCKET), dir.join(RUN).join(SOCKET));
     }
 
     pub fn connect(&self, sandbox: &SandboxId) -> io::Result<UnixStream> {
@@ -184,11 +179,11 @@ fn installed_mark(address: &str) -> String {
 }
 
 /// Returns the engines that sandboxes of this home are at and that are known by their address alone.
-pub fn far(home: &Path) -> Vec<String> {
+pub fn far(home: &Home) -> Vec<String> {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let far = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(FAR));
-    let rooms = entries(&home.join("engines")).filter(far).flat_map(|engine| entries(&engine));
-    let addresses = rooms.filter_map(|room| fs::read_to_string(room.join(ENGINE)).ok());
+    let dirs = entries(&home.engines()).filter(far).flat_map(|engine| entries(&engine));
+    let addresses = dirs.filter_map(|dir| fs::read_to_string(dir.join(ENGINE)).ok());
     // The name of such a backend is the address its directory is called after.
     let mut names: Vec<_> = addresses.filter(|address| address.contains("://")).collect();
     names.sort();

@@ -53,7 +53,7 @@ pub fn name(docker: &Docker, spec: &Spec) -> Result<Reference> {
     if spec.image != HOST {
         return spec.image.parse();
     }
-    let chosen = docker.setting.engines.image.as_ref().ok_or_else(|| {
+    let chosen = docker.config.engines.image.as_ref().ok_or_else(|| {
         Error::new(Kind::Unsupported, format!("backend `{}` has no image `{HOST}`", docker.name))
             .hint("name one with `--image`, or the one to use for it in the setting `engines.image`")
             .detail("backend", docker.name.as_str())

@@ -23,8 +23,8 @@ impl Images for Docker {
         pull::pull(self, reference, progress)
     }
 
-    fn load(&self, archive: File, _progress: &dyn Progress) -> Result<Vec<Stored>> {
-        load::load(self, archive)
+    fn load(&self, archive: File, progress: &dyn Progress) -> Result<Vec<Stored>> {
+        load::load(self, archive, &progress.cancel())
     }
 
     fn list(&self) -> Result<Vec<Stored>> {
@@ -82,7 +82,7 @@ impl Docker {
     /// Returns an image that was just brought.
     pub(super) fn stored(&self, reference: &Reference) -> Result<Stored> {
         let image = self.inspect(&reference.to_string())?.ok_or_else(|| missing(&reference.to_string()))?;
-        Ok(Stored { pulled_at: (self.setting.clock)(), ..describe(reference, &image) })
+        Ok(Stored { pulled_at: (self.config.clock)(), ..describe(reference, &image) })
     }
 }
 

@@ -69,7 +69,7 @@ pub fn volume() -> String {
 
 /// Of this instance's own: others may be doing the same.
 fn own_name(docker: &Docker) -> String {
-    format!("coracle-install-{}", docker.setting.instance).to_lowercase()
+    format!("coracle-install-{}", docker.config.instance).to_lowercase()
 }
 
 fn install(docker: &Docker, flavour: Flavour) -> Result<()> {
@@ -147,7 +147,7 @@ fn run(docker: &Docker, flavour: Flavour, image: &str) -> Result<()> {
     let code = docker.client.ask_within(patience::MAKE, INTO_VOLUME, |engine| async move {
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
         let created = engine.create_container(Some(options), body).await?;
-        (docker.setting.crash)("docker.install.container");
+        (docker.config.crash)("docker.install.container");
         engine.start_container(&created.id, None).await?;
         let mut ends = std::pin::pin!(engine.wait_container(&created.id, None));
         match ends.next().await {

@@ -4,7 +4,7 @@ use bollard::models::SystemVersion;
 use coracle_core::backend::{Probe, Profile, Wall};
 use coracle_core::spec::Privileges;
 use coracle_core::{Error, Kind, Result, Spec};
-use coracle_wire::Standing;
+use coracle_wire::GuestReport;
 
 use super::Docker;
 use super::flavour::Flavour;
@@ -43,7 +43,7 @@ pub fn expect(_docker: &Docker, spec: &Spec) -> Result<Profile> {
 
 /// Records what holds, by the word of the guest: no code of the image has run yet. A wall that ought to stand and does
 /// not is an error.
-pub fn observe(_docker: &Docker, spec: &Spec, standing: &Standing, capabilities: u64) -> Result<Profile> {
+pub fn observe(_docker: &Docker, spec: &Spec, report: &GuestReport, capabilities: u64) -> Result<Profile> {
     if weak::off(weak::Wall::Observation) {
         return Ok(Profile { walls: Vec::new() });
     }
@@ -57,14 +57,14 @@ pub fn observe(_docker: &Docker, spec: &Spec, standing: &Standing, capabilities:
         ("CapInh:", NOTHING),
     ];
     for (field, value) in expected {
-        let line = standing.status.lines().find_map(|line| line.strip_prefix(field)).map(str::trim);
+        let line = report.status.lines().find_map(|line| line.strip_prefix(field)).map(str::trim);
         if line != Some(value) {
             let found = line.unwrap_or("absent");
             return Err(Error::new(Kind::StartFailed, format!("{field} is {found} and not {value}")));
         }
     }
-    let own_ids = standing.uid_map.split_whitespace().ne(ALL_IDS);
-    Ok(Profile { walls: walls(spec.privileges, standing.fenced, Some(own_ids)) })
+    let own_ids = report.uid_map.split_whitespace().ne(ALL_IDS);
+    Ok(Profile { walls: walls(spec.privileges, report.fenced, Some(own_ids)) })
 }
 
 fn walls(privileges: Privileges, landlock: bool, own_ids: Option<bool>) -> Vec<Wall> {

@@ -22,7 +22,7 @@ pub fn purge(docker: &Docker) -> Result<usize> {
     install::clear(docker)?;
     remove_program(docker)?;
     docker.home.forget_installed(&address);
-    tunnel::close_all(&tunnel::directory(&docker.setting))?;
+    tunnel::close_all(&tunnel::directory(&docker.config))?;
     Ok(volumes.len())
 }
 

@@ -8,16 +8,17 @@ use coracle_core::backend::{Found, GuestEnd};
 use coracle_core::{Error, Result, SandboxId, Timestamp};
 use coracle_wire::End;
 
+use super::settled::settled;
 use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, container_name, patience};
 
 /// Lists them, by their containers and their directories. A home that never used the engine has none there, and the
 /// engine is not asked.
 pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
-    let rooms = docker
+    let sandboxes = docker
         .home
         .list()
         .map_err(|error| Error::internal("could not list the sandboxes of this home", error))?;
-    if rooms.is_empty() && !docker.home.is_used() {
+    if sandboxes.is_empty() && !docker.home.is_used() {
         return Ok(Vec::new());
     }
     let mut found: BTreeMap<SandboxId, Found> = BTreeMap::new();
@@ -35,7 +36,7 @@ pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
         entry(sandbox, "container", alive);
     }
     docker.note_answer();
-    for sandbox in rooms {
+    for sandbox in sandboxes {
         // Of what is on another engine, or of another instance, nobody here can say that it is gone.
         let elsewhere = docker.expect_here(&sandbox).is_err() || docker.expect_ours(&sandbox).is_err();
         entry(sandbox, "directory", elsewhere);
@@ -52,7 +53,7 @@ pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
 pub fn guest_end(docker: &Docker, sandbox: &SandboxId) -> Option<GuestEnd> {
     let container = docker.home.container_of(sandbox)?;
     let inspected = docker.client.ask_within(patience::ANSWER, "look at a container", |engine| async move {
-        engine.inspect_container(&container, None).await
+        settled(|| engine.inspect_container(&container, None)).await
     });
     let state = inspected.ok()?.state?;
     let exited = state.status == Some(ContainerStateStatusEnum::EXITED) && !state.oom_killed.unwrap_or(false);
@@ -64,15 +65,15 @@ pub fn guest_end(docker: &Docker, sandbox: &SandboxId) -> Option<GuestEnd> {
 
 /// Returns when a container has ended: now, if the engine's word cannot be read. That it was idle is proved all the same.
 fn finished(docker: &Docker, at: Option<&str>) -> Timestamp {
-    at.and_then(|at| at.parse().ok()).unwrap_or_else(|| (docker.setting.clock)())
+    at.and_then(|at| at.parse().ok()).unwrap_or_else(|| (docker.config.clock)())
 }
 
 fn containers(docker: &Docker) -> Result<Vec<(SandboxId, bool)>> {
-    let label = format!("{INSTANCE_LABEL}={}", docker.setting.instance);
+    let label = format!("{INSTANCE_LABEL}={}", docker.config.instance);
     let filters = HashMap::from([("label", vec![label])]);
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
     let listed = docker.client.ask_within(patience::ANSWER, "list containers", |engine| async move {
-        engine.list_containers(Some(options)).await
+        settled(|| engine.list_containers(Some(options.clone()))).await
     })?;
     Ok(listed.iter().filter_map(|container| ours(docker, container)).collect())
 }

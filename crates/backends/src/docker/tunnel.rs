@@ -8,10 +8,10 @@
 //!
 //! Between the look at a connection and its use, it may end. Whoever then cannot connect calls [`open`] again.
 
+mod dir;
 mod master;
 mod mux;
 mod remote;
-mod room;
 mod words;
 
 use std::io::{self, Read, Write};
@@ -21,12 +21,12 @@ use std::time::Duration;
 
 use coracle_core::{Error, Kind, Result};
 
+use self::dir::TunnelDir;
 use self::master::Master;
 use self::mux::Mux;
-use self::room::Room;
 use super::endpoint::SshPlace;
 
-pub use self::room::directory;
+pub use self::dir::directory;
 
 /// What an engine on the far side of the world takes for its first answer, several times over.
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
@@ -38,49 +38,48 @@ const PING: &[u8] = b"GET /_ping HTTP/1.1\r\nHost: engine\r\nConnection: close\r
 /// `runtime` is a directory for sockets that is made if it is missing (see [`directory`]). What a new connection leads
 /// to has answered once before it is returned; an old one is only known to be alive on this side.
 pub fn open(place: &SshPlace, ssh: &[String], runtime: &Path) -> Result<PathBuf> {
-    let line = Line { place, master: Master { place, ssh }, room: Room::of(runtime, place, ssh)? };
+    let line = Line { place, master: Master { place, ssh }, dir: TunnelDir::of(runtime, place, ssh)? };
     if line.stands() {
-        return Ok(line.room.engine());
+        return Ok(line.dir.engine());
     }
-    let _turn = line.room.lock()?;
+    let _turn = line.dir.lock()?;
     // Whoever had the lock before may have been making what we want.
     if !line.stands() {
         line.lay()?;
     }
-    Ok(line.room.engine())
+    Ok(line.dir.engine())
 }
 
 /// Ends every connection whose sockets are in this directory, and removes the directory.
 pub fn close_all(runtime: &Path) -> Result<()> {
-    for room in Room::all(runtime)? {
-        let _turn = room.lock()?;
-        master::end(&room);
-        room.remove()?;
+    for dir in TunnelDir::all(runtime)? {
+        let _turn = dir.lock()?;
+        master::end(&dir);
+        dir.remove()?;
     }
-    room::remove_empty(runtime)
+    dir::remove_empty(runtime)
 }
 
 /// One way to one place.
 struct Line<'a> {
     place: &'a SshPlace,
     master: Master<'a>,
-    room: Room,
+    dir: TunnelDir,
 }
 
 impl Line<'_> {
     fn stands(&self) -> bool {
-        self.room.tend();
-        self.room.engine().symlink_metadata().is_ok()
-            && Mux::greet(&self.room.control(), mux::PATIENCE).is_ok()
+        self.dir.tend();
+        self.dir.engine().symlink_metadata().is_ok() && Mux::greet(&self.dir.control(), mux::PATIENCE).is_ok()
     }
 
     /// Makes the connection anew. When it fails, there is none.
     fn lay(&self) -> Result<()> {
-        let remembered = self.room.remembered();
+        let remembered = self.dir.remembered();
         match self.lay_to(remembered.clone()) {
             // The engine may have moved since the other machine was asked.
             Err(_) if self.place.socket.is_none() && remembered.is_some() => {
-                self.room.forget();
+                self.dir.forget();
                 self.lay_to(None)
             }
             result => result,
@@ -88,12 +87,12 @@ impl Line<'_> {
     }
 
     fn lay_to(&self, remembered: Option<PathBuf>) -> Result<()> {
-        master::end(&self.room);
-        self.room.clear();
-        let laid = self.master.start(&self.room).and_then(|()| self.lead(remembered));
+        master::end(&self.dir);
+        self.dir.clear();
+        let laid = self.master.start(&self.dir).and_then(|()| self.lead(remembered));
         if laid.is_err() {
-            master::end(&self.room);
-            self.room.clear();
+            master::end(&self.dir);
+            self.dir.clear();
         }
         laid
     }
@@ -102,19 +101,19 @@ impl Line<'_> {
     fn lead(&self, remembered: Option<PathBuf>) -> Result<()> {
         let (socket, asked) = match self.place.socket.clone().or(remembered) {
             Some(socket) => (socket, false),
-            None => (remote::ask(&self.master, &self.room)?, true),
+            None => (remote::ask(&self.master, &self.dir)?, true),
         };
         let mut mux =
-            Mux::greet(&self.room.control(), mux::FIRST_PATIENCE).map_err(|error| self.unusable(error))?;
-        mux.forward(&self.room.engine(), &socket).map_err(|error| self.unusable(error))?;
+            Mux::greet(&self.dir.control(), mux::FIRST_PATIENCE).map_err(|error| self.unusable(error))?;
+        mux.forward(&self.dir.engine(), &socket).map_err(|error| self.unusable(error))?;
         self.hear(&socket)?;
         // Only what has led to an engine is worth remembering.
-        if asked { self.room.remember(&socket) } else { Ok(()) }
+        if asked { self.dir.remember(&socket) } else { Ok(()) }
     }
 
     /// Waits for a first word of the engine's.
     fn hear(&self, socket: &Path) -> Result<()> {
-        let answer = first_words(&self.room.engine());
+        let answer = first_words(&self.dir.engine());
         match answer.as_deref() {
             Ok(b"HTTP/1.") => Ok(()),
             Ok([]) => Err(self.not_led(socket)),
@@ -125,8 +124,8 @@ impl Line<'_> {
 
     /// What ssh says is the same for every reason, so the other machine is asked what is there.
     fn not_led(&self, socket: &Path) -> Error {
-        let words = self.room.words();
-        words::not_led(self.place, socket, &words, remote::look(&self.master, &self.room, socket))
+        let words = self.dir.words();
+        words::not_led(self.place, socket, &words, remote::look(&self.master, &self.dir, socket))
     }
 
     fn unusable(&self, error: io::Error) -> Error {

@@ -1,14 +1,16 @@
 //! Volumes an engine keeps for us, by names of their own that tell whose they are.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use bollard::models::{ContainerSummary, Mount, MountType, MountVolumeOptions, Volume, VolumeCreateRequest};
 use bollard::query_parameters::{
     ListContainersOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptions,
 };
+use coracle_core::backend::Order;
 use coracle_core::volume::{Kept, Volumes};
-use coracle_core::{Error, Kind, Result, SandboxId, Timestamp, VolumeName};
+use coracle_core::{Error, Kind, Result, SandboxId, Timestamp, VolumeName, mount};
 
+use super::settled::settled;
 use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, failure};
 
 /// The label with a volume's name, and the one with the time it was made.
@@ -18,9 +20,9 @@ const MADE_LABEL: &str = "coracle.made_at";
 /// Returns the mount of a volume, which is made if it is not there.
 pub fn bring(docker: &Docker, name: &VolumeName) -> Result<Mount> {
     let labels = [
-        (INSTANCE_LABEL.to_owned(), docker.setting.instance.to_string()),
+        (INSTANCE_LABEL.to_owned(), docker.config.instance.to_string()),
         (VOLUME_LABEL.to_owned(), name.to_string()),
-        (MADE_LABEL.to_owned(), (docker.setting.clock)().as_millis().to_string()),
+        (MADE_LABEL.to_owned(), (docker.config.clock)().as_millis().to_string()),
     ];
     let wanted = VolumeCreateRequest {
         name: Some(engine_name(docker, name)),
@@ -37,18 +39,30 @@ pub fn bring(docker: &Docker, name: &VolumeName) -> Result<Mount> {
     })
 }
 
+/// Returns those volumes of a sandbox that others use, too. Only older sandboxes count, or of two that are made at once with a
+/// new volume neither would get it; ids are in the order of time.
+pub fn used_by_others(docker: &Docker, order: &Order<'_>) -> Result<BTreeSet<VolumeName>> {
+    let is_volume = |mount: &mount::Mount| matches!(mount.source, mount::Source::Volume(_));
+    if !order.spec.mounts.iter().any(is_volume) {
+        return Ok(BTreeSet::new());
+    }
+    let by_others =
+        |kept: &Kept| kept.used_by.iter().any(|user| user < order.sandbox && Some(user) != order.replaces);
+    Ok(docker.list()?.into_iter().filter(by_others).map(|kept| kept.name).collect())
+}
+
 fn engine_name(docker: &Docker, name: &VolumeName) -> String {
-    format!("coracle-{}-{name}", docker.setting.instance)
+    format!("coracle-{}-{name}", docker.config.instance)
 }
 
 impl Volumes for Docker {
     fn list(&self) -> Result<Vec<Kept>> {
-        let filters = HashMap::from([("label", vec![format!("{INSTANCE_LABEL}={}", self.setting.instance)])]);
+        let filters = HashMap::from([("label", vec![format!("{INSTANCE_LABEL}={}", self.config.instance)])]);
         let volumes = ListVolumesOptionsBuilder::default().filters(&filters).build();
         let containers = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
         let (volumes, containers) = self.client.ask("list volumes", |engine| async move {
             let volumes = engine.list_volumes(Some(volumes)).await?;
-            Ok((volumes, engine.list_containers(Some(containers)).await?))
+            Ok((volumes, settled(|| engine.list_containers(Some(containers.clone()))).await?))
         })?;
         let mut kept: Vec<_> = volumes
             .volumes

@@ -14,6 +14,7 @@ use coracle_core::image::build::Cache;
 use coracle_core::image::{Builder, Images, Progress, Recipe, Reference, Step, Stored};
 use coracle_core::{Error, Kind, Result};
 use coracle_sys::rustix::fs::OFlags;
+use coracle_sys::rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use coracle_sys::tie;
 
 use super::Native;
@@ -41,7 +42,8 @@ impl Native {
     fn nameless(&self) -> Result<File> {
         let flags = OFlags::TMPFILE.bits().cast_signed();
         let mut options = File::options();
-        let opened = options.read(true).write(true).custom_flags(flags).mode(0o600).open(&self.setting.home);
+        let opened =
+            options.read(true).write(true).custom_flags(flags).mode(0o600).open(self.config.home.path());
         opened.map_err(|error| Error::internal("could not make room for an archive", error))
     }
 }
@@ -104,6 +106,15 @@ fn run(mut command: Command, tag: &Reference, progress: &dyn Progress) -> Result
     let (reader, writer) = io::pipe().map_err(not_started)?;
     command.stdout(writer.try_clone().map_err(not_started)?).stderr(writer);
     let mut child = tie::to_this_thread(&mut command).spawn().map_err(not_started)?;
+    let cancel = progress.cancel();
+    // By a descriptor: the number may be another's once this one is reaped.
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let _cut = process.map(|process| {
+        cancel.on_cancel(move || {
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        })
+    });
     // It holds the other end of the pipe, which would otherwise never close.
     drop(command);
     let (mut steps, mut last) = (Steps::default(), String::new());
@@ -114,6 +125,7 @@ fn run(mut command: Command, tag: &Reference, progress: &dyn Progress) -> Result
         progress.report(&Step::Said { line });
     });
     let status = child.wait().map_err(not_started)?;
+    cancel.check()?;
     listened.map_err(not_started)?;
     match status.success() {
         true => Ok(()),

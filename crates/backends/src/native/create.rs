@@ -12,21 +12,22 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use coracle_core::backend::{Created, Order, Placement};
+use coracle_core::backend::{Created, Life, Order, Placement};
 use coracle_core::{Error, ImageId, Kind, Result, Spec, fit, user};
 use coracle_sys::cgroup::Group;
 use coracle_sys::descriptors;
 use coracle_sys::launch::{Launch, Launched, launch};
 use coracle_wire::Boot;
 
-use super::branch::{Base, Taken};
 use super::cage::Cage;
 use super::disk::{self, Purpose};
-use super::home::{Room, Uses};
+use super::fork_source::{Base, Taken};
+use super::home::{SandboxDir, Uses};
 use super::image::Root;
 use super::probe::{self, Seen};
 use super::storage::Storage;
-use super::{Native, destroy, ids, snapshot};
+use super::{Child, Native, destroy, ids, snapshot};
+use crate::boot::expect_known;
 use crate::{program, weak};
 use bring::Brought;
 use trees::{Owner, Shared, Site, Trees};
@@ -50,24 +51,27 @@ pub fn create(native: &Native, order: &Order<'_>, taken: Option<&Taken>) -> Resu
             Some(taken) => native.root(&taken.origin, taken.digest.as_deref())?,
             None => native.root(&order.spec.image, None)?,
         },
-        brought: bring::all(native, order.spec)?,
+        brought: bring::all(native, order)?,
         storage: Storage::choose(order.spec, native.privilege),
         cage: native.cage(order.sandbox)?,
         base: ids::base(order.sandbox),
         taken,
     };
-    let made = make(native, order, &parts);
-    made.map_err(|failure| {
-        let error = Error::new(
+    let error = match make(native, order, &parts) {
+        Ok((created, ready)) => match expect_known(order.spec, ready.knows_user) {
+            Ok(()) => return Ok(created),
+            Err(error) => error,
+        },
+        Err(failure) => Error::new(
             Kind::StartFailed,
             format!("could not {} for sandbox `{}`", failure.attempted, order.sandbox),
         )
         .caused_by(failure.cause)
-        .hint("run `coracle doctor` to see what this machine offers");
-        match destroy::destroy(native, order.sandbox) {
-            Ok(()) => error,
-            Err(left) => error.detail("left_behind", left.chain()),
-        }
+        .hint("run `coracle doctor` to see what this machine offers"),
+    };
+    Err(match destroy::destroy(native, order.sandbox) {
+        Ok(()) => error,
+        Err(left) => error.detail("left_behind", left.chain()),
     })
 }
 
@@ -116,17 +120,29 @@ pub(super) fn at(attempted: &'static str) -> impl FnOnce(io::Error) -> Failure {
     move |cause| Failure { attempted, cause }
 }
 
-fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created, Failure> {
-    let crash = native.setting.crash;
-    let room = make_room(native, order, parts)?;
+/// What a guest says when it serves.
+#[derive(Debug, Clone, Copy)]
+struct Ready {
+    /// Landlock stands around commands.
+    fenced: bool,
+    /// The image knows the user commands are to run as.
+    knows_user: bool,
+}
+
+fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Created, Ready), Failure> {
+    let crash = native.config.crash;
+    let dir = make_dir(native, order, parts)?;
     crash("native.create.directories");
     parts.cage.make(&limits::values(order.spec), parts.base).map_err(at("make a cgroup"))?;
     crash("native.create.cgroup");
-    let listener = room.listen().map_err(at("make the guest's socket"))?;
+    let listener = dir.listen().map_err(at("make the guest's socket"))?;
     let (ours, theirs) = UnixStream::pair().map_err(at("make the boot socket"))?;
     let launched = start(native, parts.cage.group(), &ours, theirs)?;
     parts.cage.note(launched.pid).map_err(at("write down the first process"))?;
-    native.children().insert(order.sandbox.clone(), launched.pidfd);
+    // Kept from here on: a maker that dies now takes the guest along.
+    let boot = (order.life == Life::Maker).then(|| ours.try_clone()).transpose();
+    let child = Child { guest: launched.pidfd, _boot: boot.map_err(at("keep the boot socket"))? };
+    native.children().insert(order.sandbox.clone(), child);
     crash("native.create.launched");
     let namespace = native.privilege.map_ids(launched.pid, parts.base).map_err(at("map users"))?;
     (&ours).write_all(&[1]).map_err(at("start the guest"))?;
@@ -135,7 +151,7 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created
         std::iter::once(PathBuf::new()).chain(parts.bases().iter().map(|base| base.device.clone())).collect();
     let site = Site {
         root: &parts.root,
-        room: &room,
+        dir: &dir,
         storage: parts.storage,
         brought: &parts.brought,
         bases: parts.bases().len(),
@@ -144,27 +160,27 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created
         namespace: namespace.as_fd(),
     };
     let trees = Trees::open(&site, native.privilege)?;
-    let mut plan = boot::plan(order, &parts.root, parts.storage, native.privilege);
+    let mut plan = boot::plan(order, parts, native.privilege);
     let (trees, shared) = settle_owner(trees, &mut plan).map_err(at("show a mount as its owner's"))?;
     plan.bases = parts.bases().iter().map(|base| base.generation).collect();
     let capabilities = plan.capabilities;
-    let end = room.make_end().map_err(at("make the file the guest writes its end to"))?;
+    let end = dir.make_end().map_err(at("make the file the guest writes its end to"))?;
     send_plan(plan, trees, parts.cage.group(), &ours, &[listener.as_fd(), end.as_fd()])?;
-    let landlock = wait_until_ready(&ours, &shared).map_err(at("boot the guest"))?;
+    let ready = wait_until_ready(&ours, &shared).map_err(at("boot the guest"))?;
     crash("native.create.ready");
-    let seen = Seen { guest: launched.pid, capabilities, landlock };
+    let seen = Seen { guest: launched.pid, capabilities, landlock: ready.fenced };
     let profile = probe::observe(native, order.spec, seen).map_err(at("see the walls stand"))?;
-    Ok(Created {
+    let created = Created {
         placement: Placement(serde_json::json!({"pid": launched.pid})),
         profile,
         image: parts.root.config.clone(),
-    })
+    };
+    Ok((created, ready))
 }
 
 /// Makes the sandbox's directory, with a note of what it uses before it uses it, and its disk.
-fn make_room(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Room, Failure> {
-    let room =
-        native.home.make_room(order.sandbox, &native.setting.instance).map_err(at("make a directory"))?;
+fn make_dir(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<SandboxDir, Failure> {
+    let dir = native.home.make_dir(order.sandbox, &native.config.instance).map_err(at("make a directory"))?;
     let uses = Uses {
         image: parts.root.config.digest.clone(),
         volumes: bring::volumes(order.spec),
@@ -172,16 +188,16 @@ fn make_room(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Ro
         origin: parts.taken.map(|taken| taken.origin.clone()),
     };
     if uses.image.is_some() || !uses.volumes.is_empty() || !uses.bases.is_empty() {
-        room.note(&uses).map_err(at("note what it uses"))?;
+        dir.note(&uses).map_err(at("note what it uses"))?;
     }
     for (index, base) in parts.bases().iter().enumerate() {
-        room.link_base(index, &base.file).map_err(at("keep what it starts from"))?;
-        (native.setting.crash)("native.fork.linked");
+        dir.link_base(index, &base.file).map_err(at("keep what it starts from"))?;
+        (native.config.crash)("native.fork.linked");
     }
     if let Storage::Disk(size) = parts.storage {
-        disk::make(&native.home.disks, &room.disk(), size, Purpose::Scratch).map_err(at("make a disk"))?;
+        disk::make(&native.home.disks, &dir.disk(), size, Purpose::Scratch).map_err(at("make a disk"))?;
     }
-    Ok(room)
+    Ok(dir)
 }
 
 /// Launches the guest's process; it waits for its ids.
@@ -252,9 +268,9 @@ fn settle_owner(trees: Trees, plan: &mut Boot) -> io::Result<(Vec<OwnedFd>, Vec<
     }
 }
 
-/// Waits for the guest's word: that it serves and whether Landlock stands, or a 0 and what went wrong. Before that it may
+/// Waits for the guest's word: that it serves and how things stand, or a 0 and what went wrong. Before that it may
 /// say who commands run as, for the directories that are to be that user's.
-fn wait_until_ready(mut socket: &UnixStream, shared: &[Shared]) -> io::Result<bool> {
+fn wait_until_ready(mut socket: &UnixStream, shared: &[Shared]) -> io::Result<Ready> {
     socket.set_read_timeout(Some(BOOT_TIME))?;
     let mut word = first_byte(socket)?;
     let waiting = !shared.is_empty();
@@ -268,9 +284,10 @@ fn wait_until_ready(mut socket: &UnixStream, shared: &[Shared]) -> io::Result<bo
         word = first_byte(socket)?;
     }
     if word == Boot::READY {
-        let mut fenced = [0];
-        socket.read_exact(&mut fenced)?;
-        return Ok(fenced[0] == 1);
+        let mut words = [0; 2];
+        socket.read_exact(&mut words)?;
+        let [fenced, knows_user] = words.map(|word| word == 1);
+        return Ok(Ready { fenced, knows_user });
     }
     let mut reason = String::new();
     let _ = socket.take(4096).read_to_string(&mut reason);

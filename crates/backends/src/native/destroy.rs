@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Lets go of what its disk still holds in memory, kills its processes, then removes its cgroup and its directory. In this order: while a process is left, it may
 /// write, and while the cgroup is there, a survey finds it.
 pub fn destroy(native: &Native, sandbox: &SandboxId) -> Result<()> {
-    let crash = native.setting.crash;
+    let crash = native.config.crash;
     let failed = |what: &str| {
         let message = format!("could not {what} of sandbox `{sandbox}`");
         move |error: std::io::Error| Error::internal(message, error)
@@ -28,7 +28,7 @@ pub fn destroy(native: &Native, sandbox: &SandboxId) -> Result<()> {
         }
     }
     cage.kill(PATIENCE).map_err(failed("end the processes"))?;
-    if let Some(guest) = native.children().remove(sandbox) {
+    if let Some(guest) = native.children().remove(sandbox).map(|child| child.guest) {
         coracle_sys::signal::reap_descriptor(&guest);
     }
     crash("native.destroy.killed");

@@ -17,8 +17,10 @@ use crate::weak;
 
 /// Where distributions have it; the search path of a service often has not.
 const FORMATTERS: [&str; 2] = ["/usr/sbin/mke2fs", "/sbin/mke2fs"];
-/// Structures beside the files: a little, and the table of files.
+/// Structures beside the files: a little, and the table of files. A small disk has less of them, and what they leave over is
+/// room nobody asked for.
 const SLACK: u64 = 4 << 20;
+const LEAST_SLACK: u64 = 256 << 10;
 const INODE: u64 = 256;
 /// More files than blocks could never be made.
 const BLOCK: u64 = 4096;
@@ -50,12 +52,18 @@ impl Size {
     pub fn rounded_inodes(self) -> u64 {
         const PART: u64 = 128 << 20;
         const FEW: u64 = 16;
-        let parts = self.bytes().div_ceil(PART);
+        let parts = self.bytes(Purpose::Scratch).div_ceil(PART);
         self.inodes().div_ceil(parts).next_multiple_of(FEW) * parts
     }
 
-    fn bytes(self) -> u64 {
-        (self.megabytes << 20) + self.inodes() * INODE + SLACK
+    fn bytes(self, purpose: Purpose) -> u64 {
+        let room = self.megabytes << 20;
+        let slack = match purpose {
+            Purpose::Scratch => (room / 16).clamp(LEAST_SLACK, SLACK),
+            // The journal takes most of it.
+            Purpose::Volume => SLACK,
+        };
+        room + self.inodes() * INODE + slack
     }
 }
 
@@ -79,7 +87,7 @@ pub fn missing() -> Option<&'static str> {
 pub fn make(patterns: &Path, path: &Path, size: Size, purpose: Purpose) -> io::Result<()> {
     let from = open_pattern(patterns, size, purpose)?;
     let to = File::options().write(true).create_new(true).open(path)?;
-    to.set_len(size.bytes())?;
+    to.set_len(size.bytes(purpose))?;
     copy_data(&from, &to)
 }
 
@@ -179,7 +187,9 @@ fn open_pattern(patterns: &Path, size: Size, purpose: Purpose) -> io::Result<Fil
 
 /// Returns the file a filesystem of this size is copied from, making it if it is not there.
 fn pattern(patterns: &Path, size: Size, purpose: Purpose) -> io::Result<PathBuf> {
-    let finished = patterns.join(format!("{purpose:?}-{}-{}", size.megabytes, size.inodes()).to_lowercase());
+    // Patterns of an older coracle have another size under the same numbers, so it is part of the name.
+    let kind = format!("{purpose:?}").to_lowercase();
+    let finished = patterns.join(format!("{kind}-{}-{}", size.bytes(purpose), size.inodes()));
     if finished.exists() {
         return Ok(finished);
     }
@@ -190,7 +200,7 @@ fn pattern(patterns: &Path, size: Size, purpose: Purpose) -> io::Result<PathBuf>
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let draft = patterns.join(format!(".draft-{}-{serial}", std::process::id()));
     let _ = fs::remove_file(&draft);
-    File::create_new(&draft)?.set_len(size.bytes())?;
+    File::create_new(&draft)?.set_len(size.bytes(purpose))?;
     format(&draft, size, purpose)?;
     fs::rename(&draft, &finished)?;
     Ok(finished)

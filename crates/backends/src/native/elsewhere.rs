@@ -16,10 +16,10 @@ use crate::weak::{self, Wall};
 const SETTLE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Refuses a sandbox that is another instance's: by its room's mark, or by a cgroup that bears its name elsewhere. No other
+/// Refuses a sandbox that is another instance's: by its directory's mark, or by a cgroup that bears its name elsewhere. No other
 /// sandbox has the same id, so such a group is its own, and it would be called gone while it runs.
 pub fn expect_ours(native: &Native, sandbox: &SandboxId) -> Result<()> {
-    let ours = &native.setting.instance;
+    let ours = &native.config.instance;
     mark::expect(&native.home.place(sandbox), sandbox, ours)?;
     if !native.privilege.is_root() || native.cage(sandbox)?.has_groups() || weak::off(Wall::Mark) {
         return Ok(());
@@ -63,13 +63,13 @@ fn listing(directory: &Path) -> io::Result<Vec<DirEntry>> {
     }
 }
 
-/// Lists block devices made of files of this home that no room of it can be using.
+/// Lists block devices made of files of this home that no sandbox of it can be using.
 pub fn remains(native: &Native) -> Result<Vec<String>> {
     let failed = |what| move |error| Error::internal(format!("could not list {what} of this home"), error);
     let deadline = Instant::now() + SETTLE;
     loop {
-        let rooms = native.home.list().map_err(failed("the sandboxes"))?;
-        let left = unused_devices(native, &rooms).map_err(failed("the block devices"))?;
+        let sandboxes = native.home.list().map_err(failed("the sandboxes"))?;
+        let left = unused_devices(native, &sandboxes).map_err(failed("the block devices"))?;
         if left.is_empty() || Instant::now() > deadline {
             return Ok(left);
         }
@@ -77,12 +77,13 @@ pub fn remains(native: &Native) -> Result<Vec<String>> {
     }
 }
 
-fn unused_devices(native: &Native, rooms: &[SandboxId]) -> io::Result<Vec<String>> {
-    // While a room is left its sandbox may use them: a disk others were forked from, a volume, a snapshot.
-    if !rooms.is_empty() {
+fn unused_devices(native: &Native, sandboxes: &[SandboxId]) -> io::Result<Vec<String>> {
+    // While the directory of a sandbox is left it may use them: a disk others were forked from, a volume, a snapshot.
+    if !sandboxes.is_empty() {
         return Ok(Vec::new());
     }
-    let home = fs::canonicalize(&native.setting.home).unwrap_or_else(|_| native.setting.home.clone());
+    let home = native.config.home.path();
+    let home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
     devices_of(Path::new("/sys/block"), &home)
 }
 

@@ -10,13 +10,14 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use coracle_core::{InstanceId, SandboxId, VolumeName};
+use coracle_core::home::short_path;
+use coracle_core::{Home, InstanceId, SandboxId, VolumeName};
 use coracle_sys::tree;
 use coracle_wire::End;
 use serde::{Deserialize, Serialize};
 
 use crate::mark;
-use crate::place::{self, private, short_path};
+use crate::place::{self, private};
 
 const SOCKET: &str = "guest.sock";
 const USES: &str = "uses";
@@ -30,7 +31,7 @@ pub const BASES_MAX: usize = 16;
 
 /// The part of the home this backend uses.
 #[derive(Debug)]
-pub struct Home {
+pub struct Directories {
     sandboxes: PathBuf,
     pub guest: PathBuf,
     pub images: PathBuf,
@@ -41,7 +42,7 @@ pub struct Home {
 
 /// One sandbox's directory.
 #[derive(Debug)]
-pub struct Room {
+pub struct SandboxDir {
     path: PathBuf,
     directory: File,
 }
@@ -59,25 +60,25 @@ pub struct Uses {
     pub origin: Option<String>,
 }
 
-impl Home {
-    pub fn new(home: &Path) -> Self {
+impl Directories {
+    pub fn new(home: &Home) -> Self {
         Self {
-            sandboxes: home.join("sandboxes"),
-            guest: home.join("guest"),
-            images: home.join("images"),
-            disks: home.join("disks"),
-            volumes: home.join("volumes"),
-            snapshots: home.join("snapshots"),
+            sandboxes: home.sandboxes(),
+            guest: home.guest(),
+            images: home.images(),
+            disks: home.disks(),
+            volumes: home.volumes(),
+            snapshots: home.snapshots(),
         }
     }
 
     /// Makes the directory of a sandbox, with the mark of our instance. The way to it is ours alone.
-    pub fn make_room(&self, sandbox: &SandboxId, instance: &InstanceId) -> io::Result<Room> {
+    pub fn make_dir(&self, sandbox: &SandboxId, instance: &InstanceId) -> io::Result<SandboxDir> {
         private(&self.sandboxes)?;
         let path = self.place(sandbox);
         private(&path)?;
         mark::put(&path, instance)?;
-        Ok(Room { directory: File::open(&path)?, path })
+        Ok(SandboxDir { directory: File::open(&path)?, path })
     }
 
     /// Returns where the directory of a sandbox is, or would be.
@@ -86,9 +87,9 @@ impl Home {
     }
 
     /// Opens the directory of a sandbox that is there.
-    pub fn room(&self, sandbox: &SandboxId) -> io::Result<Room> {
+    pub fn dir(&self, sandbox: &SandboxId) -> io::Result<SandboxDir> {
         let path = self.sandboxes.join(sandbox.as_str());
-        Ok(Room { directory: File::open(&path)?, path })
+        Ok(SandboxDir { directory: File::open(&path)?, path })
     }
 
     pub fn connect(&self, sandbox: &SandboxId) -> io::Result<UnixStream> {
@@ -176,7 +177,7 @@ impl Home {
     }
 }
 
-impl Room {
+impl SandboxDir {
     pub fn listen(&self) -> io::Result<UnixListener> {
         UnixListener::bind(short_path(&self.directory, SOCKET))
     }

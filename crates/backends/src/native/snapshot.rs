@@ -1,6 +1,6 @@
 //! Images made from sandboxes: the disks as they were, in a directory of the home, with a note of what is below them.
 //!
-//! A sandbox that is opened from one links the disks into its own room, so that the image can go while it is used.
+//! A sandbox that is opened from one links the disks into its own directory, so that the image can go while it is used.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use coracle_core::branch::Held;
+use coracle_core::forking::HeldSandbox;
 use coracle_core::image::{Config, Removed, Stored};
 use coracle_core::{Error, ImageId, Kind, Result, TenantId, Timestamp};
 use coracle_sys::rustix::fs::{AtFlags, CWD, FlockOperation, flock, linkat};
@@ -17,8 +17,8 @@ use coracle_sys::tree;
 use serde::{Deserialize, Serialize};
 
 use super::Native;
-use super::branch::{self, Base, Taken};
 use super::create::{Failure, at};
+use super::fork_source::{self, Base, Taken};
 use super::privilege::Privilege;
 use crate::place;
 
@@ -85,9 +85,9 @@ impl Kept {
 }
 
 /// Copies the disks of a sandbox that is held, and has all of it on the machine's disk before it has a name.
-pub fn keep(native: &Native, held: &Held<'_>, image: &ImageId) -> Result<Stored> {
-    let disks = branch::disks(native, held)?;
-    let refused = |failure| branch::refuse(held.sandbox, failure);
+pub fn keep(native: &Native, held: &HeldSandbox<'_>, image: &ImageId) -> Result<Stored> {
+    let disks = fork_source::disks(native, held)?;
+    let refused = |failure| fork_source::refuse(held.sandbox, failure);
     let draft = draft(native, held, image, &disks).map_err(refused)?;
     // Copied while it went on, they are no files of any moment.
     let kept = held.grip.confirm().and_then(|()| publish(native, image, draft).map_err(refused));
@@ -108,7 +108,7 @@ struct Draft {
 
 fn draft(
     native: &Native,
-    held: &Held<'_>,
+    held: &HeldSandbox<'_>,
     image: &ImageId,
     disks: &[(PathBuf, PathBuf)],
 ) -> Result<Draft, Failure> {
@@ -121,18 +121,18 @@ fn draft(
     flock(&directory, FlockOperation::LockExclusive).map_err(Into::into).map_err(at("lock a directory"))?;
     let mut generations = Vec::new();
     for (index, disk) in disks.iter().enumerate() {
-        let copied = branch::copy(native, disk).map_err(at("copy a disk"))?;
+        let copied = fork_source::copy(native, disk).map_err(at("copy a disk"))?;
         // Of a disk below, what others wrote to it since is in the copy, and not meant.
         let meant = index.checked_sub(1).and_then(|below| uses.bases.get(below)).copied();
         generations.push(meant.unwrap_or(copied.generation));
         name(&copied.file, &directory, index).map_err(at("keep a disk"))?;
-        (native.setting.crash)("native.snapshot.copied");
+        (native.config.crash)("native.snapshot.copied");
     }
     let about = About {
         origin: uses.origin.unwrap_or_else(|| held.spec.image.clone()),
         config: held.image.clone(),
         generations,
-        created_at: (native.setting.clock)(),
+        created_at: (native.config.clock)(),
         tenant: held.tenant.cloned(),
     };
     Ok(Draft { path: draft, directory, about })
@@ -141,7 +141,7 @@ fn draft(
 fn publish(native: &Native, image: &ImageId, draft: Draft) -> Result<Kept, Failure> {
     let finished = native.home.snapshots.join(image.as_str());
     rename(&draft, &finished).map_err(at("keep the image"))?;
-    (native.setting.crash)("native.snapshot.kept");
+    (native.config.crash)("native.snapshot.kept");
     Ok(Kept { image: image.clone(), about: draft.about, directory: finished })
 }
 

@@ -29,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// One volume that is there.
 #[derive(Debug)]
 pub struct Volume {
+    pub name: VolumeName,
+    /// Another sandbox has it already.
+    pub in_use: bool,
     directory: PathBuf,
     /// Keeps it from being removed until the sandbox's own note of it is written.
     _hold: File,
@@ -46,8 +49,14 @@ impl Volume {
     }
 }
 
-/// Finds a volume or makes it, and keeps it from being removed while the result lives.
-pub fn ensure(native: &Native, name: &VolumeName, size: Option<Size>) -> Result<Volume> {
+/// Finds a volume or makes it, and keeps it from being removed while the result lives. A sandbox that is about to be
+/// replaced does not count as one that uses it.
+pub fn ensure(
+    native: &Native,
+    name: &VolumeName,
+    size: Option<Size>,
+    replaced: Option<&SandboxId>,
+) -> Result<Volume> {
     let failed = |error| Error::internal(format!("could not open volume `{name}`"), error);
     place::private(&native.home.volumes).map_err(failed)?;
     let directory = native.home.volumes.join(name.as_str());
@@ -55,7 +64,10 @@ pub fn ensure(native: &Native, name: &VolumeName, size: Option<Size>) -> Result<
     if !directory.join(DISK).exists() && !directory.join(DATA).exists() {
         make(native, &directory, size).map_err(failed)?;
     }
-    Ok(Volume { directory, _hold: lock })
+    // Where one cannot be read, it may be that one's.
+    let others = |uses| users(&uses, name).iter().any(|user| Some(user) != replaced);
+    let in_use = native.home.uses().map_or(true, others);
+    Ok(Volume { name: name.clone(), in_use, directory, _hold: lock })
 }
 
 /// Makes what is in it under another name first: it appears whole or not at all.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use coracle_core::{Error, Kind, Result, RunId};
+use coracle_core::{Error, Home, Kind, Result, RunId};
 
 use super::Source;
 use super::layers::{Environment, Found};
@@ -30,7 +30,7 @@ pub fn find(flag: Option<PathBuf>, environment: Environment<'_>, user: u32) -> R
 
 /// Returns the settings files to look for, the one that counts first.
 pub fn settings_files(home: &Path, environment: Environment<'_>) -> Vec<PathBuf> {
-    let ours = home.join("config.toml");
+    let ours = Home::at(home).settings();
     let shared = absolute(environment("XDG_CONFIG_HOME")).or_else(|| in_home(environment, ".config"));
     std::iter::once(ours).chain(shared.map(|directory| directory.join("coracle/config.toml"))).collect()
 }

@@ -201,7 +201,7 @@ fn check_wanted(image: &str) -> Result<()> {
 fn invalid(path: &Path) -> Error {
     Error::new(Kind::Invalid, format!("the `sandbox` block of `{}` is not valid", path.display()))
         .detail("file", path.to_string_lossy())
-        .hint("correct it, or leave it out of account with CORACLE_PROJECT=ignore")
+        .hint("correct it, or have coracle ignore it with CORACLE_PROJECT=ignore")
 }
 
 /// Says which field it is and what is wrong with it.

@@ -105,7 +105,7 @@ impl Choices {
         match fields.iter().find(|(_, is_written)| *is_written) {
             None => Ok(()),
             Some((field, _)) => Err(Error::invalid(field, "may not be chosen here")
-                .hint("leave it out; the person who started this door has decided on it")),
+                .hint("leave it out; the person who started this server has chosen it")),
         }
     }
 }

@@ -6,8 +6,8 @@ use coracle_core::ceiling::{Bounds, Choice, Choices};
 use coracle_core::limits::{Limit, LimitsInput};
 use coracle_core::mount::{Access, MountInput};
 use coracle_core::spec::{LimitsChoice, Privileges, Purpose, Runtime, SpecInput, Storage, Unlimited};
-use coracle_core::testing::sample;
 use coracle_core::{Ceiling, Error, Kind, Network, Policy, Record, Spec, State};
+use coracle_testing::sample;
 use proptest::prelude::*;
 
 use crate::cases;

@@ -28,12 +28,24 @@ fn spec(input: Value) -> Result<Spec> {
 
 #[test]
 fn what_every_sandbox_has_to_itself_is_not_mounted_over() {
-    for target in
-        ["/", "//", "/.", "/proc", "/proc/self", "/sys", "/sys/fs/cgroup", "/dev", "/dev/shm", "/./dev/"]
-    {
+    for target in [
+        "/",
+        "//",
+        "/.",
+        "/proc",
+        "/proc/self",
+        "/sys",
+        "/sys/fs/cgroup",
+        "/dev",
+        "/dev/shm",
+        "/./dev/",
+        "/etc",
+        "/etc/",
+        "/.coracle/run",
+    ] {
         assert_invalid(one("cache", target), target);
     }
-    for target in ["/devices", "/process", "/workspace", "/workspace/cache", "/etc"] {
+    for target in ["/devices", "/process", "/workspace", "/workspace/cache", "/etc/app", "/etcetera"] {
         assert!(one("cache", target).is_ok(), "{target}");
     }
 }

@@ -69,6 +69,7 @@ fn record(id: SandboxId, state: State) -> Record {
         narrowed: None,
         pending_kill: None,
         forked_from: None,
+        replaces: None,
         secret: Secret([0; 32]),
         boot: BOOT.to_owned(),
         created_at: NOW,

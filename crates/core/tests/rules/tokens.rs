@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coracle_core::token::{Grant, Rejection, Scope, Seed, Shown, Standing, Token};
+use coracle_core::token::{Grant, Rejection, Scope, Seed, Shown, Token, TokenStatus};
 use coracle_core::{Kind, Timestamp};
 use proptest::prelude::*;
 
@@ -66,9 +66,9 @@ fn only_the_right_secret_is_admitted_and_only_while_it_counts() {
 fn a_token_that_never_ends_is_valid_for_ever_and_can_be_revoked() {
     let (token, _) = issue(None, [1; 32]);
 
-    assert_eq!(token.standing(Timestamp::from_millis(u64::MAX)), Standing::Valid);
+    assert_eq!(token.status(Timestamp::from_millis(u64::MAX)), TokenStatus::Valid);
     let revoked = Token { revoked_at: Some(NOW), ..token };
-    assert_eq!(revoked.standing(Timestamp::from_millis(0)), Standing::Revoked);
+    assert_eq!(revoked.status(Timestamp::from_millis(0)), TokenStatus::Revoked);
 }
 
 #[test]

@@ -1,68 +1,151 @@
 //! Starting a command, and running one to its end.
 
+use std::cell::OnceCell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use coracle_core::{ExecId, Result, SandboxId};
-use coracle_wire::{Chunk, Stream};
+use coracle_wire::{Chunk, Ending, Stream};
 
+use super::cancel::{AtCancel, Stoppable, cut_at_cancel};
 use super::{Captured, ExecRequest, Started, Stdin, image};
-use crate::gate::Inside;
+use crate::access::gate::Inside;
+use crate::access::rejoin;
+use crate::call::Running;
+use crate::exec::progress::Progress;
 use crate::guest::{Capture, FOR_EVER, Launch};
+use crate::lifecycle::tie::Tied;
 use crate::ops::sandbox::exec;
-use crate::progress::Progress;
 use crate::random::random;
-use crate::{Caller, Engine, Operation, crash, rejoin, spans};
+use crate::{Call, Engine, crash, spans};
+
+/// When the output of a command is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// At some time, or never; what does not fit the spool is dropped.
+    Later,
+    /// At once, on the connection it was started on: it waits instead of losing output.
+    Attends,
+}
 
 impl Engine {
     /// Starts a command and returns at once. With `Stdin::Bytes` the input is written before it returns.
-    pub fn exec_start(&self, caller: &Caller, sandbox: &SandboxId, request: &ExecRequest) -> Result<Started> {
-        spans::within(spans::operation(exec::Input::NAME, caller), || {
-            self.start_in(&mut self.enter(caller, sandbox)?, request)
+    pub fn exec_start(
+        &self,
+        call: impl Into<Call>,
+        sandbox: &SandboxId,
+        request: &ExecRequest,
+    ) -> Result<Started> {
+        let call = call.into();
+        self.performing(&call, &exec::FACTS, || {
+            self.start_in(&call, &mut self.enter(&call.caller, sandbox)?, request)
         })
     }
 
-    /// Runs a command to its end.
-    pub fn exec(&self, caller: &Caller, sandbox: &SandboxId, request: &ExecRequest) -> Result<Captured> {
-        spans::within(spans::operation(exec::Input::NAME, caller), || {
-            self.exec_in(&mut self.enter(caller, sandbox)?, request)
+    /// Runs a command to its end. If the call is cancelled, the command is stopped.
+    pub fn exec(
+        &self,
+        call: impl Into<Call>,
+        sandbox: &SandboxId,
+        request: &ExecRequest,
+    ) -> Result<Captured> {
+        let call = call.into();
+        self.performing(&call, &exec::FACTS, || {
+            self.exec_in(&call, &mut self.enter(&call.caller, sandbox)?, request)
         })
     }
 
-    pub(crate) fn start_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Started> {
+    pub(crate) fn start_in(
+        &self,
+        call: &Call,
+        inside: &mut Inside,
+        request: &ExecRequest,
+    ) -> Result<Started> {
         let exec_id = self.exec_id(request)?;
-        spans::within(spans::start(&inside.record, &exec_id), || self.start_as(inside, request, exec_id))
+        self.start_as(call, inside, request, exec_id, Reader::Later)
     }
 
-    fn start_as(&self, inside: &mut Inside, request: &ExecRequest, exec_id: ExecId) -> Result<Started> {
-        let (command, began) = (request.checked(&inside.record, self.policy())?, self.moment()?);
-        self.keep(&inside.record)?;
-        self.crash_at(crash::EXEC_ADMIT_AFTER);
-        let patience = patience(command.deadline_ms, command.grace_ms);
-        let started = inside.guest.start(exec_id.as_str(), command);
-        let existing =
-            started.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
-        self.crash_at(crash::EXEC_START_AFTER);
-        self.tell_started(&inside.record, &exec_id, began);
-        match &request.stdin {
-            // Whoever started it first has written, or is writing, the input.
-            Stdin::Bytes(data) if !existing => inside.guest.feed(exec_id.as_str(), data, patience)?,
-            Stdin::Bytes(_) | Stdin::Empty | Stdin::Open => {}
-        }
-        Ok(Started { exec_id, existing })
+    /// Starts a command, for somebody who reads its output at once or later.
+    pub(super) fn start_as(
+        &self,
+        call: &Call,
+        inside: &mut Inside,
+        request: &ExecRequest,
+        exec_id: ExecId,
+        reader: Reader,
+    ) -> Result<Started> {
+        spans::within(spans::start(&inside.record, &exec_id), || {
+            let (mut command, began) = (request.checked(&inside.record, self.policy())?, self.moment()?);
+            self.keep(&inside.record)?;
+            command.tied = Some(self.tie_exec(call, inside, request, &exec_id)?);
+            self.crash_at(crash::EXEC_ADMIT_AFTER);
+            let patience = patience(command.deadline_ms, command.grace_ms);
+            let started = match reader {
+                Reader::Later => inside.guest.start(exec_id.as_str(), command),
+                Reader::Attends => {
+                    command.attended = true;
+                    inside.guest.start_attended(exec_id.as_str(), command)
+                }
+            };
+            let existing =
+                started.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
+            self.crash_at(crash::EXEC_START_AFTER);
+            match reader {
+                Reader::Later => self.tell_started(&inside.record, &exec_id, began),
+                Reader::Attends => self.tell_started_soon(&inside.record, &exec_id, began),
+            }
+            match &request.stdin {
+                // Whoever started it first has written, or is writing, the input.
+                Stdin::Bytes(data) if !existing => inside.guest.feed(exec_id.as_str(), data, patience)?,
+                Stdin::Bytes(_) | Stdin::Empty | Stdin::Open => {}
+            }
+            Ok(Started { exec_id, existing })
+        })
     }
 
-    pub(crate) fn exec_in(&self, inside: &mut Inside, request: &ExecRequest) -> Result<Captured> {
+    /// Runs a command to its end. If the call is cancelled, the command is stopped.
+    pub(crate) fn exec_in(
+        &self,
+        call: &Call,
+        inside: &mut Inside,
+        request: &ExecRequest,
+    ) -> Result<Captured> {
+        self.exec_until(call, inside, request, AtCancel::StopExec)
+    }
+
+    /// Runs a command to its end, or until the call is cancelled.
+    pub(crate) fn exec_until(
+        &self,
+        call: &Call,
+        inside: &mut Inside,
+        request: &ExecRequest,
+        at_cancel: AtCancel,
+    ) -> Result<Captured> {
         let exec_id = self.exec_id(request)?;
         let span = spans::exec(&inside.record, &exec_id);
-        spans::captured(span, || self.exec_as(inside, request, exec_id))
+        spans::captured(span, || self.exec_as(call, inside, request, exec_id, at_cancel))
     }
 
-    fn exec_as(&self, inside: &mut Inside, request: &ExecRequest, exec_id: ExecId) -> Result<Captured> {
-        let (command, began) = (request.checked(&inside.record, self.policy())?, self.moment()?);
+    fn exec_as(
+        &self,
+        call: &Call,
+        inside: &mut Inside,
+        request: &ExecRequest,
+        exec_id: ExecId,
+        at_cancel: AtCancel,
+    ) -> Result<Captured> {
+        let (mut command, began) = (request.checked(&inside.record, self.policy())?, self.moment()?);
         self.keep(&inside.record)?;
-        let _watchman = self.watch_keeper(&inside.record);
+        let _proxy_watch = self.watch_keeper(&inside.record);
         let denied = self.last_denial(&inside.record);
+        command.tied = Some(self.tie_exec(call, inside, request, &exec_id)?);
         self.crash_at(crash::EXEC_ADMIT_AFTER);
+        let stoppable = (at_cancel == AtCancel::StopExec && call.cancel.is_shared())
+            .then(|| Stoppable::new(self, call, inside, &exec_id))
+            .transpose()?
+            .map(Arc::new);
+        let _stopping = stoppable.clone().map(|stoppable| call.cancel.on_cancel(move || stoppable.stop()));
+        let refused = OnceCell::new();
         let launch = Launch {
             exec: exec_id.as_str(),
             input: match &request.stdin {
@@ -72,16 +155,34 @@ impl Engine {
             patience: patience(command.deadline_ms, command.grace_ms),
             repeatable: request.exec_id.is_some(),
             inline: &self.inline,
-            started: &|| {
+            started: &|existing| {
                 spans::started();
                 self.crash_at(crash::EXEC_START_AFTER);
                 // The command runs meanwhile.
                 self.tell_started_soon(&inside.record, &exec_id, began);
+                let running = Running { sandbox: &inside.record.id, exec: &exec_id, existing };
+                let seen = call.observer.started(&running).map_err(|error| refused.set(error));
+                // Cancelled before it was started, it was not there to be stopped.
+                if (seen.is_err() || call.cancel.is_cancelled())
+                    && let Some(stoppable) = &stoppable
+                {
+                    stoppable.clone().stop();
+                }
             },
         };
         let bound = command.output_bytes;
-        let ran = inside.guest.capture(command, launch).map(|capture| match &request.stdin {
-            Stdin::Empty => self.capture_again(inside, &exec_id, capture, bound),
+        let ran = inside.guest.capture(command, launch);
+        if let Some(error) = refused.into_inner() {
+            return Err(error);
+        }
+        // One that came to its end before the cancel did has ended.
+        let ended =
+            |capture: &Capture| matches!(capture.state.ending, Some(ending) if ending != Ending::Stopped);
+        if !ran.as_ref().is_ok_and(ended) {
+            call.cancel.check()?;
+        }
+        let ran = ran.map(|capture| match &request.stdin {
+            Stdin::Empty => self.capture_again(call, inside, &exec_id, capture, bound),
             // How much of its input has reached it nobody knows.
             Stdin::Bytes(_) | Stdin::Open => capture,
         });
@@ -94,13 +195,33 @@ impl Engine {
         Ok(Captured { egress_denied, ..captured(exec_id, capture) })
     }
 
+    fn tie_exec(
+        &self,
+        call: &Call,
+        inside: &mut Inside,
+        request: &ExecRequest,
+        exec: &ExecId,
+    ) -> Result<bool> {
+        match request.tied {
+            true => self.tie(call, inside, Tied::Exec(exec.clone())),
+            false => Ok(false),
+        }
+    }
+
     /// Goes on waiting for a command whose end was not seen because the way to its guest broke.
-    fn capture_again(&self, inside: &mut Inside, exec: &ExecId, mut capture: Capture, bound: u64) -> Capture {
+    fn capture_again(
+        &self,
+        call: &Call,
+        inside: &mut Inside,
+        exec: &ExecId,
+        mut capture: Capture,
+        bound: u64,
+    ) -> Capture {
         for _ in 0..rejoin::TIMES_MAX {
-            let lost = capture.state.ending.is_none();
-            let found = lost.then(|| self.rejoin(&inside.record, inside.guest.epoch())).flatten();
-            let Some(guest) = found else { break };
-            inside.guest = guest;
+            if capture.state.ending.is_some() || !self.rejoin_inside(call, inside) {
+                break;
+            }
+            let Ok(_cut) = cut_at_cancel(call, &inside.guest) else { break };
             // A guest that does not know it was never told to start it.
             let Ok(more) = inside.guest.capture_again(exec.as_str(), bound, &self.inline) else { break };
             capture = more;
@@ -108,7 +229,7 @@ impl Engine {
         capture
     }
 
-    fn exec_id(&self, request: &ExecRequest) -> Result<ExecId> {
+    pub(super) fn exec_id(&self, request: &ExecRequest) -> Result<ExecId> {
         match &request.exec_id {
             Some(id) => Ok(id.clone()),
             None => self.new_exec_id(),

@@ -34,6 +34,10 @@ pub(super) fn explained(error: Error, record: &Record, argv: &[Vec<u8>]) -> Erro
     let Some(program) = argv.first().filter(|_| missing && error.hint.is_none()) else { return error };
     let (image, program) = (&record.spec.image, program.escape_ascii());
     let hint = match program.to_string() {
+        line if line.contains(' ') => format!(
+            "`{line}` is one word and is taken for the name of a program: leave out the quotes around it, or have a shell \
+             read it with `sh -c`"
+        ),
         path if path.contains('/') => {
             format!("the image `{image}` has no `{path}`, or not the interpreter or loader it asks for")
         }

@@ -33,8 +33,8 @@ pub struct ExecRequest {
     pub keep_background: bool,
     pub stdin: Stdin,
     pub terminal: Option<Terminal>,
-    /// Somebody will [`attend`](crate::Engine::attend) it at once, and must not miss anything until then.
-    pub attended: bool,
+    /// It ends with this process, however that dies: the guest ends it with the connection it was started on.
+    pub tied: bool,
 }
 
 /// Where a command's standard input comes from.
@@ -106,7 +106,9 @@ impl ExecRequest {
             stdin: self.stdin != Stdin::Empty,
             terminal: self.terminal,
             output_bytes: record.spec.limits.output_bytes,
-            attended: self.attended,
+            attended: false,
+            background_ms: policy.exec_timeout_max.filter(|_| self.keep_background).map(millis),
+            tied: Some(self.tied),
         })
     }
 }
@@ -156,7 +158,8 @@ pub(crate) fn command_user<'a>(record: &'a Record, named: Option<&'a str>) -> Re
         return check_user(user).map(|()| Some(user));
     }
     let user = record.user();
-    user.map_or(Ok(()), check_user).map_err(|error| error.hint("the image says so; name a user yourself"))?;
+    user.map_or(Ok(()), check_user)
+        .map_err(|error| error.hint("the image names this user; choose another with `user`"))?;
     Ok(user)
 }
 

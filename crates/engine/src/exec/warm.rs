@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use super::capture::{captured, patience};
 use super::{Captured, ExecRequest, Stdin};
-use crate::gate::Inside;
+use crate::access::gate::Inside;
+use crate::call::{Call, Running};
 use crate::guest::{Guest, Launch};
 use crate::{Engine, crash, spans};
 
@@ -52,6 +53,8 @@ impl Engine {
             terminal: None,
             output_bytes: 0,
             attended: false,
+            background_ms: None,
+            tied: None,
         };
         guest.start(exec.as_str(), command).ok().map(|_| exec)
     }
@@ -59,6 +62,7 @@ impl Engine {
     /// Runs a program in an interpreter that waits for one; nothing if this program needs one of its own.
     pub(crate) fn exec_warm(
         &self,
+        call: &Call,
         inside: &mut Inside,
         exec_id: ExecId,
         request: &ExecRequest,
@@ -68,6 +72,7 @@ impl Engine {
             inside.guest.stop(exec_id.as_str(), Some(Duration::ZERO))?;
             return Ok(None);
         };
+        call.observer.started(&Running { sandbox: &inside.record.id, exec: &exec_id, existing: false })?;
         let span = spans::exec(&inside.record, &exec_id);
         spans::captured(span, || self.exec_begun(inside, exec_id, request, &input)).map(Some)
     }
@@ -80,7 +85,7 @@ impl Engine {
         input: &[u8],
     ) -> Result<Captured> {
         let command = request.checked(&inside.record, self.policy())?;
-        let _watchman = self.watch_keeper(&inside.record);
+        let _proxy_watch = self.watch_keeper(&inside.record);
         self.crash_at(crash::EXEC_ADMIT_AFTER);
         let renewed = Body::Renew {
             exec: exec_id.as_str().to_owned(),
@@ -95,7 +100,7 @@ impl Engine {
             patience: patience(command.deadline_ms, command.grace_ms),
             repeatable: false,
             inline: &self.inline,
-            started: &|| {},
+            started: &|_| {},
         };
         let capture = inside.guest.capture_begun(launch, renewed, input, command.output_bytes)?;
         self.crash_at(crash::EXEC_END_AFTER);

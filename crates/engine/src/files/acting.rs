@@ -3,8 +3,8 @@
 use coracle_core::{Error, Kind, Result, user};
 use coracle_wire::Acting;
 
+use crate::access::gate::Inside;
 use crate::exec::command_user;
-use crate::gate::Inside;
 
 impl Inside {
     /// Has file operations done with the rights of a user's commands from now on; if none is named, of the user commands

@@ -4,7 +4,7 @@ use coracle_core::{Error, Kind, Result};
 use coracle_wire::{Entry, Time};
 
 use super::{ENTRIES_MAX, FileKind};
-use crate::gate::Inside;
+use crate::access::gate::Inside;
 
 /// A directory and all that is below it.
 #[derive(Debug, Clone, PartialEq, Eq)]

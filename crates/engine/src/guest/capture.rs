@@ -29,8 +29,8 @@ pub struct Launch<'a> {
     pub repeatable: bool,
     /// How much of the output is wanted.
     pub inline: &'a Inline,
-    /// Called once the command runs.
-    pub started: &'a dyn Fn(),
+    /// Called once the command runs, with whether it had been started before under this id.
+    pub started: &'a dyn Fn(bool),
 }
 
 impl fmt::Debug for Launch<'_> {
@@ -174,7 +174,7 @@ impl Guest {
         let fed = launch.input.is_some();
         // One patience for the whole batch: telling the kernel another one for each answer costs more than it is worth.
         match self.answer(WAIT_SLICE).and_then(|reply| existing(&reply)) {
-            Ok(_) => (launch.started)(),
+            Ok(existing) => (launch.started)(existing),
             Err(failure) => return Err(self.skip(usize::from(fed) + 2, failure)),
         }
         if fed {
@@ -186,7 +186,7 @@ impl Guest {
     /// Reads the answer to a lone start, and sends its input unless somebody else has.
     fn finish_fed(&mut self, launch: Launch<'_>, data: &[u8], bound: u64) -> Result<Capture, Failure> {
         let existing = existing(&self.answer(WAIT_SLICE)?)?;
-        (launch.started)();
+        (launch.started)(existing);
         if !existing {
             self.feed(launch.exec, data, launch.patience)?;
         }

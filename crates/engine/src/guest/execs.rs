@@ -24,6 +24,20 @@ impl Guest {
         existing(&reply)
     }
 
+    /// Starts a command and attends it, in one round trip; tells whether it had been started before under this id.
+    pub fn start_attended(&mut self, exec: &str, command: Command) -> Result<bool, Failure> {
+        self.queue(Body::Start { exec: exec.to_owned(), command })?;
+        self.queue(Body::Attend { exec: exec.to_owned(), since: 0 })?;
+        self.flush()?;
+        let started = self.answer(Duration::ZERO).and_then(|reply| existing(&reply));
+        let attended = match &started {
+            // It broke off: nothing more comes.
+            Err(failure) if !matches!(failure, Failure::Fault(_)) => return started,
+            _ => self.answer(Duration::ZERO).and_then(|reply| done(&reply)),
+        };
+        started.and_then(|existing| attended.map(|()| existing))
+    }
+
     /// Attends an exec from this connection: what was not read from here yet waits instead of being dropped.
     pub fn attend(&mut self, exec: &str, since: u64) -> Result<(), Failure> {
         done(&self.ask(Body::Attend { exec: exec.to_owned(), since }, Duration::ZERO)?)

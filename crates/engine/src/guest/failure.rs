@@ -37,7 +37,7 @@ impl From<Failure> for Error {
             Failure::TooLarge { .. } => Self::new(Kind::Invalid, failure.to_string())
                 .hint("put large data into a file of the sandbox or on standard input"),
             Failure::Silent => Self::new(Kind::NotAvailable, "could not reach the guest of the sandbox")
-                .hint("see whether the machine is overloaded, or somebody had the engine hold it still (`docker unpause`)")
+                .hint("see whether the machine is overloaded, or whether somebody paused its container (`docker unpause` lets it go on)")
                 .caused_by(failure),
             Failure::Gone | Failure::Refused(_) | Failure::Stream(_) => {
                 Self::new(Kind::NotAvailable, "could not reach the guest of the sandbox").caused_by(failure)
@@ -120,8 +120,10 @@ fn kind_of_file(errno: i32) -> Kind {
 
 fn file_hint(errno: i32) -> Option<&'static str> {
     match errno {
-        errno::EISDIR => Some("it is a directory; deleting one needs `recursive`"),
-        errno::EEXIST => Some("something has that name; allow it to be replaced, or choose another"),
+        errno::EISDIR => Some("it is a directory: list it, or name a file in it"),
+        errno::EEXIST => {
+            Some("there is something with that name already: choose another name, or have it replaced")
+        }
         errno::EXDEV => {
             Some("a relative path stays in the workspace; an absolute one may go anywhere in the sandbox")
         }
@@ -142,7 +144,7 @@ fn not_started(error: Error, stage: Stage, errno: Option<i32>) -> Error {
     let error = error.detail("stage", stage_name(stage));
     match (stage, errno) {
         (Stage::Directory, _) => {
-            error.detail("field", "cwd").hint("commands start in a directory that is there in the sandbox")
+            error.detail("field", "cwd").hint("name a directory that is there in the sandbox")
         }
         (Stage::User, _) => error.detail("field", "user"),
         (Stage::Fork, Some(errno::EAGAIN)) => error

@@ -4,6 +4,7 @@
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use coracle_egress::keeper::Accepted;
 use coracle_wire::{Body, Reply};
 
 use super::execs::millis;
@@ -11,16 +12,6 @@ use super::{Failure, Guest};
 
 /// A guest that has nobody to tell of says nothing for as long as it likes.
 const WAIT: Duration = Duration::from_secs(3600);
-
-/// A client that connected to one of the places in a sandbox that lead outside.
-#[derive(Debug)]
-pub struct Accepted {
-    /// Which of the places it was.
-    pub listener: u32,
-    pub stream: UnixStream,
-    /// What has come from it already.
-    pub rest: Vec<u8>,
-}
 
 impl Guest {
     /// Waits until a client connects, and becomes its connection.
@@ -39,12 +30,12 @@ impl Guest {
         Ok(Accepted { listener, stream, rest })
     }
 
-    /// Ties an exec that is about to be started, or else the sandbox, to this connection: it ends with the result of this,
+    /// Ties an exec that is about to be started, or else the sandbox, to this connection: it ends with the connection,
     /// unless it is tied again within `grace`.
-    pub fn tie(mut self, exec: Option<&str>, grace: Duration) -> Result<UnixStream, Failure> {
+    pub fn tie(&mut self, exec: Option<&str>, grace: Duration) -> Result<(), Failure> {
         let body = Body::Tie { exec: exec.map(str::to_owned), grace_ms: millis(grace) };
         match self.ask(body, Duration::ZERO)? {
-            Reply::Done {} => self.link.into_stream().map(|(stream, _)| stream),
+            Reply::Done {} => Ok(()),
             _ => Err(Failure::Unexpected),
         }
     }

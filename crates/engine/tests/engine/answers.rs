@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use coracle_core::{Kind, Result};
-use coracle_engine::inline::Room;
+use coracle_engine::inline::AnswerMemory;
 use coracle_engine::{Engine, Inline};
 use serde_json::{Value, json};
 
@@ -13,14 +13,14 @@ use crate::world::{World, caller};
 #[derive(Debug)]
 struct Full;
 
-impl Room for Full {
+impl AnswerMemory for Full {
     fn take(&self, _: u64) -> bool {
         false
     }
 }
 
 fn ask(engine: &Engine, operation: &str, input: Value) -> Result<Value> {
-    engine.call(&caller("run_a"), operation, input)
+    engine.call(caller("run_a"), operation, input)
 }
 
 #[test]

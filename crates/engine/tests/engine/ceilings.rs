@@ -3,9 +3,9 @@
 use coracle_core::ceiling::{Bounds, Choice};
 use coracle_core::limits::LimitsInput;
 use coracle_core::spec::SpecInput;
-use coracle_core::testing::sample;
 use coracle_core::{Ceiling, Error, Kind, Network, Policy, Record, SandboxId};
 use coracle_engine::Caller;
+use coracle_testing::sample;
 use serde_json::{Value, json};
 
 use crate::tenants::inputs_about;
@@ -193,7 +193,7 @@ fn a_program_with_variables_leaves_nothing() {
     let world = World::new();
 
     let input = json!({"cmd": ["true"], "env": {"A": "b"}});
-    world.engine.call(&model(json!({}), &[]), "sandbox_run", input).expect("it is allowed");
+    world.engine.call(model(json!({}), &[]), "sandbox_run", input).expect("it is allowed");
 
     assert_eq!(world.ok("run_a", "sandbox_list", json!({}))["sandboxes"], json!([]));
 }

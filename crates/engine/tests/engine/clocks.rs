@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use coracle_core::testing::sample;
 use coracle_core::{Clock, Record, State, Store, Timestamp};
 use coracle_engine::janitor::{RETENTION, Report};
+use coracle_testing::sample;
 use serde_json::json;
 
 use crate::world::World;

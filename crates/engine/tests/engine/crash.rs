@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use coracle_core::testing::backend::{Crash, crashes};
 use coracle_core::{Backend, SandboxId, State};
 use coracle_engine::{CRASH_POINTS, CrashPoints};
+use coracle_testing::backend::{Crash, crashes};
 use serde_json::json;
 
 use crate::world::World;
@@ -29,7 +29,8 @@ fn live(world: &World) {
     world.ok("run_b", "sandbox_release", json!({"sandbox_id": id}));
     world.ok("run_a", "sandbox_release", json!({"sandbox_id": id}));
     world.ok("run_c", "sandbox_claim", json!({"sandbox_id": id}));
-    world.ok("run_c", "sandbox_close", json!({"sandbox_id": id}));
+    let replaced = world.ok("run_c", "sandbox_open", json!({"session_key": "k", "replace": true}));
+    world.ok("run_c", "sandbox_close", json!({"sandbox_id": replaced["sandbox_id"]}));
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn a_tenant_sees_its_own_events_only() {
     world.open("run_a");
     let theirs = world
         .engine
-        .call(&of_tenant("tnt_a"), "sandbox_open", json!({}))
+        .call(of_tenant("tnt_a"), "sandbox_open", json!({}))
         .expect("a tenant opens")["sandbox_id"]
         .clone();
 

@@ -1,7 +1,7 @@
 //! Forking, as the engine sees it.
 
-use coracle_core::testing::backend::{Fault, Step};
 use coracle_core::{Backend, Kind, SandboxId, State};
+use coracle_testing::backend::{Fault, Step};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -91,7 +91,7 @@ fn keys_name_the_forks_and_one_that_is_taken_refuses_all() {
 
 #[test]
 fn all_come_to_be_or_none() {
-    for step in [Step::Branch, Step::Create, Step::DirectoryMade, Step::GuestStarted] {
+    for step in [Step::TakeFiles, Step::Create, Step::DirectoryMade, Step::GuestStarted] {
         let world = World::new();
         let parent = world.open("run_a");
         world.backend.fail_at(step, Fault::Fail);
@@ -102,6 +102,24 @@ fn all_come_to_be_or_none() {
         assert_eq!(world.record(&parent).state, State::Ready, "{step:?}");
         world.exec("run_a", &parent, &["true"]);
     }
+}
+
+#[test]
+fn a_backend_that_cannot_fork_or_snapshot_says_so() {
+    let world = World::bare();
+    let parent = world.open("run_a");
+
+    for (operation, attempt) in
+        [("sandbox_fork", "fork a sandbox"), ("sandbox_snapshot", "keep a sandbox's files as an image")]
+    {
+        let error = world.refused("run_a", operation, json!({"sandbox_id": parent}));
+
+        assert_eq!(error.kind, Kind::Unsupported, "{operation}");
+        assert_eq!(error.message, format!("backend `fake` cannot {attempt}"));
+        assert_eq!(error.details["backend"], "fake");
+    }
+    assert_eq!(world.backend.survey().expect("a survey").len(), 1, "nothing was made");
+    assert_eq!(world.record(&parent).state, State::Ready);
 }
 
 #[test]

@@ -113,12 +113,14 @@ fn command() -> Command {
         terminal: None,
         output_bytes: 1024,
         attended: false,
+        background_ms: None,
+        tied: None,
     }
 }
 
 fn launch(inline: &Inline) -> Launch<'_> {
     let patience = Duration::ZERO;
-    Launch { exec: "e", input: None, patience, repeatable: false, inline, started: &|| {} }
+    Launch { exec: "e", input: None, patience, repeatable: false, inline, started: &|_| {} }
 }
 
 fn ended(last_seq: u64) -> ExecState {
@@ -131,6 +133,7 @@ fn ended(last_seq: u64) -> ExecState {
         duration_ms: 1,
         last_seq,
         age_ms: None,
+        ended_background: None,
     }
 }
 

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use coracle_core::testing::Client;
-use coracle_core::testing::backend::{Crash, crashes};
 use coracle_core::{Backend, Epoch, ExecId, Kind, SandboxId};
 use coracle_engine::CrashPoints;
+use coracle_testing::Client;
+use coracle_testing::backend::{Crash, crashes};
 use coracle_wire::{Body, Command, FaultCode, Reply};
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ fn until(is_so: impl Fn() -> bool) {
 }
 
 fn sleep() -> Command {
-    coracle_core::testing::client::command(&["sleep", "60"])
+    coracle_testing::client::command(&["sleep", "60"])
 }
 
 fn lend(id: &SandboxId, running: Option<&str>) -> Value {
@@ -120,7 +120,7 @@ fn of_two_transfers_at_once_the_second_learns_who_was_first() {
     trap.set("transfer.check.after", move || {
         let to_c = json!({"sandbox_id": other, "to": "run_c"});
         let transfer = move || {
-            engine.call(&crate::world::caller("run_a"), "sandbox_transfer", to_c).expect_err("too late")
+            engine.call(crate::world::caller("run_a"), "sandbox_transfer", to_c).expect_err("too late")
         };
         let before = backend.connects();
         *waiting.lock().expect("nobody else has it") = Some(std::thread::spawn(transfer));

@@ -54,7 +54,7 @@ fn without_a_reserve_backends_still_learn_that_the_disk_is_nearly_full() {
         disk: Some(disk.clone()),
         ..parts(&world.store, &world.backend, &world.clock, &world.keepers)
     });
-    let open = || engine.call(&caller("run_a"), "sandbox_open", json!({})).expect("nothing is refused");
+    let open = || engine.call(caller("run_a"), "sandbox_open", json!({})).expect("nothing is refused");
 
     open();
     assert_eq!(world.backend.braced(), Some(true));
@@ -62,6 +62,6 @@ fn without_a_reserve_backends_still_learn_that_the_disk_is_nearly_full() {
     *disk.free.lock().expect("no panic") = 50 * GIB;
     open();
     assert_eq!(world.backend.braced(), Some(false));
-    let told = engine.call(&caller("run_a"), "event_list", json!({})).expect("it has events").to_string();
+    let told = engine.call(caller("run_a"), "event_list", json!({})).expect("it has events").to_string();
     assert!(!told.contains("storage_"), "there is no reserve to be below: {told}");
 }

@@ -2,9 +2,9 @@
 
 use coracle_core::image::Config;
 use coracle_core::tenant::{TenantPolicy, Tenants};
-use coracle_core::testing::sample;
 use coracle_core::{Error, Kind, Policy};
 use coracle_engine::Caller;
+use coracle_testing::sample;
 use serde_json::{Value, json};
 
 use crate::world::{World, caller};

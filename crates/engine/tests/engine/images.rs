@@ -4,10 +4,10 @@ use std::io::Write;
 
 use coracle_core::image::{Allowed, Config};
 use coracle_core::spec::Runtime;
-use coracle_core::testing::sample;
 use coracle_core::{Kind, Policy, SandboxId, Spec};
 use coracle_engine::ExecRequest;
 use coracle_engine::janitor::Report;
+use coracle_testing::sample;
 use serde_json::{Value, json};
 
 use crate::world::{World, argv};
@@ -15,7 +15,7 @@ use crate::world::{World, argv};
 const PYTHON: &str = "docker.io/library/python:3.12";
 
 /// Publishes `python:3.12` and `node:22`, which share a layer.
-fn stock(world: &World) {
+fn publish_two(world: &World) {
     let shelf = world.backend.image_shelf();
     shelf.publish(PYTHON, &["debian", "python"], Config::default());
     shelf.publish("docker.io/library/node:22", &["debian", "node"], Config::default());
@@ -47,7 +47,7 @@ fn names(world: &World) -> Vec<String> {
 #[test]
 fn a_short_name_is_pulled_by_its_whole_one() {
     let world = World::new();
-    stock(&world);
+    publish_two(&world);
 
     let pulled = world.ok("run_a", "image_pull", json!({"reference": "python:3.12"}));
     let again = world.ok("run_a", "image_pull", json!({"reference": PYTHON, "backend": "fake"}));
@@ -82,7 +82,7 @@ fn what_is_no_reference_is_refused_by_its_field() {
 #[test]
 fn only_allowed_images_are_pulled_and_used() {
     let world = World::ruled_by(only(&["node"]));
-    stock(&world);
+    publish_two(&world);
 
     let pull = world.refused("run_a", "image_pull", json!({"reference": "python:3.12"}));
     let open = world.refused("run_a", "sandbox_open", json!({"image": "python:3.12"}));
@@ -96,7 +96,7 @@ fn only_allowed_images_are_pulled_and_used() {
 #[test]
 fn images_are_listed_by_name() {
     let world = World::new();
-    stock(&world);
+    publish_two(&world);
 
     for reference in ["python:3.12", "node:22"] {
         world.ok("run_a", "image_pull", json!({ "reference": reference }));
@@ -108,7 +108,7 @@ fn images_are_listed_by_name() {
 #[test]
 fn an_image_is_removed_by_name_digest_or_the_beginning_of_one() {
     let world = World::new();
-    stock(&world);
+    publish_two(&world);
     let pull = || world.ok("run_a", "image_pull", json!({"reference": PYTHON}));
     let digest = pull()["digest"].as_str().expect("a digest").to_owned();
     let digits = digest.strip_prefix("sha256:").expect("of its form");
@@ -136,7 +136,7 @@ fn removing_what_is_not_here_is_not_found() {
 #[test]
 fn a_shared_layer_stays_with_whoever_else_uses_it() {
     let world = World::new();
-    stock(&world);
+    publish_two(&world);
     world.ok("run_a", "image_pull", json!({"reference": "python:3.12"}));
     let node = world.ok("run_a", "sandbox_open", json!({"image": "node:22"}));
 
@@ -152,7 +152,7 @@ fn a_shared_layer_stays_with_whoever_else_uses_it() {
 #[test]
 fn what_a_swept_sandbox_used_is_collected_with_it() {
     let world = World::new();
-    stock(&world);
+    publish_two(&world);
     world.ok("run_a", "sandbox_open", json!({"image": "python:3.12"}));
     world.ok("run_a", "image_remove", json!({"name": "python:3.12"}));
 
@@ -172,7 +172,7 @@ fn what_cannot_be_quarantined_by_the_rules_of_today_is_noticed_all_the_same() {
 #[test]
 fn a_pull_that_broke_off_is_collected() {
     let world = World::new();
-    stock(&world);
+    publish_two(&world);
     world.backend.image_shelf().break_next_pull();
 
     let error = world.refused("run_a", "image_pull", json!({"reference": "python:3.12"}));
@@ -242,7 +242,7 @@ fn an_unknown_backend_is_refused() {
 #[test]
 fn a_sandbox_remembers_the_digest_it_was_made_from() {
     let world = World::new();
-    stock(&world);
+    publish_two(&world);
 
     let opened = world.ok("run_a", "sandbox_open", json!({"image": "python:3.12"}));
     // The name moves on; the sandbox does not.
@@ -340,7 +340,7 @@ fn an_image_without_a_command_needs_one() {
 fn a_language_has_the_image_the_operator_gave_it() {
     let runtimes = [(Runtime::Python, PYTHON.to_owned())].into();
     let world = World::ruled_by(Policy { runtimes, ..Policy::default() });
-    stock(&world);
+    publish_two(&world);
 
     let python = world.ok("run_a", "sandbox_open", json!({"runtime": "python"}));
     let node = world.ok("run_a", "sandbox_open", json!({"runtime": "node"}));
@@ -399,11 +399,11 @@ fn a_missing_program_says_which_image_lacks_it() {
 #[test]
 fn what_is_prepared_needs_no_second_transfer() {
     let world = World::new();
-    stock(&world);
+    publish_two(&world);
     let input = serde_json::from_value(json!({"image": "python:3.12"})).expect("a spec");
     let spec = Spec::resolve(input, world.engine.policy()).expect("valid");
 
-    world.engine.prepare(&spec).expect("prepared");
+    world.engine.prepare(&spec, &coracle_core::image::Silent).expect("prepared");
     world.ok("run_a", "sandbox_open", json!({"image": "python:3.12"}));
 
     assert_eq!(world.backend.image_shelf().transfers(), 2);
@@ -414,7 +414,7 @@ fn what_is_prepared_needs_no_second_transfer() {
 fn what_the_settings_name_is_brought_beforehand_and_one_that_is_missing_stops_nothing() {
     let prepull = vec!["docker.io/library/nothing:latest".to_owned(), PYTHON.to_owned()];
     let world = World::ruled_by(Policy { prepull, ..Policy::default() });
-    stock(&world);
+    publish_two(&world);
 
     let brought = world.ok("run_a", "image_prepull", json!({}));
 
@@ -427,7 +427,7 @@ fn what_the_settings_name_is_brought_beforehand_and_one_that_is_missing_stops_no
 fn what_is_brought_beforehand_has_to_be_allowed() {
     let images = Allowed::only(vec!["host".to_owned()]).expect("a pattern");
     let world = World::ruled_by(Policy { prepull: vec![PYTHON.to_owned()], images, ..Policy::default() });
-    stock(&world);
+    publish_two(&world);
 
     let brought = world.ok("run_a", "image_prepull", json!({}));
 

@@ -1,7 +1,7 @@
 //! Input from outside: what is wrong is refused by name, and nothing panics.
 
 use coracle_core::Kind;
-use coracle_engine::ops;
+use coracle_engine::{Catalogue, ops};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -76,8 +76,8 @@ fn wrong_input_is_invalid() {
 fn unknown_fields_are_refused_by_name_in_every_operation() {
     let world = World::new();
 
-    for name in ops::names() {
-        let schema = ops::schema(name).expect("every operation has a schema");
+    for name in Catalogue::own().names() {
+        let schema = Catalogue::own().expect(name).expect("it is there").schemas();
         let mut input = serde_json::Map::from_iter([("memmory".to_owned(), json!(1))]);
         // What is required comes along, so that only the unknown field is wrong.
         for field in schema["input"]["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -93,7 +93,7 @@ fn unknown_fields_are_refused_by_name_in_every_operation() {
 #[test]
 fn the_specs_fields_stand_flat_in_open_and_run() {
     for name in ["sandbox_open", "sandbox_run"] {
-        let schema = ops::schema(name).expect("a schema");
+        let schema = Catalogue::own().expect(name).expect("it is there").schemas();
         let fields = schema["input"]["properties"].as_object().expect("an object has properties");
         for field in [
             "image",
@@ -131,8 +131,14 @@ fn complaints_are_short_and_keep_secrets() {
 }
 
 #[test]
-fn every_operation_says_what_it_does() {
-    assert!(ops::names().iter().all(|name| ops::about(name).is_some_and(|about| !about.is_empty())));
+fn every_operation_says_what_it_does_under_a_title_of_its_own() {
+    let all = Catalogue::own().all();
+    let mut titles: Vec<_> = all.iter().map(|entry| entry.facts.title).collect();
+    titles.sort_unstable();
+    titles.dedup();
+
+    assert!(all.iter().all(|entry| !entry.facts.about.is_empty()));
+    assert_eq!(titles.len(), all.len());
 }
 
 #[test]

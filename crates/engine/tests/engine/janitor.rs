@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use coracle_core::backend::GuestEnd;
-use coracle_core::testing::backend::crashes;
-use coracle_core::testing::{Fault, Step, sample};
 use coracle_core::{Backend, Record, State, Store, Timestamp};
 use coracle_engine::ExecRequest;
 use coracle_engine::janitor::{RETENTION, Report};
+use coracle_testing::backend::crashes;
+use coracle_testing::{Fault, Step, sample};
 use serde_json::json;
 
 use crate::world::{World, argv, caller};
@@ -122,7 +122,7 @@ fn a_reboot_of_this_machine_loses_nothing_on_another() {
 
     let report = engine.sweep().expect("a sweep");
     let request = ExecRequest { argv: argv(&["sh", "-c", "echo works"]), ..ExecRequest::default() };
-    let ran = engine.exec(&caller("run_a"), &id, &request).expect("its guest is where it was");
+    let ran = engine.exec(caller("run_a"), &id, &request).expect("its guest is where it was");
 
     assert_eq!(report, Report::default());
     assert_eq!(ran.stdout, b"works\n");

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use coracle_core::Kind;
-use coracle_core::testing::backend::crashes;
-use coracle_core::testing::sample;
 use coracle_engine::{Caller, CrashPoints, Engine, Inline, Logs, Parts};
+use coracle_testing::backend::crashes;
+use coracle_testing::sample;
 use serde_json::{Value, json};
 
 use crate::world::{World, caller, parts};
@@ -50,7 +50,7 @@ fn a_follower_gets_it_all_at_once() {
 
     let mut follow = world
         .engine
-        .follow(&caller("run_a"), &sandbox.expect("an id"), &exec.expect("an id"), 1)
+        .follow(caller("run_a"), &sandbox.expect("an id"), &exec.expect("an id"), 1)
         .expect("it is kept");
     let batch = follow.next_batch().expect("reads").expect("there is one");
 
@@ -69,7 +69,7 @@ fn a_follower_that_may_hold_little_gets_it_piece_by_piece() {
     let bounded = world.engine.answering(Inline::at_most(1));
 
     let mut follow = bounded
-        .follow(&caller("run_a"), &sandbox.expect("an id"), &exec.expect("an id"), 0)
+        .follow(caller("run_a"), &sandbox.expect("an id"), &exec.expect("an id"), 0)
         .expect("it is kept");
     let mut next = || follow.next_batch().expect("reads");
     let (first, last, none) = (next().expect("the first"), next().expect("the last"), next());
@@ -160,7 +160,7 @@ fn a_kill_while_it_is_written_leaves_nothing_half_written() {
     for point in ["destroy.logs.written", "destroy.logs.after"] {
         let crash = CrashPoints::calling(move |reached| {
             if reached == point {
-                std::panic::resume_unwind(Box::new(coracle_core::testing::backend::Crash));
+                std::panic::resume_unwind(Box::new(coracle_testing::backend::Crash));
             }
         });
         let world = World::crashing(crash);

@@ -3,9 +3,9 @@
 use std::sync::Barrier;
 
 use coracle_core::backend::GuestEnd;
-use coracle_core::testing::backend::crashes;
-use coracle_core::testing::{Fault, Step};
 use coracle_core::{Backend, Kind, State, Timestamp};
+use coracle_testing::backend::crashes;
+use coracle_testing::{Fault, Step};
 use serde_json::json;
 
 use crate::world::{World, caller};
@@ -143,7 +143,7 @@ fn what_expired_before_a_restart_is_not_lost_by_it() {
 
     for sandbox in [&idle, &lost] {
         let input = json!({"sandbox_id": sandbox, "cmd": ["true"]});
-        engine.call(&caller("run_a"), "sandbox_exec", input).expect_err("it has ended");
+        engine.call(caller("run_a"), "sandbox_exec", input).expect_err("it has ended");
     }
 
     assert_eq!((world.record(&idle).state, world.record(&lost).state), (State::Expired, State::Lost));

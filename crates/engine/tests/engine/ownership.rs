@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use coracle_core::testing::{Fault, Step};
 use coracle_core::{Backend, Epoch, Kind, State};
 use coracle_engine::ExecRequest;
 use coracle_engine::guest::{Failure, Guest};
+use coracle_testing::{Fault, Step};
 use coracle_wire::FaultCode;
 use serde_json::{Value, json};
 
@@ -40,11 +40,11 @@ fn a_claim_from_an_earlier_tenure_is_stale() {
     world.ok("run_b", "sandbox_release", json!({"sandbox_id": id}));
 
     let request = ExecRequest { argv: argv(&["true"]), ..ExecRequest::default() };
-    let error = world.engine.exec(&caller_at("run_a", 1), &id, &request).expect_err("epoch 1 is over");
+    let error = world.engine.exec(caller_at("run_a", 1), &id, &request).expect_err("epoch 1 is over");
 
     assert_eq!(error.kind, Kind::StaleEpoch);
     assert_eq!(error.details["current_epoch"], 3);
-    assert!(world.engine.exec(&caller_at("run_a", 3), &id, &request).is_ok());
+    assert!(world.engine.exec(caller_at("run_a", 3), &id, &request).is_ok());
 }
 
 #[test]

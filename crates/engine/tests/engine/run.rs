@@ -1,7 +1,7 @@
 //! `sandbox_run`: one command, and nothing left of its sandbox.
 
-use coracle_core::testing::{Fault, Step};
 use coracle_core::{Backend, Kind};
+use coracle_testing::{Fault, Step};
 use serde_json::{Value, json};
 
 use crate::world::World;

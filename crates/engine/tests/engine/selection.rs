@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use coracle_core::selection::Preference;
-use coracle_core::testing::{FakeBackend, Fault, Step, sample};
 use coracle_core::{Backend, Error, InstanceId, Kind, Policy, SandboxId, State, Store};
 use coracle_engine::{Engine, Parts, Roster};
+use coracle_testing::{FakeBackend, Fault, Step, sample};
 use serde_json::{Value, json};
 
 use crate::world::{World, caller, parts};
@@ -37,7 +37,7 @@ impl Fleet {
     }
 
     fn call(&self, name: &str, input: Value) -> Result<Value, Error> {
-        self.engine.call(&caller("run_a"), name, input)
+        self.engine.call(caller("run_a"), name, input)
     }
 
     fn open(&self, input: Value) -> SandboxId {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coracle_core::store::Which;
-use coracle_core::testing::{FakeBackend, sample};
 use coracle_core::{Backend, Kind, SandboxId, State, Store};
 use coracle_engine::{Caller, Engine, Parts, Roster};
+use coracle_testing::{FakeBackend, sample};
 use serde_json::{Value, json};
 
 use crate::world::{World, caller, parts};
@@ -29,7 +29,7 @@ impl Home {
     }
 
     fn open(&self, input: Value) -> SandboxId {
-        let reply = self.engine.call(&caller("run_a"), "sandbox_open", input).expect("a sandbox");
+        let reply = self.engine.call(caller("run_a"), "sandbox_open", input).expect("a sandbox");
         reply["sandbox_id"].as_str().expect("an id is text").parse().expect("an id of ours is valid")
     }
 
@@ -75,7 +75,7 @@ fn a_sandbox_on_a_dead_engine_can_be_given_up() {
     let id = home.open(json!({"backend": "far", "session_key": "k"}));
     home.far.go_away("it was stopped");
     let close = |forget: bool| {
-        home.engine.call(&caller("run_a"), "sandbox_close", json!({"sandbox_id": id, "forget": forget}))
+        home.engine.call(caller("run_a"), "sandbox_close", json!({"sandbox_id": id, "forget": forget}))
     };
 
     let refused = close(false).expect_err("nobody can remove it");
@@ -88,7 +88,7 @@ fn a_sandbox_on_a_dead_engine_can_be_given_up() {
     let record = home.world.record(&id);
     assert_eq!(record.state, State::Destroyed);
     assert!(record.reason.as_ref().is_some_and(|reason| reason.contains(&left)), "{:?}", record.reason);
-    let listed = home.engine.call(&caller("run_a"), "event_list", json!({"sandbox_id": id})).expect("events");
+    let listed = home.engine.call(caller("run_a"), "event_list", json!({"sandbox_id": id})).expect("events");
     let last = listed["events"].as_array().and_then(|events| events.last()).expect("there are some");
     assert_eq!(last["kind"], "destroyed");
     assert!(last["details"]["reason"].as_str().is_some_and(|reason| reason.contains("given up")), "{last}");
@@ -103,7 +103,7 @@ fn what_was_given_up_is_removed_when_its_engine_is_back() {
     let id = home.open(json!({"backend": "far"}));
     home.far.go_away("it was stopped");
     let given_up = json!({"sandbox_id": id, "forget": true});
-    home.engine.call(&caller("run_a"), "sandbox_close", given_up).expect("it is given up");
+    home.engine.call(caller("run_a"), "sandbox_close", given_up).expect("it is given up");
 
     home.far.come_back();
     let report = home.engine.sweep().expect("a sweep");
@@ -132,7 +132,7 @@ fn nothing_is_given_up_that_can_be_removed() {
     let id = home.open(json!({"backend": "far"}));
 
     let input = json!({"sandbox_id": id, "forget": true});
-    let closed = home.engine.call(&caller("run_a"), "sandbox_close", input).expect("it is removed");
+    let closed = home.engine.call(caller("run_a"), "sandbox_close", input).expect("it is removed");
 
     assert_eq!(closed.get("left_behind"), None);
     assert_eq!(home.world.record(&id).reason, None);

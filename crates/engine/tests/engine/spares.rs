@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use coracle_core::store::{Store, Which};
 use coracle_core::{Backend, Kind, Record, SandboxId, State};
-use coracle_engine::Stocker;
+use coracle_engine::SparePool;
 use serde_json::{Value, json};
 
 use crate::world::{World, caller};
@@ -21,10 +21,10 @@ fn spares(world: &World) -> Vec<Record> {
 }
 
 /// Waits until so many spares can be taken.
-fn await_spares(world: &World, stocker: &Stocker, count: usize) -> Vec<Record> {
+fn await_spares(world: &World, pool: &SparePool, count: usize) -> Vec<Record> {
     let deadline = Instant::now() + Duration::from_secs(10);
-    while stocker.ready() != count {
-        assert!(Instant::now() < deadline, "there are {} spares and not {count}", stocker.ready());
+    while pool.ready() != count {
+        assert!(Instant::now() < deadline, "there are {} spares and not {count}", pool.ready());
         std::thread::yield_now();
     }
     spares(world)
@@ -38,9 +38,9 @@ fn open(world: &World, input: Value) -> SandboxId {
 #[test]
 fn the_next_of_a_kind_was_made_ahead_and_is_the_callers_alone() {
     let world = World::new();
-    let stocker = world.engine.stock(1);
+    let pool = world.engine.keep_spares(1);
     open(&world, light());
-    let [spare] = &await_spares(&world, &stocker, 1)[..] else { panic!("there is one") };
+    let [spare] = &await_spares(&world, &pool, 1)[..] else { panic!("there is one") };
 
     let taken = open(&world, json!({"storage": "memory", "env": {"A": "b"}, "labels": {"c": "d"}}));
 
@@ -52,15 +52,15 @@ fn the_next_of_a_kind_was_made_ahead_and_is_the_callers_alone() {
         world.refused("run_b", "sandbox_exec", json!({"sandbox_id": taken, "cmd": ["true"]})).kind,
         Kind::NotOwner
     );
-    assert_ne!(await_spares(&world, &stocker, 1)[0].id, taken);
+    assert_ne!(await_spares(&world, &pool, 1)[0].id, taken);
 }
 
 #[test]
 fn a_spare_is_shown_to_nobody_and_nobodys_to_use() {
     let world = World::new();
-    let stocker = world.engine.stock(1);
+    let pool = world.engine.keep_spares(1);
     open(&world, light());
-    let id = await_spares(&world, &stocker, 1)[0].id.clone();
+    let id = await_spares(&world, &pool, 1)[0].id.clone();
 
     let listed = world.ok("run_a", "sandbox_list", json!({"all": true}));
 
@@ -79,9 +79,9 @@ fn a_spare_is_shown_to_nobody_and_nobodys_to_use() {
 #[test]
 fn what_differs_in_more_than_a_guest_can_be_told_is_not_made_ahead() {
     let world = World::new();
-    let stocker = world.engine.stock(1);
+    let pool = world.engine.keep_spares(1);
     open(&world, light());
-    let before = await_spares(&world, &stocker, 1)[0].id.clone();
+    let before = await_spares(&world, &pool, 1)[0].id.clone();
 
     for other in [
         json!({"storage": "memory", "limits": {"memory_mb": 300}}),
@@ -93,14 +93,14 @@ fn what_differs_in_more_than_a_guest_can_be_told_is_not_made_ahead() {
 }
 
 #[test]
-fn an_ended_stocker_leaves_nothing_behind() {
+fn a_dropped_pool_leaves_nothing_behind() {
     let world = World::new();
-    let stocker = world.engine.stock(3);
+    let pool = world.engine.keep_spares(3);
     for _ in 0..5 {
         world.ok("run_a", "sandbox_run", json!({"cmd": ["true"]}));
     }
 
-    drop(stocker);
+    drop(pool);
 
     assert!(world.store.list(Which::Live).expect("the store answers").is_empty());
     assert!(world.backend.survey().expect("a survey").is_empty());
@@ -109,16 +109,16 @@ fn an_ended_stocker_leaves_nothing_behind() {
 #[test]
 fn a_sweep_leaves_tended_spares_alone_and_removes_those_of_the_dead() {
     let world = World::new();
-    let stocker = world.engine.stock(2);
+    let pool = world.engine.keep_spares(2);
     open(&world, light());
-    await_spares(&world, &stocker, 2);
+    await_spares(&world, &pool, 2);
 
     world.engine.sweep().expect("a sweep");
     assert_eq!(spares(&world).len(), 2);
 
     // As if by `kill -9`: nobody says goodbye, but what a process held is let go.
     world.store.let_go_of_all_work();
-    std::mem::forget(stocker);
+    std::mem::forget(pool);
     world.engine.sweep().expect("a sweep");
 
     assert_eq!(spares(&world).len(), 0);
@@ -127,10 +127,10 @@ fn a_sweep_leaves_tended_spares_alone_and_removes_those_of_the_dead() {
 #[test]
 fn a_sandbox_that_is_opened_has_nothing_running_in_it() {
     let world = World::new();
-    let stocker = world.engine.stock(1);
+    let pool = world.engine.keep_spares(1);
     let input = json!({"storage": "memory", "runtime": "python"});
     open(&world, input.clone());
-    let [spare] = &await_spares(&world, &stocker, 1)[..] else { panic!("there is one") };
+    let [spare] = &await_spares(&world, &pool, 1)[..] else { panic!("there is one") };
 
     let taken = open(&world, input);
 
@@ -147,7 +147,7 @@ fn a_sandbox_that_is_opened_has_nothing_running_in_it() {
 #[test]
 fn only_the_owner_dismisses_a_sandbox() {
     let world = World::new();
-    let stocker = world.engine.stock(1);
+    let pool = world.engine.keep_spares(1);
     let theirs = open(&world, light());
 
     let refused = world.engine.dismiss(&caller("run_b"), &theirs).expect_err("it is another's");
@@ -155,6 +155,6 @@ fn only_the_owner_dismisses_a_sandbox() {
     assert_eq!(refused.kind, Kind::NotOwner);
     assert_eq!(world.record(&theirs).state, State::Ready);
     world.engine.dismiss(&caller("run_a"), &theirs).expect("the owner may");
-    drop(stocker);
+    drop(pool);
     assert_eq!(world.record(&theirs).state, State::Destroyed);
 }

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use coracle_core::image::{Allowed, Config};
 use coracle_core::tenant::{TenantPolicy, Tenants};
-use coracle_core::testing::sample;
 use coracle_core::{Error, ExecId, Kind, Policy, SandboxId};
-use coracle_engine::Caller;
-use coracle_engine::ops;
+use coracle_engine::{Caller, Catalogue};
+use coracle_testing::sample;
 use serde_json::{Value, json};
 
 use crate::world::{World, caller};
@@ -99,11 +98,11 @@ fn the_list_of_what_is_about_one_sandbox_is_whole() {
     let id = sample::sandbox();
     let listed: Vec<_> = inputs_about(&id, "exec_1").into_iter().map(|(name, _)| name).collect();
 
-    for name in ops::names() {
-        let schema = ops::schema(name).expect("it has one");
+    for name in Catalogue::own().names() {
+        let schema = Catalogue::own().expect(name).expect("it is there").schemas();
         let about_one =
             schema["input"]["required"].as_array().is_some_and(|all| all.contains(&json!("sandbox_id")));
-        assert_eq!(about_one, listed.contains(name), "{name}");
+        assert_eq!(about_one, listed.contains(&name), "{name}");
     }
 }
 
@@ -116,14 +115,13 @@ fn streams_controls_files_and_ports_of_others_are_not_found() {
 
     let kinds = [
         engine.follow(&me, &theirs, &exec, 0).map(drop),
-        engine.attend(&me, &theirs, &exec, 0).map(drop),
         engine.control(&me, &theirs, &exec).map(drop),
         engine.attach(&me, &theirs).map(drop),
         engine.check_entry(&me, &theirs),
     ]
     .map(|refused| refused.expect_err("it is refused").kind);
 
-    assert_eq!(kinds, [Kind::NotFound; 5]);
+    assert_eq!(kinds, [Kind::NotFound; 4]);
 }
 
 #[test]

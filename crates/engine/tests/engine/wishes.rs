@@ -205,7 +205,7 @@ fn two_who_replace_at_once_end_with_one_sandbox() {
                 scope.spawn(|| {
                     start.wait();
                     let input = json!({"session_key": key, "replace": true, "network": "open"});
-                    world.engine.call(&caller("run_a"), "sandbox_open", input).expect("it ends with one");
+                    world.engine.call(caller("run_a"), "sandbox_open", input).expect("it ends with one");
                 });
             }
         });

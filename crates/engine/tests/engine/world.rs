@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use coracle_core::store::Store;
-use coracle_core::testing::{FakeBackend, FakeStore, ManualClock, sample};
 use coracle_core::{Backend, Epoch, Error, ExecId, InstanceId, Policy, Record, SandboxId};
 use coracle_engine::egress::Threads;
 use coracle_engine::{Caller, CrashPoints, Engine, ExecRequest, Keepers, Parts, Roster};
+use coracle_testing::{FakeBackend, FakeStore, ManualClock, sample};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -67,7 +67,7 @@ impl World {
     }
 
     pub fn call(&self, run: &str, name: &str, input: Value) -> Result<Value, Error> {
-        self.engine.call(&caller(run), name, input)
+        self.engine.call(caller(run), name, input)
     }
 
     pub fn ok(&self, run: &str, name: &str, input: Value) -> Value {
@@ -108,7 +108,7 @@ impl World {
     /// Starts a command that runs until it is stopped.
     pub fn start_sleeper(&self, run: &str, id: &SandboxId) -> ExecId {
         let request = ExecRequest { argv: argv(&["sleep", "60"]), ..ExecRequest::default() };
-        self.engine.exec_start(&caller(run), id, &request).expect("a sleeper starts").exec_id
+        self.engine.exec_start(caller(run), id, &request).expect("a sleeper starts").exec_id
     }
 }
 
@@ -132,7 +132,6 @@ pub fn parts(store: &FakeStore, backend: &FakeBackend, clock: &ManualClock, keep
         policy: Policy::default(),
         boot: sample::BOOT.to_owned(),
         crash: CrashPoints::default(),
-        progress: Arc::new(coracle_core::image::Silent),
         logs: Some(coracle_engine::Logs::new(
             keepers.path().join(".logs"),
             std::time::Duration::from_secs(3600),

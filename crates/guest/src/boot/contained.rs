@@ -11,7 +11,7 @@ use coracle_sys::rustix::fs::{CWD, Gid, Mode, OFlags, ResolveFlags, Uid, fstatfs
 use coracle_sys::rustix::io::Errno;
 use coracle_sys::rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use coracle_sys::{loopback, rustix, spawn};
-use coracle_wire::{Boot, Report, Standing};
+use coracle_wire::{Boot, GuestReport, Report};
 
 use super::{Built, Failure, Plan, drop_privileges, start_forker};
 use crate::forker::{Fenced, Forker};
@@ -114,10 +114,11 @@ fn start(plan: Plan, answer: &File) -> Result<Reactor, Failure> {
     drop_privileges(&plan)?;
     // Once more, as the guest's user: the host looks who it is that listens before it shows its secret.
     rustix::net::listen(&plan.listener, BACKLOG).map_err(Failure::at("listen as the guest"))?;
-    let standing = stand(&plan, &forker).map_err(Failure::at("see how things stand"))?;
+    let mut report = stand(&plan, &forker).map_err(Failure::at("see how things stand"))?;
     let reactor = Reactor::new(plan, devpts, forker, listeners).map_err(Failure::at("start serving"))?;
+    report.knows_user = reactor.knows_user();
     crate::serve::keep_reserve().map_err(Failure::at("start threads"))?;
-    tell(answer, &Ok(standing)).map_err(Failure::at("tell the host"))?;
+    tell(answer, &Ok(report)).map_err(Failure::at("tell the host"))?;
     Ok(reactor)
 }
 
@@ -212,13 +213,15 @@ pub fn has_machines_users() -> bool {
     std::fs::read_to_string("/proc/self/uid_map").map_or(true, |map| map.split_whitespace().eq(ALL_IDS))
 }
 
-fn stand(plan: &Plan, forker: &Forker) -> io::Result<Standing> {
-    Ok(Standing {
+fn stand(plan: &Plan, forker: &Forker) -> io::Result<GuestReport> {
+    Ok(GuestReport {
         fenced: forker.fenced == Fenced::Yes,
         status: std::fs::read_to_string(format!("/proc/{}/status", forker.pid))?,
         uid_map: std::fs::read_to_string("/proc/self/uid_map")?,
         memory_counter: plan.memory_counter.is_some(),
         pids_counter: plan.pids_counter.is_some(),
+        // The reactor finds out.
+        knows_user: false,
     })
 }
 

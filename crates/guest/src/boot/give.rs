@@ -17,7 +17,7 @@ pub fn give_places(plan: &Plan) {
     let own = !plan.boot.mounts.iter().any(|mount| mount.target == WORKSPACE);
     // Made by root for root; a volume may have been another's.
     let workspace = (own && user.uid != 0).then_some(WORKSPACE);
-    let given = plan.boot.mounts.iter().filter(|mount| mount.volume || mount.overlay);
+    let given = plan.boot.mounts.iter().filter(|mount| mount.given || mount.overlay);
     for place in workspace.into_iter().chain(given.map(|mount| mount.target.as_slice())) {
         // What is read-only is not written to by them either.
         let _ = give(place, &user);

@@ -227,7 +227,8 @@ fn open_target(root: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
 /// Gives `localhost` an address where the image leaves that to whoever runs it, as most do.
 fn name_localhost() {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
+    // What is mounted there is not ours to write to.
+    let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     // An image without `/etc` has no use for it.
     if let Ok(file) = openat2(CWD, "/etc/hosts", flags, Mode::from_raw_mode(0o644), how) {
         let _ =

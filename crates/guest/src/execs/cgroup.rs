@@ -77,15 +77,16 @@ impl Leaf {
 
     /// Sends a signal to every process in it now.
     pub fn signal(&self, number: i32) {
-        for pid in self
-            .contents("cgroup.procs")
-            .iter()
-            .flat_map(|text| text.lines())
-            .filter_map(|line| line.parse().ok())
-        {
+        for pid in self.processes() {
             // It may have ended meanwhile; its number cannot have been given away, since only we reap.
             let _ = signal::send(pid, number);
         }
+    }
+
+    /// Returns the processes in it. One that has ended is not among them.
+    pub fn processes(&self) -> Vec<i32> {
+        let listed = self.contents("cgroup.procs").unwrap_or_default();
+        listed.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
     fn contents(&self, name: &str) -> Option<String> {

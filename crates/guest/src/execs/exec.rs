@@ -15,6 +15,10 @@ use super::stopping::{Look, Stopping};
 /// The signal that ends what does not end otherwise.
 const KILLED: i32 = 9;
 
+/// What those a leader leaves behind have to end by themselves, before they are killed and counted: the end of a pipeline
+/// may come a moment after its shell.
+const PARTING: Duration = Duration::from_millis(10);
+
 /// Why we ended an exec ourselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
@@ -65,12 +69,18 @@ pub struct Exec {
     pub terminal: Option<Arc<OwnedFd>>,
     pub started: Instant,
     pub deadline: Option<Instant>,
+    /// When what outlives the leader has to end.
+    pub background_deadline: Option<Instant>,
     pub grace: Duration,
     pub keep_background: bool,
     pub cause: Option<Cause>,
     /// The shortest grace it was to be stopped with while it was being started.
     pub early_stop: Option<Duration>,
     pub stopping: Stopping,
+    /// Until when what the leader has left behind may end by itself.
+    pub parting: Option<Instant>,
+    /// How many processes did not, and had to be killed.
+    pub left_behind: Option<u32>,
     pub before: Reading,
     pub limits: Vec<LimitHit>,
     /// Those who attend it, by their connection.
@@ -108,7 +118,8 @@ impl Exec {
     pub fn postpone(&mut self, by: Duration) {
         self.started += by;
         self.stopping.postpone(by);
-        for moment in [&mut self.deadline, &mut self.expected] {
+        let background = &mut self.background_deadline;
+        for moment in [&mut self.deadline, background, &mut self.expected, &mut self.parting] {
             *moment = moment.and_then(|at| at.checked_add(by));
         }
     }
@@ -121,6 +132,21 @@ impl Exec {
         }
         let expected = self.expected.filter(|until| *until > now).map(|_| 0);
         self.attendants.values().map(|attendant| attendant.since).min().or(expected)
+    }
+
+    /// Ends what the leader has left behind. Unless we end all of it, those on their own way out have a moment for it: only
+    /// what would have stayed is worth a word.
+    pub fn clear(&mut self, now: Instant) {
+        let Some(family) = &self.family else { return };
+        if self.cause.is_none() && self.left_behind.is_none() {
+            let until = *self.parting.get_or_insert(now + PARTING);
+            if now < until {
+                self.stopping.kill_by(until);
+                return;
+            }
+            self.left_behind = Some(family.count());
+        }
+        self.stopping.kill(family, now);
     }
 
     /// Acts on what is due by `now`; returns when to look again.
@@ -200,6 +226,10 @@ impl Exec {
             duration_ms: duration.as_millis() as u64,
             last_seq: self.spool.last_seq(),
             age_ms: Some(self.started.elapsed().as_millis() as u64),
+            // Of a leader that was killed the others may be dying of the same signal.
+            ended_background: self
+                .left_behind
+                .filter(|left| *left > 0 && matches!(ending, Some(Ending::Exited(_)))),
         }
     }
 }
@@ -208,7 +238,7 @@ impl Exec {
 pub(super) mod tests {
     use coracle_sys::rustix::pipe::pipe;
 
-    use super::super::tended::Tended;
+    use super::super::subreaper::Subreaper;
     use super::*;
 
     /// An exec that is being started.
@@ -226,11 +256,14 @@ pub(super) mod tests {
             terminal: None,
             started: now,
             deadline: None,
+            background_deadline: None,
             grace: Duration::from_secs(600),
             keep_background: false,
             cause: None,
             early_stop: None,
             stopping: Stopping::new(None),
+            parting: None,
+            left_behind: None,
             before: Reading::default(),
             limits: Vec::new(),
             attendants: HashMap::new(),
@@ -241,7 +274,7 @@ pub(super) mod tests {
     /// A family that signals reach nobody of, and that stays.
     pub fn family() -> Family {
         let (report, _) = pipe().expect("a pipe");
-        Family::Tended(Tended::new(i32::MAX, report))
+        Family::Subreaper(Subreaper::new(i32::MAX, report))
     }
 
     #[test]
@@ -258,6 +291,26 @@ pub(super) mod tests {
                 assert_eq!(matches!(exec.phase, Phase::Clearing { .. }), early.is_some());
             }
         }
+    }
+
+    #[test]
+    fn what_a_leader_leaves_behind_has_a_moment_to_end_unless_all_of_it_is_ended() {
+        let now = Instant::now();
+        let mut exec = starting(now);
+        exec.begin(7, family(), Some(Ok(0)), now);
+
+        exec.clear(now);
+        assert_eq!((exec.left_behind, exec.stopping.next()), (None, Some(now + PARTING)));
+        exec.clear(now + PARTING / 2);
+        assert_eq!(exec.left_behind, None);
+        exec.clear(now + PARTING);
+        assert_eq!(exec.left_behind, Some(0));
+
+        let mut stopped = starting(now);
+        stopped.begin(7, family(), Some(Ok(0)), now);
+        stopped.stop(Cause::Asked, Duration::ZERO, now);
+        stopped.clear(now);
+        assert!(stopped.left_behind.is_none() && stopped.stopping.next() < Some(now + PARTING));
     }
 
     #[test]

@@ -9,14 +9,14 @@ use coracle_sys::rustix::process::Signal;
 use coracle_sys::signal;
 
 use super::cgroup::Leaf;
-use super::tended::{self, Tended};
+use super::subreaper::{self, Subreaper};
 
 /// One exec's processes.
 #[derive(Debug)]
 pub enum Family {
     Born(Leaf),
     Marked(Mark),
-    Tended(Tended),
+    Subreaper(Subreaper),
 }
 
 impl Family {
@@ -25,8 +25,18 @@ impl Family {
         match self {
             Self::Born(leaf) => leaf.is_populated(),
             Self::Marked(mark) => !mark.processes().is_ok_and(|left| left.is_empty()),
-            Self::Tended(tended) => tended.is_populated(),
+            Self::Subreaper(subreaper) => subreaper.is_populated(),
         }
+    }
+
+    /// Counts the processes of it that have not ended, as far as they can be seen.
+    pub fn count(&self) -> u32 {
+        let processes = match self {
+            Self::Born(leaf) => leaf.processes(),
+            Self::Marked(mark) => mark.processes().unwrap_or_default(),
+            Self::Subreaper(subreaper) => subreaper.processes(),
+        };
+        processes.len() as u32
     }
 
     /// Kills every process of it. Those forked meanwhile are found at the next look.
@@ -34,7 +44,7 @@ impl Family {
         match self {
             Self::Born(leaf) => leaf.kill(),
             Self::Marked(mark) => mark.kill(),
-            Self::Tended(tended) => tended.kill(),
+            Self::Subreaper(subreaper) => subreaper.kill(),
         }
     }
 
@@ -43,8 +53,8 @@ impl Family {
         match self {
             // Commands may be of users whose processes we are not shown.
             Self::Born(leaf) => leaf.is_killed_at_once() || !leaf.is_populated(),
-            Self::Marked(mark) => mark.processes().is_ok_and(|left| left.into_iter().all(tended::is_dead)),
-            Self::Tended(tended) => tended.seems_dead(),
+            Self::Marked(mark) => mark.processes().is_ok_and(|left| left.into_iter().all(subreaper::is_dead)),
+            Self::Subreaper(subreaper) => subreaper.seems_dead(),
         }
     }
 
@@ -53,7 +63,7 @@ impl Family {
         match self {
             Self::Born(leaf) => leaf.signal(number),
             Self::Marked(mark) => mark.signal(number),
-            Self::Tended(tended) => tended.signal(number),
+            Self::Subreaper(subreaper) => subreaper.signal(number),
         }
     }
 
@@ -61,7 +71,7 @@ impl Family {
     pub fn into_reusable(self) -> Option<Leaf> {
         match self {
             Self::Born(leaf) => Some(leaf).filter(Leaf::is_reusable),
-            Self::Marked(_) | Self::Tended(_) => None,
+            Self::Marked(_) | Self::Subreaper(_) => None,
         }
     }
 }

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 impl Execs {
     /// Freezes the commands and stops their clocks. On error they go on.
     pub fn freeze(&self) -> Result<(), Fault> {
-        let commands = self.setting.commands.as_ref().ok_or_else(no_cgroups)?.as_fd();
+        let commands = self.context.commands.as_ref().ok_or_else(no_cgroups)?.as_fd();
         self.stop_clocks();
         let frozen = set(commands, b"1").and_then(|()| wait_until_frozen(commands));
         frozen.map_err(|error| {
@@ -29,7 +29,7 @@ impl Execs {
 
     /// Lets the commands go on, and their clocks.
     pub fn thaw(&self) -> Result<(), Fault> {
-        if let Some(commands) = &self.setting.commands {
+        if let Some(commands) = &self.context.commands {
             set(commands.as_fd(), b"0").map_err(|error| failed("thaw the commands", &error))?;
         }
         self.start_clocks();

@@ -4,8 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use coracle_wire::{Fault, FaultCode};
+use coracle_wire::{Fault, FaultCode, LimitHit};
 
+use super::exec::Exec;
 use super::family::Family;
 use super::stopping::{Look, Stopping};
 use super::table::{Execs, Patience, Table};
@@ -21,11 +22,30 @@ pub struct Kept {
     epoch: u64,
     family: Family,
     stopping: Stopping,
+    deadline: Option<Instant>,
+    grace: Duration,
+}
+
+/// What is due to be done to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Nothing,
+    /// Its deadline has just passed, and it was told to end.
+    Late,
+    /// Nothing of it is left, or only dead that a debugger keeps: it is not waited for any more.
+    LetGo,
 }
 
 impl Kept {
-    pub fn new(exec: &str, epoch: u64, family: Family, stopping: Stopping) -> Self {
-        Self { exec: exec.to_owned(), epoch, family, stopping }
+    pub fn of(id: &str, exec: &Exec, family: Family) -> Self {
+        Self {
+            exec: id.to_owned(),
+            epoch: exec.epoch,
+            family,
+            stopping: exec.stopping,
+            deadline: exec.background_deadline,
+            grace: exec.grace,
+        }
     }
 
     pub fn family(&self) -> &Family {
@@ -39,6 +59,26 @@ impl Kept {
     /// Gives it back time that did not count.
     pub fn postpone(&mut self, by: Duration) {
         self.stopping.postpone(by);
+        self.deadline = self.deadline.and_then(|at| at.checked_add(by));
+    }
+
+    fn tick(&mut self, now: Instant) -> Due {
+        if self.stopping.look(&self.family, now) == Look::LetGo {
+            return Due::LetGo;
+        }
+        match self.deadline {
+            Some(at) if at <= now && !self.family.is_populated() => Due::LetGo,
+            Some(at) if at <= now => {
+                self.deadline = None;
+                self.stop(self.grace, now);
+                Due::Late
+            }
+            _ => Due::Nothing,
+        }
+    }
+
+    fn next(&self) -> Option<Instant> {
+        self.stopping.next().into_iter().chain(self.deadline).min()
     }
 }
 
@@ -80,10 +120,20 @@ impl Table {
         self.kept.iter_mut().filter(|kept| kept.exec == exec).for_each(|kept| kept.stop(grace, now));
     }
 
-    /// Kills what has had its grace, and lets go of what a debugger keeps; returns when to look again.
+    /// Ends what has had its time, and lets go of what a debugger keeps; returns when to look again.
     pub(super) fn tick_kept(&mut self, now: Instant) -> Option<Instant> {
-        self.kept.retain_mut(|kept| kept.stopping.look(&kept.family, now) == Look::Wait);
-        self.kept.iter().filter_map(|kept| kept.stopping.next()).min()
+        let execs = &mut self.execs;
+        self.kept.retain_mut(|kept| match kept.tick(now) {
+            Due::Nothing => true,
+            Due::Late => {
+                if let Some(exec) = execs.get_mut(&kept.exec) {
+                    exec.limits.push(LimitHit::WallTime);
+                }
+                true
+            }
+            Due::LetGo => false,
+        });
+        self.kept.iter().filter_map(Kept::next).min()
     }
 
     /// Begins to kill what was left in the background under an epoch before `epoch`.
@@ -105,5 +155,39 @@ impl Table {
 
     pub(super) fn forget_gone(&mut self) {
         self.kept.retain(|kept| kept.family.is_populated());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exec::tests::{family, starting};
+    use super::*;
+
+    #[test]
+    fn what_is_kept_has_the_deadline_and_the_grace_of_its_exec() {
+        let (now, span, grace) = (Instant::now(), Duration::from_secs(60), Duration::from_millis(500));
+        let exec = Exec { background_deadline: Some(now + span), grace, ..starting(now) };
+        let mut table = Table::default();
+        table.kept.push(Kept::of("e", &exec, family()));
+        table.execs.insert("e".to_owned(), exec);
+
+        let first = table.tick_kept(now);
+        let late = table.tick_kept(now + span);
+
+        assert_eq!(first, Some(now + span));
+        assert_eq!(late, Some(now + span + grace), "told to end, killed after the grace");
+        assert_eq!(table.execs["e"].limits, [LimitHit::WallTime]);
+    }
+
+    #[test]
+    fn time_that_stood_still_does_not_count() {
+        let (now, span) = (Instant::now(), Duration::from_secs(60));
+        let exec = Exec { background_deadline: Some(now + span), ..starting(now) };
+        let mut table = Table::default();
+        table.kept.push(Kept::of("e", &exec, family()));
+
+        table.kept.iter_mut().for_each(|kept| kept.postpone(span));
+
+        assert_eq!(table.tick_kept(now + span), Some(now + span + span));
     }
 }

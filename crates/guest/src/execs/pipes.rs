@@ -26,11 +26,11 @@ pub struct Pipe {
     pub begun: Vec<u8>,
 }
 
-/// Whether a look at a pipe minds how much is kept.
+/// Whether draining a pipe stops when the spool is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
-    Bounded,
-    Any,
+pub(super) enum SpoolLimit {
+    Enforced,
+    Ignored,
 }
 
 /// What a look at a pipe found.
@@ -47,7 +47,7 @@ impl Execs {
     /// for more now: a terminal is open elsewhere too and would go on reporting its end.
     pub fn drain(&self, token: u64, unwatch: impl Fn(&OwnedFd)) {
         let mut table = self.lock();
-        let drained = table.drain(token, READ_MAX, Room::Bounded);
+        let drained = table.drain(token, READ_MAX, SpoolLimit::Enforced);
         if table.is_left_over(token) {
             table.bound_ended();
         }
@@ -122,7 +122,7 @@ impl Execs {
 
 impl Table {
     /// Reads up to `most` bytes from a pipe into its exec's spool.
-    pub(super) fn drain(&mut self, token: u64, most: usize, room: Room) -> Drained {
+    pub(super) fn drain(&mut self, token: u64, most: usize, spool_limit: SpoolLimit) -> Drained {
         let share = self.share();
         let now = Instant::now();
         let Some(pipe) = self.pipes.get_mut(&token) else { return Drained::Closed };
@@ -134,7 +134,7 @@ impl Table {
         let mut taken = 0;
         while taken < most {
             let full = exec.as_ref().zip(held).is_some_and(|(exec, held)| exec.spool.is_full(limit, held));
-            if full && room == Room::Bounded {
+            if full && spool_limit == SpoolLimit::Enforced {
                 return Drained::Full;
             }
             let begun = pipe.begun.len();

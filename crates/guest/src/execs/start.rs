@@ -18,8 +18,8 @@ use super::family::Family;
 use super::pipes::Pipe;
 use super::spool::Spool;
 use super::stopping::Stopping;
+use super::subreaper::Subreaper;
 use super::table::{Execs, RUNNING_MAX, shown};
-use super::tended::Tended;
 use crate::forker::{Bond, Kin, NotStarted, Order, Streams};
 use crate::users::{self, User};
 use crate::weak::{self, Wall};
@@ -33,7 +33,7 @@ const PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 
 /// What every command of this sandbox has in common.
 #[derive(Debug)]
-pub struct Setting {
+pub struct ExecContext {
     /// The cgroup of commands; absent where there are no cgroups for us.
     pub commands: Option<OwnedFd>,
     pub devpts: OwnedFd,
@@ -52,7 +52,7 @@ pub struct Setting {
 pub enum Watched {
     /// Output, known by this number.
     Pipe(u64),
-    /// What a nanny tells by.
+    /// The pipe a subreaper writes to.
     Report,
 }
 
@@ -73,18 +73,18 @@ struct Ends {
 }
 
 impl Execs {
-    /// Starts the command, unless an exec of this id was started before. Returns whether it was. `watch` is called
-    /// with each new pipe, to have it drained.
+    /// Starts the command, unless an exec of this id was started before. Returns whether it was. `reserved` is called under
+    /// the lock if it was not, before anything runs; `watch` with each new pipe, to have it drained.
     pub fn start(
         &self,
         epoch: u64,
         id: &str,
         command: &Command,
+        reserved: impl Fn(),
         watch: impl Fn(Watched, &OwnedFd),
     ) -> Result<bool, Fault> {
         check(id, command)?;
-        let fingerprint = self.setting.hasher.hash_one(command);
-        let serial = match self.reserve(epoch, id, command, fingerprint)? {
+        let serial = match self.reserve(epoch, id, command, reserved)? {
             Some(serial) => serial,
             None => return Ok(true),
         };
@@ -109,8 +109,9 @@ impl Execs {
         epoch: u64,
         id: &str,
         command: &Command,
-        fingerprint: u64,
+        reserved: impl Fn(),
     ) -> Result<Option<u64>, Fault> {
+        let fingerprint = self.context.hasher.hash_one(command);
         let taken = self.wait_until(Duration::from_secs(30), |table, _| match table.execs.get(id) {
             Some(exec) if exec.fingerprint != fingerprint => {
                 Some(Err(fault(FaultCode::Conflict, format!("exec `{id}` is another command"))))
@@ -125,6 +126,7 @@ impl Execs {
                 table.serial += 1;
                 table.starting += 1;
                 table.execs.insert(id.to_owned(), self.new_exec(epoch, command, fingerprint));
+                reserved();
                 Some(Ok(Some(table.serial)))
             }
         });
@@ -134,6 +136,8 @@ impl Execs {
 
     fn new_exec(&self, epoch: u64, command: &Command, fingerprint: u64) -> Exec {
         let now = Instant::now();
+        let after =
+            |millis: Option<u64>| millis.and_then(|millis| now.checked_add(Duration::from_millis(millis)));
         Exec {
             argv: shown(&command.argv),
             epoch,
@@ -149,13 +153,16 @@ impl Execs {
             stdin: None,
             terminal: None,
             started: now,
-            deadline: command.deadline_ms.and_then(|millis| now.checked_add(Duration::from_millis(millis))),
+            deadline: after(command.deadline_ms),
+            background_deadline: after(command.background_ms),
             grace: Duration::from_millis(command.grace_ms),
             keep_background: command.keep_background,
             cause: None,
             early_stop: None,
-            stopping: Stopping::new(self.setting.dead_max),
-            before: self.setting.counters.read(),
+            stopping: Stopping::new(self.context.dead_max),
+            parting: None,
+            left_behind: None,
+            before: self.context.counters.read(),
             limits: Vec::new(),
             attendants: HashMap::new(),
             expected: command.attended.then(|| now + EXPECTED),
@@ -184,7 +191,7 @@ impl Execs {
             stderr: stderr.as_fd(),
             kin: match (&leaf, &report) {
                 (Some(leaf), _) => Kin::Leaf(leaf),
-                (None, Some((_, theirs))) => Kin::Nanny { report: theirs.as_fd() },
+                (None, Some((_, theirs))) => Kin::Subreaper { report: theirs.as_fd() },
                 (None, None) => Kin::Mark,
             },
         };
@@ -192,7 +199,9 @@ impl Execs {
             self.forker.start(&order, &streams).map_err(|failed| describe(failed, command, &order))?;
         let family = match (started.bond, report, leaf) {
             (Some(Bond::Mark(mark)), _, _) => Some(Family::Marked(mark)),
-            (Some(Bond::Nanny(nanny)), Some((ours, _)), _) => Some(Family::Tended(Tended::new(nanny, ours))),
+            (Some(Bond::Subreaper(subreaper)), Some((ours, _)), _) => {
+                Some(Family::Subreaper(Subreaper::new(subreaper, ours)))
+            }
             (_, _, leaf) => leaf.map(Family::Born),
         };
         let family =
@@ -200,9 +209,9 @@ impl Execs {
         Ok((started.pid, family, ends))
     }
 
-    /// Returns both ends of what a nanny tells by, if commands have nannies.
+    /// Returns both ends of the pipe a subreaper writes to, if commands have subreapers.
     fn report(&self) -> std::io::Result<Option<(OwnedFd, OwnedFd)>> {
-        if !self.forker.tended {
+        if !self.forker.subreapers {
             return Ok(None);
         }
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -212,7 +221,7 @@ impl Execs {
 
     /// Returns an empty leaf, if there are cgroups.
     fn leaf(&self, serial: u64) -> std::io::Result<Option<Leaf>> {
-        let Some(commands) = &self.setting.commands else { return Ok(None) };
+        let Some(commands) = &self.context.commands else { return Ok(None) };
         let spare = self.lock().spare.pop();
         spare.map_or_else(|| Leaf::new(commands.as_fd(), serial), Ok).map(Some)
     }
@@ -226,14 +235,14 @@ impl Execs {
             table.pipes.insert(token, Pipe { exec: id.to_owned(), stream, descriptor, begun: Vec::new() });
         }
         let early = match &family {
-            Family::Tended(tended) => {
-                table.unclaimed.retain(|pid, exit| !tended.note_end(*pid, *exit));
-                tended.hear()
+            Family::Subreaper(subreaper) => {
+                table.unclaimed.retain(|pid, exit| !subreaper.note_end(*pid, *exit));
+                subreaper.hear()
             }
             Family::Born(_) | Family::Marked(_) => table.unclaimed.remove(&pid),
         };
-        if let Family::Tended(tended) = &family {
-            watch(Watched::Report, tended.report());
+        if let Family::Subreaper(subreaper) = &family {
+            watch(Watched::Report, subreaper.report());
         }
         if let Some(exec) = table.execs.get_mut(id) {
             exec.stdin = ends.stdin;
@@ -255,7 +264,7 @@ impl Execs {
                 rustix::io::ioctl_fionbio(&write, true)?;
                 (Some(Arc::new(write)), read)
             }
-            false => (None, self.setting.null.try_clone()?),
+            false => (None, self.context.null.try_clone()?),
         };
         let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -271,7 +280,7 @@ impl Execs {
     }
 
     fn open_terminal(&self, size: coracle_wire::Terminal, user: &User) -> std::io::Result<Ends> {
-        let pair = terminal::open(self.setting.devpts.as_fd())?;
+        let pair = terminal::open(self.context.devpts.as_fd())?;
         terminal::resize(pair.controller.as_fd(), size.rows, size.columns)?;
         // Or the user could not open it by its name.
         let owner = Some(rustix::fs::Uid::from_raw(user.uid));
@@ -338,12 +347,12 @@ impl Execs {
     }
 
     fn surroundings(&self) -> RwLockReadGuard<'_, Surroundings> {
-        self.setting.surroundings.read().unwrap_or_else(PoisonError::into_inner)
+        self.context.surroundings.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has commands start elsewhere and with more in their environment from now on.
     pub fn adopt(&self, env: &[(Vec<u8>, Vec<u8>)], workdir: Vec<u8>) {
-        let mut surroundings = self.setting.surroundings.write().unwrap_or_else(PoisonError::into_inner);
+        let mut surroundings = self.context.surroundings.write().unwrap_or_else(PoisonError::into_inner);
         merge(&mut surroundings.env, env);
         surroundings.workdir = workdir;
     }

@@ -16,7 +16,7 @@ pub struct Stopping {
     kill_at: Option<Instant>,
     /// Since when all of it was seen dead, and is not gone.
     dead_since: Option<Instant>,
-    /// How long the dead may take to be gone; see [`super::Setting::dead_max`].
+    /// How long the dead may take to be gone; see [`super::ExecContext::dead_max`].
     dead_max: Option<Duration>,
 }
 
@@ -34,13 +34,14 @@ impl Stopping {
         Self { kill_at: None, dead_since: None, dead_max }
     }
 
-    /// TERM to all of it now, KILL when the grace is over.
+    /// TERM to all of it now, KILL when the grace is over. A kill that is due before stays due: another stop must not put off
+    /// a deadline.
     pub fn begin(&mut self, family: &Family, grace: Duration, now: Instant) {
         if grace.is_zero() {
             self.kill(family, now);
         } else {
             family.signal(Signal::TERM.as_raw());
-            self.kill_at = Some(now + grace);
+            self.kill_by(now + grace);
         }
     }
 
@@ -48,8 +49,12 @@ impl Stopping {
     pub fn kill(&mut self, family: &Family, now: Instant) {
         family.kill();
         // A look that is due stays due, however often this is called meanwhile.
-        let again = now + KILL_AGAIN;
-        self.kill_at = Some(self.kill_at.map_or(again, |at| at.min(again)));
+        self.kill_by(now + KILL_AGAIN);
+    }
+
+    /// Looks at it by then at the latest, and kills it.
+    pub fn kill_by(&mut self, until: Instant) {
+        self.kill_at = Some(self.kill_at.map_or(until, |at| at.min(until)));
     }
 
     /// Kills what has had its grace.
@@ -105,6 +110,18 @@ mod tests {
             stopping.kill(&family, first + DEAD_MAX);
             assert_eq!(stopping.look(&family, first + DEAD_MAX), expected, "{dead_max:?}");
         }
+    }
+
+    #[test]
+    fn another_stop_does_not_put_off_a_kill_that_is_due() {
+        let (now, family, grace) = (Instant::now(), family(), Duration::from_secs(1));
+        let mut stopping = Stopping::new(None);
+        stopping.begin(&family, grace, now);
+
+        stopping.begin(&family, grace * 10, now);
+        assert_eq!(stopping.next(), Some(now + grace));
+        stopping.begin(&family, grace / 2, now);
+        assert_eq!(stopping.next(), Some(now + grace / 2));
     }
 
     #[test]

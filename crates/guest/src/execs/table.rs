@@ -11,8 +11,8 @@ use super::cgroup::Leaf;
 use super::exec::{Cause, Exec, Phase};
 use super::family::Family;
 use super::kept::Kept;
-use super::pipes::{Drained, Pipe, Room};
-use super::start::Setting;
+use super::pipes::{Drained, Pipe, SpoolLimit};
+use super::start::ExecContext;
 use crate::forker::Forker;
 
 /// Execs at once; past that a caller is told to wait.
@@ -60,7 +60,7 @@ pub struct Execs {
     table: Mutex<Table>,
     changed: Condvar,
     pub(super) forker: Forker,
-    pub(super) setting: Setting,
+    pub(super) context: ExecContext,
 }
 
 /// What an exec may take.
@@ -80,8 +80,8 @@ pub struct Patience {
 }
 
 impl Execs {
-    pub fn new(forker: Forker, setting: Setting) -> Self {
-        Self { table: Mutex::default(), changed: Condvar::new(), forker, setting }
+    pub fn new(forker: Forker, context: ExecContext) -> Self {
+        Self { table: Mutex::default(), changed: Condvar::new(), forker, context }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
@@ -131,7 +131,7 @@ impl Execs {
                 let mut state = found.state();
                 // The end is told with the last chunk, not before it.
                 if found.spool.has_after(chunks.last().map_or(since, |chunk| chunk.seq)) {
-                    state.ending = None;
+                    (state.ending, state.ended_background) = (None, None);
                 }
                 Ok((chunks, state))
             })
@@ -176,20 +176,24 @@ impl Execs {
         Ok(grace)
     }
 
-    /// Ends an exec whose client has gone, soon and for certain. Tells whether there is one.
-    pub fn stop_untied(&self, exec: &str) -> bool {
+    /// Ends an exec soon and for certain if its client has gone. Tells whether there is one.
+    ///
+    /// `has_gone` is asked under the lock: meanwhile another client may have started an exec of this id, untied.
+    pub fn stop_untied(&self, exec: &str, has_gone: impl FnOnce() -> bool) -> bool {
         let mut table = self.lock();
         // While time stands still no grace ends.
         let grace = if table.stopped.is_some() { Duration::ZERO } else { UNTIED_GRACE };
         let Some(found) = table.execs.get_mut(exec) else { return false };
-        if !found.is_ended() {
+        if !found.is_ended() && has_gone() {
             found.stop(Cause::Asked, grace.min(found.grace), Instant::now());
         }
         true
     }
 
-    pub fn has(&self, exec: &str) -> bool {
-        self.lock().execs.contains_key(exec)
+    /// Does something that depends on whether an exec was started, while that cannot change.
+    pub fn with_start_known<T>(&self, exec: &str, deed: impl FnOnce(bool) -> T) -> T {
+        let table = self.lock();
+        deed(table.execs.contains_key(exec))
     }
 
     /// Ends everything that runs under an epoch before `epoch`, at once. A fault if some of it is not dead in time.
@@ -251,7 +255,7 @@ impl Execs {
                 // Without it nothing can be started any more. Better gone than there and of no use.
                 spawn::exit(1);
             }
-            if table.note_nanny(ended) {
+            if table.note_subreaper(ended) {
                 continue;
             }
             let leader = table
@@ -264,7 +268,7 @@ impl Execs {
                 None => {}
             }
         }
-        table.hear_nannies();
+        table.hear_subreapers();
         self.settle(table);
     }
 
@@ -277,7 +281,7 @@ impl Execs {
             .map(|(id, _)| id.clone())
             .collect();
         for id in clearing {
-            if table.conclude(&id, || self.setting.counters.read()) {
+            if table.conclude(&id, || self.context.counters.read()) {
                 self.notify();
             }
         }
@@ -305,20 +309,20 @@ impl Table {
         self.execs.values().filter(|exec| !exec.is_ended()).count()
     }
 
-    /// Takes note of a process that has ended; tells whether it was the nanny of an exec.
-    fn note_nanny(&mut self, ended: signal::Ended) -> bool {
+    /// Takes note of a process that has ended; tells whether it was the subreaper of an exec.
+    fn note_subreaper(&mut self, ended: signal::Ended) -> bool {
         let families = self.execs.values().filter_map(|exec| exec.family.as_ref());
         let kept = self.kept.iter().map(Kept::family);
         families
             .chain(kept)
-            .any(|family| matches!(family, Family::Tended(tended) if tended.note_end(ended.pid, ended.exit)))
+            .any(|family| matches!(family, Family::Subreaper(subreaper) if subreaper.note_end(ended.pid, ended.exit)))
     }
 
-    /// Asks nannies how those they tend have ended.
-    fn hear_nannies(&mut self) {
+    /// Reads from subreapers how their commands ended.
+    fn hear_subreapers(&mut self) {
         for exec in self.execs.values_mut().filter(|exec| matches!(exec.phase, Phase::Running)) {
-            let Some(Family::Tended(tended)) = &exec.family else { continue };
-            if let Some(exit) = tended.hear() {
+            let Some(Family::Subreaper(subreaper)) = &exec.family else { continue };
+            if let Some(exit) = subreaper.hear() {
                 exec.phase = Phase::Clearing { exit };
             }
         }
@@ -331,11 +335,11 @@ impl Table {
         let Phase::Clearing { exit } = exec.phase else { return false };
         // Whoever ends an exec ends all of it.
         let keep_background = exec.keep_background && exec.cause.is_none();
-        if let Some(family) = exec.family.as_ref().filter(|family| !keep_background && family.is_populated())
-        {
+        let is_populated = exec.family.as_ref().is_some_and(Family::is_populated);
+        if !keep_background && is_populated {
             // What was to be kept has a grace of its own; what was not goes with its leader.
             if !exec.keep_background {
-                exec.stopping.kill(family, Instant::now());
+                exec.clear(Instant::now());
             }
             return false;
         }
@@ -343,19 +347,18 @@ impl Table {
             self.pipes.iter().filter(|(_, pipe)| pipe.exec == id).map(|(token, _)| *token).collect();
         for token in tokens {
             // What is in the pipe now is the exec's, room or not; a pipe holds at most 1 MiB.
-            let drained = self.drain(token, 1 << 20, Room::Any);
+            let drained = self.drain(token, 1 << 20, SpoolLimit::Ignored);
             if drained == Drained::Closed || !keep_background {
                 self.close(token);
             }
         }
         if let Some(exec) = self.execs.get_mut(id) {
             let family = exec.conclude(exit, counters());
-            let (epoch, stopping) = (exec.epoch, exec.stopping);
             if !keep_background {
                 let reusable = family.and_then(Family::into_reusable);
                 self.spare.extend(reusable.filter(|_| self.spare.len() < SPARE_MAX));
             } else {
-                self.kept.extend(family.map(|family| Kept::new(id, epoch, family, stopping)));
+                self.kept.extend(family.map(|family| Kept::of(id, exec, family)));
                 self.forget_gone();
             }
         }
@@ -404,13 +407,12 @@ pub(super) fn shown(argv: &[Vec<u8>]) -> Vec<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::super::exec::tests::{family, starting};
-    use super::super::stopping::Stopping;
     use super::*;
 
     #[test]
     fn an_exec_is_not_forgotten_while_it_has_left_something_running() {
         let (mut table, now) = (Table::default(), Instant::now());
-        table.kept.push(Kept::new("0", 1, family(), Stopping::new(None)));
+        table.kept.push(Kept::of("0", &starting(now), family()));
 
         for number in 0..ENDED_MAX + 2 {
             table.execs.insert(number.to_string(), starting(now));

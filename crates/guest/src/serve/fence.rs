@@ -18,8 +18,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// raising the one and stopping the other waits until nothing is under way.
 #[derive(Debug)]
 pub struct Fence {
-    standing: RwLock<Standing>,
-    /// Changes only together with `standing.calm`, and is taken after that lock.
+    state: RwLock<FenceState>,
+    /// Changes only together with `state.calm`, and is taken after that lock.
     held: Mutex<Option<Grip>>,
     let_go: Condvar,
 }
@@ -33,9 +33,9 @@ pub struct Grip {
     pub until: Option<Instant>,
 }
 
-/// What the lock guards.
+/// What the lock of the fence guards.
 #[derive(Debug)]
-pub struct Standing {
+pub struct FenceState {
     epoch: u64,
     pub calm: Calm,
 }
@@ -51,7 +51,7 @@ pub enum Calm {
     Held { paused: bool },
 }
 
-impl Standing {
+impl FenceState {
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -63,8 +63,8 @@ impl Standing {
 
 impl Fence {
     pub fn new(epoch: u64) -> Self {
-        let standing = RwLock::new(Standing { epoch, calm: Calm::No });
-        Self { standing, held: Mutex::new(None), let_go: Condvar::new() }
+        let state = RwLock::new(FenceState { epoch, calm: Calm::No });
+        Self { state, held: Mutex::new(None), let_go: Condvar::new() }
     }
 
     pub fn epoch(&self) -> u64 {
@@ -72,47 +72,47 @@ impl Fence {
     }
 
     /// Admits a look under `epoch`, for as long as the guard lives. A newer epoch raises the fence.
-    pub fn admit(&self, epoch: u64) -> Result<RwLockReadGuard<'_, Standing>, Fault> {
+    pub fn admit(&self, epoch: u64) -> Result<RwLockReadGuard<'_, FenceState>, Fault> {
         loop {
-            let standing = self.read();
-            if epoch == standing.epoch {
-                return Ok(standing);
+            let state = self.read();
+            if epoch == state.epoch {
+                return Ok(state);
             }
-            drop(standing);
+            drop(state);
             drop(self.raise(epoch)?);
         }
     }
 
     /// Admits a change, once nobody holds the sandbox and unless it is paused.
-    pub fn admit_change(&self, epoch: u64) -> Result<RwLockReadGuard<'_, Standing>, Fault> {
+    pub fn admit_change(&self, epoch: u64) -> Result<RwLockReadGuard<'_, FenceState>, Fault> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let standing = self.admit(epoch)?;
-            match standing.calm {
-                Calm::No => return Ok(standing),
+            let state = self.admit(epoch)?;
+            match state.calm {
+                Calm::No => return Ok(state),
                 Calm::Paused => return Err(conflict("the sandbox is paused")),
-                Calm::Held { .. } => drop(standing),
+                Calm::Held { .. } => drop(state),
             }
             self.wait_until_let_go(deadline)?;
         }
     }
 
     /// Waits until nothing is under way and nobody holds the sandbox, and keeps it so while the guard lives.
-    pub fn still(&self, epoch: u64) -> Result<RwLockWriteGuard<'_, Standing>, Fault> {
+    pub fn still(&self, epoch: u64) -> Result<RwLockWriteGuard<'_, FenceState>, Fault> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let standing = self.raise(epoch)?;
-            if !matches!(standing.calm, Calm::Held { .. }) {
-                return Ok(standing);
+            let state = self.raise(epoch)?;
+            if !matches!(state.calm, Calm::Held { .. }) {
+                return Ok(state);
             }
-            drop(standing);
+            drop(state);
             self.wait_until_let_go(deadline)?;
         }
     }
 
     /// Has changes wait from now on.
-    pub fn hold(&self, standing: &mut Standing, grip: Grip) {
-        standing.calm = Calm::Held { paused: standing.calm == Calm::Paused };
+    pub fn hold(&self, state: &mut FenceState, grip: Grip) {
+        state.calm = Calm::Held { paused: state.calm == Calm::Paused };
         *self.grip() = Some(grip);
     }
 
@@ -127,9 +127,9 @@ impl Fence {
 
     /// Ends what [`Fence::hold`] began on a connection, after `settle`, which is told whether it is paused.
     pub fn let_go(&self, connection: u64, settle: impl FnOnce(bool)) {
-        let standing = self.write();
+        let state = self.write();
         if self.grip().take_if(|held| held.connection == connection).is_some() {
-            self.go_on(standing, settle);
+            self.go_on(state, settle);
         }
     }
 
@@ -140,8 +140,8 @@ impl Fence {
         if until > now {
             return Some(until);
         }
-        let standing = match self.standing.try_write() {
-            Ok(standing) => standing,
+        let state = match self.state.try_write() {
+            Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Some(now + LOOK_AGAIN),
         };
@@ -150,19 +150,19 @@ impl Fence {
         match grip.take_if(|held| held.until.is_some_and(|until| until <= now)) {
             Some(_) => {
                 drop(grip);
-                self.go_on(standing, settle);
+                self.go_on(state, settle);
                 None
             }
             None => grip.and_then(|held| held.until),
         }
     }
 
-    fn go_on(&self, mut standing: RwLockWriteGuard<'_, Standing>, settle: impl FnOnce(bool)) {
-        if let Calm::Held { paused } = standing.calm {
+    fn go_on(&self, mut state: RwLockWriteGuard<'_, FenceState>, settle: impl FnOnce(bool)) {
+        if let Calm::Held { paused } = state.calm {
             settle(paused);
-            standing.calm = if paused { Calm::Paused } else { Calm::No };
+            state.calm = if paused { Calm::Paused } else { Calm::No };
         }
-        drop(standing);
+        drop(state);
         self.let_go.notify_all();
     }
 
@@ -170,15 +170,15 @@ impl Fence {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn raise(&self, epoch: u64) -> Result<RwLockWriteGuard<'_, Standing>, Fault> {
-        let mut standing = self.write();
-        if epoch < standing.epoch {
-            let current = standing.epoch;
+    fn raise(&self, epoch: u64) -> Result<RwLockWriteGuard<'_, FenceState>, Fault> {
+        let mut state = self.write();
+        if epoch < state.epoch {
+            let current = state.epoch;
             let message = format!("the request is from epoch {epoch}, now it is {current}");
             return Err(Fault { code: FaultCode::StaleEpoch { current }, message, errno: None });
         }
-        standing.epoch = epoch;
-        Ok(standing)
+        state.epoch = epoch;
+        Ok(state)
     }
 
     fn wait_until_let_go(&self, deadline: Instant) -> Result<(), Fault> {
@@ -190,12 +190,12 @@ impl Fence {
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Standing> {
-        self.standing.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, FenceState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Standing> {
-        self.standing.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, FenceState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use coracle_wire::{Body, Fault, FaultCode, Reply, Request, Running, Status};
 
-use super::fence::Standing;
-use super::standstill::{self, Hold};
+use super::fence::FenceState;
+use super::pause::{self, Hold};
 use crate::execs::{Attendant, Bounds, Patience, Watched};
 use crate::files::{self, Links, Reading, Replacing, Scope, Upload, Walk};
 use crate::reactor::Shared;
@@ -59,7 +59,7 @@ impl Begun {
 
     fn let_go(&mut self, shared: &Shared) {
         if std::mem::take(&mut self.holds) {
-            standstill::let_go(shared, self.connection);
+            pause::let_go(shared, self.connection);
         }
     }
 }
@@ -101,15 +101,23 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             Ok(Reply::Done {})
         }
         Body::Start { exec, command } => {
+            let untied = command.tied == Some(false);
             let watch = |watched: Watched, descriptor: &OwnedFd| match watched {
                 Watched::Pipe(token) => shared.watch(token, descriptor),
                 Watched::Report => shared.watch_report(descriptor),
             };
-            let existing = execs.start(epoch, &exec, &command, watch)?;
-            // Its client may have gone while this was on its way.
-            if shared.ties.is_over(&exec) {
-                execs.stop_untied(&exec);
+            let reserved = || {
+                if untied {
+                    shared.ties.untie(&exec);
+                }
+            };
+            let existing = execs.start(epoch, &exec, &command, reserved, watch)?;
+            if existing && untied {
+                // A client that wants it to go on has joined: it ends with nobody now.
+                shared.ties.untie(&exec);
             }
+            // Its client may have gone while this was on its way.
+            execs.stop_untied(&exec, || shared.ties.is_over(&exec));
             // Its deadline may be the next one now.
             shared.wake();
             Ok(Reply::Started { existing })
@@ -197,21 +205,21 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
         }
         Body::Pause {} => {
             drop(admitted);
-            standstill::pause(shared, epoch)
+            pause::pause(shared, epoch)
         }
         Body::Resume {} => {
             drop(admitted);
-            standstill::resume(shared, epoch)
+            pause::resume(shared, epoch)
         }
         Body::Hold { lease_ms, changes_only } => {
             drop(admitted);
             let changes_only = changes_only.unwrap_or(false);
             let hold = Hold { connection: begun.connection, lease_ms, changes_only };
             if begun.holds {
-                return standstill::renew(shared, hold);
+                return pause::renew(shared, hold);
             }
             begun.upload = None;
-            let held = standstill::hold(shared, epoch, hold)?;
+            let held = pause::hold(shared, epoch, hold)?;
             begun.holds = true;
             Ok(held)
         }
@@ -249,27 +257,32 @@ pub fn tie(shared: &Shared, target: Target, stream: &UnixStream) -> Result<(), F
         errno: error.raw_os_error(),
     };
     let stream = stream.try_clone().map_err(unshared)?;
-    let already = match target.exec.as_deref().is_some_and(|exec| shared.execs.has(exec)) {
-        true => Already::Started,
-        false => Already::NotStarted,
+    let exec = target.exec.clone();
+    let tie = |started: bool| {
+        let already = if started { Already::Started } else { Already::NotStarted };
+        shared.ties.tie(target, already, stream, |stream| shared.watch_tie(stream).map_err(unshared))
     };
-    shared.ties.tie(target, already, stream, |stream| shared.watch_tie(stream).map_err(unshared))?;
+    match exec {
+        // Nobody starts it between the look and the tie: an untied start of another client's would end with us.
+        Some(exec) => shared.execs.with_start_known(&exec, tie)?,
+        None => tie(false)?,
+    }
     // Its end may have been told before there was a tie to end.
     shared.ties.notice_ends(Instant::now());
     shared.wake();
     Ok(())
 }
 
-fn status(shared: &Shared, standing: &Standing) -> Status {
+fn status(shared: &Shared, state: &FenceState) -> Status {
     let (execs, spool) = shared.execs.load();
     let running = execs + shared.execs.background();
     Status {
-        epoch: standing.epoch(),
+        epoch: state.epoch(),
         running: running as u64,
         idle_ms: if running > 0 { 0 } else { shared.usage.idle().as_millis() as u64 },
         uptime_ms: shared.usage.uptime().as_millis() as u64,
         spool_bytes: spool as u64,
-        paused: standing.is_paused(),
+        paused: state.is_paused(),
     }
 }
 

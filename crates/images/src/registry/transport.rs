@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use coracle_core::{Error, Kind, Result};
+use coracle_core::cancel::Registration;
+use coracle_core::{Cancel, Error, Kind, Result};
 use ureq::config::Config;
 use ureq::http::header::{ACCEPT, AUTHORIZATION, LOCATION, RANGE, RETRY_AFTER};
 use ureq::http::{Response, Uri};
@@ -33,6 +34,7 @@ pub struct Transport {
     agent: Agent,
     pub registry: Origin,
     registries: Registries,
+    cancel: Cancel,
     /// What is being brought, for messages.
     subject: String,
 }
@@ -56,7 +58,7 @@ impl Request<'_> {
 }
 
 impl Transport {
-    pub fn new(subject: String, registry: Origin, registries: &Registries) -> Result<Self> {
+    pub fn new(subject: String, registry: Origin, registries: &Registries, cancel: Cancel) -> Result<Self> {
         let guard = Guard { registry: registry.clone(), private: registries.private.clone() };
         let config = Config::builder()
             .http_status_as_error(false)
@@ -74,7 +76,13 @@ impl Transport {
             .tls_config(TlsConfig::builder().root_certs(roots(registries.extra_roots.as_deref())?).build())
             .build();
         let agent = Agent::with_parts(config, DefaultConnector::default(), guard);
-        Ok(Self { agent, registry, registries: registries.clone(), subject })
+        Ok(Self { agent, registry, registries: registries.clone(), cancel, subject })
+    }
+
+    /// Ends requests under way, and refuses others, once the work is cancelled.
+    pub fn cut_at(&self, cancel: &Cancel) -> Registration {
+        let agent = self.agent.clone();
+        cancel.on_cancel(move || agent.shutdown())
     }
 
     /// Asks the registry for a path, going where it sends us, and again if it may work the next time.
@@ -127,12 +135,14 @@ impl Transport {
     ) -> Result<Response<Body>> {
         let mut wait = FIRST_WAIT;
         for _ in 1..TRIES {
-            let pause = match attempt() {
+            let answer = attempt();
+            self.cancel.check()?;
+            let pause = match answer {
                 Ok(answer) if is_passing(answer.status().as_u16()) => wait_for(&answer, wait),
                 Err(error) if error.kind == Kind::NotAvailable => wait,
                 result => return result,
             };
-            std::thread::sleep(pause.min(remaining(deadline)));
+            self.cancel.sleep(pause.min(remaining(deadline)));
             if remaining(deadline).is_zero() {
                 return Err(self.too_slow());
             }
@@ -249,7 +259,7 @@ impl Transport {
                 format!("could not get {}: {place} has no certificate that is trusted here", self.subject),
             )
             .caused_by(error)
-            .hint("who else is to be trusted is set by `registries.extra_roots`"),
+            .hint("if you trust the registry, add the certificate it is signed with to `registries.extra_roots`"),
             false => self.not_available(&format!("{place} cannot be reached")).caused_by(error),
         }
     }
@@ -322,7 +332,8 @@ mod tests {
     fn next(from: &str, location: &str) -> Result<Uri> {
         let registry = Origin::of(&from.parse().expect("is an address")).expect("is of the web");
         let transport =
-            Transport::new("it".into(), registry.clone(), &Registries::default()).expect("can be made");
+            Transport::new("it".into(), registry.clone(), &Registries::default(), Cancel::default())
+                .expect("can be made");
         let answer = Response::builder()
             .status(307)
             .header(LOCATION, location)

@@ -38,14 +38,14 @@ impl Store {
         wanted: &dyn Fn() -> bool,
     ) -> Result<()> {
         let draft = Draft::new(&self.layout).map_err(kept("make a directory for a layer"))?;
-        let place = draft.tree();
+        let target = draft.tree();
         let job = Job {
             programs: &self.layout.unpacker(),
             file: source.file,
             offset: source.offset,
             length: source.length,
             limits: allowance.limits(self.limits, source.length),
-            place: &place,
+            target: &target,
         };
         meter.tell(Phase::Unpacking, 0, source.length);
         let outcome = unpacker::unpack(&job, &mut |read| {
@@ -55,7 +55,7 @@ impl Store {
         let outcome = outcome.map_err(|failure| refused(failure, diff_id))?;
         check(&outcome, diff_id)?;
         allowance.spend(outcome.bytes)?;
-        draft.commit(&self.layout, diff_id, &outcome, self.setting.crash).map_err(kept("keep a layer"))
+        draft.commit(&self.layout, diff_id, &outcome, self.config.crash).map_err(kept("keep a layer"))
     }
 }
 

@@ -37,7 +37,7 @@ fn one(store: &Store, archive: &Archive, image: Found, progress: &dyn Progress) 
         layer(&Bringing { store, archive, allowance: &allowance, progress }, diff_id, *section)
             .map_err(|error| super::pull::about(error, image.names.join("`, `")))?;
     }
-    (store.setting.crash)("images.load.layers");
+    (store.config.crash)("images.load.layers");
     let keep = |name: &String| store.keep(name, image.digest.clone(), image.configuration.clone(), progress);
     image.names.iter().map(keep).collect()
 }

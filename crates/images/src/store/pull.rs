@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use coracle_core::image::{Phase, Progress, Reference, Step, Stored};
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Cancel, Error, Kind, Result};
 
 use super::download::{Brought, Download};
 use super::layer::{Source, kept};
@@ -26,27 +26,42 @@ struct Resolved {
     configuration: Configuration,
 }
 
-/// Brings the image. On error no name leads to anything new.
+/// Brings the image. On error no name leads to anything new; parts of layers that have come stay, to go on from.
 pub fn pull(store: &Store, reference: &Reference, progress: &dyn Progress) -> Result<Stored> {
+    let cancel = progress.cancel();
+    cancel.check()?;
+    bring_image(store, reference, progress, &cancel).or_else(|error| {
+        // What it broke off at is of no interest.
+        cancel.check()?;
+        Err(error)
+    })
+}
+
+fn bring_image(
+    store: &Store,
+    reference: &Reference,
+    progress: &dyn Progress,
+    cancel: &Cancel,
+) -> Result<Stored> {
     store.prepare()?;
     // Layers that are here stay here until the name leads to them.
     let _hold = store.hold()?;
     draft::sweep(&store.layout).map_err(kept("tidy up"))?;
-    let client = Client::new(reference, &store.setting.registries)?;
+    let client = Client::new(reference, &store.config.registries, cancel)?;
     let resolved = resolve(&client, reference)?;
     progress.report(&Step::Resolved {
         reference: reference.to_string(),
         digest: resolved.digest.to_string(),
         layers: resolved.manifest.layers.len(),
     });
-    (store.setting.crash)("images.pull.resolved");
+    (store.config.crash)("images.pull.resolved");
     let layers = resolved.manifest.layers.iter().zip(&resolved.configuration.diff_ids);
     let lengths = resolved.manifest.layers.iter().map(|layer| layer.size);
     let allowance = Allowance::of(lengths, store.limits);
-    Bringing { store, client: &client, allowance, progress, failed: AtomicBool::new(false) }
+    Bringing { store, client: &client, allowance, progress, cancel, failed: AtomicBool::new(false) }
         .all(layers.collect())
         .map_err(|error| about(error, reference))?;
-    (store.setting.crash)("images.pull.layers");
+    (store.config.crash)("images.pull.layers");
     store.keep(&reference.to_string(), resolved.digest, resolved.configuration, progress)
 }
 
@@ -91,6 +106,7 @@ struct Bringing<'a> {
     client: &'a Client<'a>,
     allowance: Allowance,
     progress: &'a dyn Progress,
+    cancel: &'a Cancel,
     failed: AtomicBool,
 }
 
@@ -119,7 +135,7 @@ impl Bringing<'_> {
     }
 
     fn is_wanted(&self) -> bool {
-        !self.failed.load(Ordering::Relaxed)
+        !self.failed.load(Ordering::Relaxed) && !self.cancel.is_cancelled()
     }
 
     fn one(&self, blob: &Descriptor, diff_id: &Digest) -> Result<()> {
@@ -132,7 +148,7 @@ impl Bringing<'_> {
         }
         // Only the attack suite's weakened twin takes turns: nobody waits for somebody else's registry.
         let turn = self.store.layout.lock(blob.digest.hex());
-        let _turn = self.store.setting.in_turn.then(|| lock::exclusive(&turn));
+        let _turn = self.store.config.in_turn.then(|| lock::exclusive(&turn));
         self.bring(blob, diff_id, &mut meter)?;
         meter.tell(Phase::Done, blob.size, blob.size);
         Ok(())
@@ -145,7 +161,7 @@ impl Bringing<'_> {
         let download = Download {
             client: self.client,
             blob,
-            deadline: self.store.setting.registries.pace.deadline(blob.size),
+            deadline: self.store.config.registries.pace.deadline(blob.size),
             wanted: &wanted,
             present: &|| self.store.has_layer(diff_id),
         };
@@ -158,7 +174,7 @@ impl Bringing<'_> {
                 return Err(withheld(blob, error));
             }
         };
-        (self.store.setting.crash)("images.pull.downloaded");
+        (self.store.config.crash)("images.pull.downloaded");
         let unpacked = match brought {
             Brought::Whole => {
                 let source = Source { file: partial.file(), offset: 0, length: blob.size };
@@ -166,7 +182,7 @@ impl Bringing<'_> {
             }
             Brought::AlreadyPresent => Ok(()),
         };
-        (self.store.setting.crash)("images.pull.unpacked");
+        (self.store.config.crash)("images.pull.unpacked");
         match unpacked {
             // Not the blob's fault: it need not be brought again.
             Err(error) if matches!(error.kind, Kind::Internal | Kind::Timeout | Kind::Aborted) => Err(error),
@@ -182,7 +198,7 @@ impl Bringing<'_> {
 fn withheld(blob: &Descriptor, error: Error) -> Error {
     match blob.is_foreign() && error.kind == Kind::ImageNotFound {
         true => Error::new(Kind::Unsupported, "has a layer that its registry may not give away")
-            .hint("the address it names for it is never asked, because anyone could have written it"),
+            .hint("coracle fetches layers from the registry alone, not from addresses an image names: anyone could have written those"),
         false => error,
     }
 }

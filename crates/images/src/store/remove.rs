@@ -34,7 +34,7 @@ pub fn remove(store: &Store, name: &str, used: Used<'_>) -> Result<Removed> {
     for named in &forgotten {
         remove_file(&store.layout.reference(&named.reference)).map_err(kept("forget a name"))?;
     }
-    (store.setting.crash)("images.remove.forgotten");
+    (store.config.crash)("images.remove.forgotten");
     let references = forgotten.iter().map(|named| named.reference.clone()).collect();
     Ok(Removed { references, ..sweep(store, used, Tidy::Layers)? })
 }
@@ -78,7 +78,7 @@ fn sweep(store: &Store, used: Used<'_>, tidy: Tidy) -> Result<Removed> {
             _ => remove_file(&path).map_err(kept("forget an image"))?,
         }
     }
-    (store.setting.crash)("images.remove.records");
+    (store.config.crash)("images.remove.records");
     let removed = remove_layers(store, &needed)?;
     if tidy == Tidy::Everything {
         leftovers(store).map_err(kept("tidy up"))?;
@@ -108,7 +108,7 @@ fn discard(store: &Store, path: &Path) -> io::Result<()> {
     let draft = store.layout.new_draft();
     draft::remove(&draft)?;
     fs::rename(path, &draft)?;
-    (store.setting.crash)("images.remove.layer");
+    (store.config.crash)("images.remove.layer");
     draft::remove(&draft)
 }
 

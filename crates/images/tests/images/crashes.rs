@@ -9,7 +9,7 @@ use coracle_core::image::Silent;
 use coracle_images::testing::{Compression, Image, Layer, Registry};
 use coracle_images::{CRASH_POINTS, Store};
 
-use crate::workshop::{Workshop, count, reference, setting};
+use crate::workshop::{Workshop, config, count, reference};
 
 /// Set for the process that is to die: the store, the image, and where.
 const STORE: &str = "CORACLE_TEST_STORE";
@@ -20,8 +20,8 @@ const POINT: &str = "CORACLE_TEST_POINT";
 #[test]
 fn a_process_pulls_and_may_die() {
     let (Ok(store), Ok(image)) = (std::env::var(STORE), std::env::var(IMAGE)) else { return };
-    let mut setting = setting(Path::new(&store), Default::default());
-    setting.crash = |point| {
+    let mut config = config(Path::new(&store), Default::default());
+    config.crash = |point| {
         if std::env::var(POINT).is_ok_and(|wanted| wanted == point) {
             let _ = coracle_sys::rustix::process::kill_process(
                 coracle_sys::rustix::process::getpid(),
@@ -29,7 +29,7 @@ fn a_process_pulls_and_may_die() {
             );
         }
     };
-    let store = Store::new(setting);
+    let store = Store::new(config);
     store.pull(&reference(&image), &Silent).expect("it is there");
     store.remove(&image, &|| Ok(Default::default())).expect("it is here");
 }

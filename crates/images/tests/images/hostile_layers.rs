@@ -81,8 +81,7 @@ fn what_is_larger_than_we_take_is_refused() {
     let refusal = |layer: Layer, compression| {
         let server = Server::start(registry_of(&Image::new(&[(layer, compression)])));
         let workshop = Workshop::new();
-        let store =
-            coracle_images::Store::new(crate::workshop::setting(&workshop.path(), Default::default()));
+        let store = coracle_images::Store::new(crate::workshop::config(&workshop.path(), Default::default()));
         let name = format!("{}/a:1", server.host());
         store
             .with_limits(limits)

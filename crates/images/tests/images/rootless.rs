@@ -10,7 +10,7 @@ use coracle_images::Store;
 use coracle_images::testing::{Compression, Image, Layer, Registry};
 use tar::EntryType;
 
-use crate::workshop::{reference, setting};
+use crate::workshop::{config, reference};
 
 const STORE: &str = "CORACLE_TEST_ROOTLESS_STORE";
 const IMAGE: &str = "CORACLE_TEST_ROOTLESS_IMAGE";
@@ -20,7 +20,7 @@ const NOBODY: u32 = 65_534;
 #[test]
 fn an_ordinary_user_pulls() {
     let (Ok(path), Ok(image)) = (std::env::var(STORE), std::env::var(IMAGE)) else { return };
-    let store = Store::new(setting(Path::new(&path), Default::default()));
+    let store = Store::new(config(Path::new(&path), Default::default()));
 
     store.pull(&reference(&image), &Silent).unwrap_or_else(|error| panic!("{}", error.chain()));
 

@@ -10,7 +10,7 @@ use coracle_images::testing::{Compression, Image, Layer, Registry};
 use coracle_images::{Pace, Registries, Store};
 
 use crate::server::{Answer, Server, proxy, registry_of};
-use crate::workshop::{Diary, Workshop, count, reference, setting};
+use crate::workshop::{Diary, Workshop, config, count, reference};
 
 /// Noise, which does not get smaller by compressing it.
 fn noise(length: usize) -> Vec<u8> {
@@ -137,7 +137,7 @@ fn of_many_who_bring_the_same_one_is_kept() {
         for _ in 0..6 {
             scope.spawn(|| {
                 // A store of its own, as another process has.
-                let store = Store::new(setting(&workshop.path(), Default::default()));
+                let store = Store::new(config(&workshop.path(), Default::default()));
                 barrier.wait();
                 store.pull(&name, &Silent).expect("it is there");
             });
@@ -163,7 +163,7 @@ fn a_slow_registry_keeps_nobody_else_waiting() {
     let workshop = Workshop::new();
     let pull = |server: &Server| {
         // A store of its own, as another process has.
-        let store = Store::new(setting(&workshop.path(), Default::default()));
+        let store = Store::new(config(&workshop.path(), Default::default()));
         store.pull(&reference(&format!("{}/a:1", server.host())), &Silent)
     };
 

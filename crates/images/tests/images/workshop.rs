@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use coracle_core::image::{Progress, Reference, Step};
 use coracle_core::{Error, Timestamp};
-use coracle_images::{Image, Registries, Setting, Store};
+use coracle_images::{Image, Registries, Store, StoreConfig};
 use tempfile::TempDir;
 
 /// A store in a directory of its own.
@@ -21,7 +21,7 @@ impl Workshop {
 
     pub fn with(registries: Registries) -> Self {
         let directory = TempDir::new().expect("a temporary directory can be made");
-        let store = Store::new(setting(&directory.path().join("images"), registries));
+        let store = Store::new(config(&directory.path().join("images"), registries));
         Self { directory, store }
     }
 
@@ -45,8 +45,8 @@ impl Workshop {
     }
 }
 
-pub fn setting(directory: &Path, registries: Registries) -> Setting {
-    Setting {
+pub fn config(directory: &Path, registries: Registries) -> StoreConfig {
+    StoreConfig {
         directory: directory.to_owned(),
         registries,
         clock: || Timestamp::from_millis(1_700_000_000_000),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coracle_core::error::{Error, Kind, Result};
+use coracle_core::home::Home;
 use coracle_core::ids::InstanceId;
 use coracle_core::store::Durability;
 use rusqlite::config::DbConfig;
@@ -12,11 +13,8 @@ use rusqlite::{OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::instance::{self, Recall};
 use super::mark::{Mark, Progress};
-use super::{error, home, making, migrations, place};
+use super::{error, home, location, making, migrations};
 
-/// The name of the database in the home, and of its write-ahead log.
-pub const DATABASE: &str = "coracle.db";
-pub const LOG: &str = "coracle.db-wal";
 /// How long SQLite itself waits for another process's transaction. Ours are short; a disk may stall.
 const BUSY: Duration = Duration::from_secs(5);
 /// How often that wait is repeated: SQLite's back-off is not fair, so one wait may pass a busy caller over.
@@ -43,8 +41,8 @@ impl Connection {
     /// Opens the database of a home and brings its schema up to date; returns it with the home's id.
     ///
     /// A database that is empty, older than it was, or another home's is refused.
-    pub fn open(home: &Path, recall: Recall<'_>) -> Result<(Self, InstanceId)> {
-        let path = home.join(DATABASE);
+    pub fn open(home: &Home, recall: Recall<'_>) -> Result<(Self, InstanceId)> {
+        let path = home.database();
         // Before the database is opened: SQLite throws the log of an empty one away.
         match making::length(&path)? {
             Some(0) if instance::read(home)?.is_some() => {
@@ -59,7 +57,8 @@ impl Connection {
         let file = file_at(&path);
         let mut connection = Self { path, sqlite, sync: None, mark: None, file };
         migrations::bring_up_to_date(home, &mut connection, recall)?;
-        let Facts { instance: stored, progress, place } = connection.read("read the instance id", facts)?;
+        let Facts { instance: stored, progress, location } =
+            connection.read("read the instance id", facts)?;
         // Nothing is noted before all of it agrees: what is wrong would be believed from then on.
         let noted = instance::read(home)?;
         match &noted {
@@ -71,7 +70,7 @@ impl Connection {
                 }
             }
         }
-        let moved = place::expect(home, place.as_deref())?;
+        let moved = location::expect(home.path(), location.as_deref())?;
         mark.expect(&progress)?;
         if noted.is_none() {
             // An older coracle kept it in the database alone.
@@ -79,10 +78,10 @@ impl Connection {
             instance::write(home, &stored)?;
         }
         connection.mark = Some(mark);
-        if let Some(place) = moved {
+        if let Some(location) = moved {
             // On a full disk it is noted later.
             let _ = connection.write(Durability::Process, "note where the home is", |transaction| {
-                Ok(place.note(transaction)?)
+                Ok(location.note(transaction)?)
             });
         }
         Ok((connection, stored))
@@ -229,7 +228,7 @@ struct Facts {
     instance: InstanceId,
     progress: Progress,
     /// Where its home was last; absent in one that is new, or of an older coracle.
-    place: Option<String>,
+    location: Option<String>,
 }
 
 /// Returns whose the database is, how far it has come, and where it was.
@@ -242,14 +241,16 @@ fn facts(connection: &rusqlite::Connection) -> Answer<Facts> {
     Ok(Facts {
         instance: fact("instance")?.parse()?,
         progress: Progress { lineage: fact("lineage")?, changes },
-        place: fact("place").optional()?,
+        location: fact("place").optional()?,
     })
 }
 
 /// Counts one more change.
 fn count(transaction: &Transaction<'_>) -> Answer<Progress> {
-    let sql = "UPDATE facts SET value = value + 1 WHERE name = 'changes' RETURNING CAST(value AS INTEGER),
-                   (SELECT value FROM facts WHERE name = 'lineage')";
+    // Not with RETURNING: SQLite makes a table for what it returns, which costs more than a second statement.
+    transaction.prepare_cached("UPDATE facts SET value = value + 1 WHERE name = 'changes'")?.execute([])?;
+    let sql = "SELECT CAST(value AS INTEGER), (SELECT value FROM facts WHERE name = 'lineage')
+               FROM facts WHERE name = 'changes'";
     Ok(transaction.prepare_cached(sql)?.query_row([], |row| {
         let changes: i64 = row.get(0)?;
         Ok(Progress { changes: u64::try_from(changes).unwrap_or(0), lineage: row.get(1)? })

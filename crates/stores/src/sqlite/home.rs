@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use coracle_core::error::{Error, Kind, Result};
+use coracle_core::home::Home;
 
 const PRIVATE_DIRECTORY: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
@@ -41,8 +42,8 @@ fn keep_private(directory: &Path) -> Result<()> {
 }
 
 /// Waits for the right to make or migrate the database, and to note the home's id. It is held until the result goes.
-pub fn migration_lock(home: &Path) -> Result<File> {
-    let path = home.join("migrate.lock");
+pub fn migration_lock(home: &Home) -> Result<File> {
+    let path = home.migration_lock();
     let lock = open_lock(&path).map_err(|error| unusable(&path, "open", error))?;
     lock.lock().map_err(|error| unusable(&path, "lock", error))?;
     Ok(lock)

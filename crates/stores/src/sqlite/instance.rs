@@ -8,21 +8,18 @@ use std::path::Path;
 
 use coracle_core::clock::Timestamp;
 use coracle_core::error::{Error, Kind, Result};
+use coracle_core::home::Home;
 use coracle_core::ids::InstanceId;
 
 use super::home;
-
-const FILE: &str = "instance";
-/// Written first and renamed then, by whoever holds the migration lock.
-const DRAFT: &str = "instance.draft";
 
 /// Looks for the id in what the home holds besides, where neither the file nor a database is left: rooms name it. Fails
 /// where there are rooms that do not tell.
 pub type Recall<'a> = &'a dyn Fn() -> Result<Option<InstanceId>>;
 
 /// Returns the id the home has noted.
-pub fn read(home: &Path) -> Result<Option<InstanceId>> {
-    let path = home.join(FILE);
+pub fn read(home: &Home) -> Result<Option<InstanceId>> {
+    let path = home.instance();
     let text = match fs::read_to_string(&path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
@@ -37,15 +34,16 @@ pub fn read(home: &Path) -> Result<Option<InstanceId>> {
     Ok(Some(id))
 }
 
-/// Notes the id so that it survives power loss, before anything is made under it. The caller holds the migration lock.
-pub fn write(home: &Path, id: &InstanceId) -> Result<()> {
-    let (draft, path) = (home.join(DRAFT), home.join(FILE));
+/// Notes the id so that it survives power loss, before anything is made under it. The caller holds the migration lock,
+/// and so nobody else writes the draft.
+pub fn write(home: &Home, id: &InstanceId) -> Result<()> {
+    let (draft, path) = (home.instance_draft(), home.instance());
     let written = || -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
         writeln!(file, "{id}")?;
         file.sync_all()?;
         fs::rename(&draft, &path)?;
-        File::open(home)?.sync_all()
+        File::open(home.path())?.sync_all()
     };
     written().map_err(|error| home::unusable(&path, "write", error))
 }
@@ -69,9 +67,7 @@ pub fn expect(noted: &InstanceId, stored: &InstanceId, database: &Path) -> Resul
         database.display()
     );
     Err(Error::new(Kind::Conflict, message)
-        .hint(format!(
-            "put back the database of this home; if it is lost, move this one, its `-wal` and `-shm` files and `{FILE}` away and run `coracle gc`: the home's id is then taken from its sandboxes, and what still runs is set aside, not deleted"
-        ))
+        .hint("put back the database of this home; if it is lost, move this one, its `-wal` and `-shm` files and `instance` away and run `coracle gc`: the home's id is then taken from its sandboxes, and what still runs is set aside, not deleted")
         .detail("instance", noted.as_str())
         .detail("stored", stored.as_str()))
 }

@@ -7,23 +7,18 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use coracle_core::error::Result;
+use coracle_core::home::Home;
 use coracle_core::ids::InstanceId;
 
-use super::connection::{DATABASE, LOG};
 use super::instance::{self, Recall};
-use super::{error, home, mark, migrations, place};
+use super::{error, home, location, mark, migrations};
 
-/// Where it is made, below the home.
-const DIRECTORY: &str = "making";
-/// When the janitor came last. What that says is of the database that is gone.
-const SWEPT: &str = "swept";
-
-/// Makes the home and its database, unless somebody else did meanwhile. A home that is known by its file or its rooms
+/// Makes the home and its database, unless somebody else did meanwhile. A home that is known by its file or its sandboxes' directories
 /// keeps its id: what still runs is found under it.
-pub fn database(home: &Path, recall: Recall<'_>) -> Result<()> {
-    home::make_private(home)?;
+pub fn database(home: &Home, recall: Recall<'_>) -> Result<()> {
+    home::make_private(home.path())?;
     let _lock = home::migration_lock(home)?;
-    let path = home.join(DATABASE);
+    let path = home.database();
     let found = length(&path)?;
     if found.is_some_and(|length| length > 0) {
         return Ok(());
@@ -37,7 +32,8 @@ pub fn database(home: &Path, recall: Recall<'_>) -> Result<()> {
             id
         }
     };
-    let _ = fs::remove_file(home.join(SWEPT));
+    // When the janitor came last is said of the database that is gone.
+    let _ = fs::remove_file(home.swept());
     mark::forget(home);
     if found.is_some() {
         fs::remove_file(&path).map_err(|error| home::unusable(&path, "remove", error))?;
@@ -56,8 +52,8 @@ pub fn length(path: &Path) -> Result<Option<u64>> {
 }
 
 /// A log without its database holds changes that SQLite would throw away.
-fn expect_no_log(home: &Path) -> Result<()> {
-    let log = home.join(LOG);
+fn expect_no_log(home: &Home) -> Result<()> {
+    let log = home.database_log();
     match length(&log)? {
         Some(1..) => {
             let message = format!("the database of the home is gone, and its log `{}` is not", log.display());
@@ -68,13 +64,13 @@ fn expect_no_log(home: &Path) -> Result<()> {
     }
 }
 
-fn make(home: &Path, id: &InstanceId) -> Result<()> {
-    let (directory, path) = (home.join(DIRECTORY), home.join(DATABASE));
+fn make(home: &Home, id: &InstanceId) -> Result<()> {
+    let (directory, path) = (home.making(), home.database());
     let failed = |error: io::Error| home::unusable(&path, "make", error);
     // Whoever held the lock before us may have died.
     let _ = fs::remove_dir_all(&directory);
     home::make_private(&directory)?;
-    let draft = directory.join(DATABASE);
+    let draft = directory.join(path.file_name().unwrap_or_default());
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(failed)?;
     let made = || -> rusqlite::Result<()> {
         let sqlite = rusqlite::Connection::open(&draft)?;
@@ -82,8 +78,8 @@ fn make(home: &Path, id: &InstanceId) -> Result<()> {
         sqlite.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))?;
         sqlite.pragma_update(None, "synchronous", "OFF")?;
         migrations::fill(&sqlite, id)?;
-        if let Ok(Some(place)) = place::expect(home, None) {
-            place.note(&sqlite)?;
+        if let Ok(Some(location)) = location::expect(home.path(), None) {
+            location.note(&sqlite)?;
         }
         sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         sqlite.close().map_err(|(_, error)| error)
@@ -92,7 +88,7 @@ fn make(home: &Path, id: &InstanceId) -> Result<()> {
     file.sync_all().map_err(failed)?;
     // Not by renaming: that would replace what came to be there meanwhile.
     fs::hard_link(&draft, &path).map_err(failed)?;
-    File::open(home).and_then(|home| home.sync_all()).map_err(failed)?;
+    File::open(home.path()).and_then(|home| home.sync_all()).map_err(failed)?;
     let _ = fs::remove_dir_all(&directory);
     Ok(())
 }

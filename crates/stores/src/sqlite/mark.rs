@@ -5,15 +5,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use coracle_core::error::Result;
+use coracle_core::home::Home;
 use coracle_core::store::Durability;
 
-use super::connection::DATABASE;
 use super::error;
 
-const FILE: &str = "coracle.mark";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// A number that fits any counter, in as many digits as the largest needs: every mark is as long as every other.
 const DIGITS: usize = 20;
@@ -50,11 +49,11 @@ pub struct Mark {
 
 impl Mark {
     /// Reads it. Do this before the database: what is noted was committed before.
-    pub fn read(home: &Path) -> Self {
-        let path = home.join(FILE);
+    pub fn read(home: &Home) -> Self {
+        let path = home.database_mark();
         let boot = fs::read_to_string(BOOT_ID).unwrap_or_default().trim_end().to_owned();
         let noted = fs::read_to_string(&path).ok().and_then(|text| Noted::parse(&text));
-        Self { path, database: home.join(DATABASE), file: None, boot, noted }
+        Self { path, database: home.database(), file: None, boot, noted }
     }
 
     /// Refuses a database that has lost changes, or is not the one this home had.
@@ -124,9 +123,9 @@ impl Noted {
 }
 
 /// Forgets the mark of a database that is no more.
-pub fn forget(home: &Path) {
+pub fn forget(home: &Home) {
     // If it stays, opening the next database says so.
-    let _ = fs::remove_file(home.join(FILE));
+    let _ = fs::remove_file(home.database_mark());
 }
 
 #[cfg(test)]

@@ -12,6 +12,27 @@ use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::connection::Answer;
 
+/// Which rows have ended, and which have not, as SQL. Written as the schema's indexes have it, or SQLite does not use
+/// them; and not as a list, for which it would make a table each time.
+macro_rules! ended {
+    () => {
+        "(state = 'destroyed' OR state = 'failed' OR state = 'expired')"
+    };
+}
+macro_rules! live {
+    () => {
+        "state <> 'destroyed' AND state <> 'failed' AND state <> 'expired'"
+    };
+}
+
+const INSERT: &str = "INSERT INTO sandboxes
+         (id, state, key, epoch, created_at, updated_at, document, tenant, observed_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+const UPDATE: &str =
+    "UPDATE sandboxes SET state = ?2, key = ?3, epoch = ?4, created_at = ?5, updated_at = ?6,
+         document = ?7, tenant = ?8, observed_at = ?9
+     WHERE id = ?1";
+
 pub fn find(connection: &Connection, id: &SandboxId) -> Answer<Option<Record>> {
     one(connection, "SELECT document FROM sandboxes WHERE id = ?1", [id.as_str()])
 }
@@ -21,15 +42,14 @@ pub fn find_key(
     tenant: Option<&TenantId>,
     key: &SessionKey,
 ) -> Answer<Option<Record>> {
-    let sql =
-        "SELECT document FROM sandboxes WHERE key = ?1 AND state NOT IN ('destroyed', 'failed', 'expired')";
+    let sql = concat!("SELECT document FROM sandboxes WHERE key = ?1 AND ", live!());
     one(connection, sql, [key_of(tenant, key)])
 }
 
 pub fn list(connection: &Connection, which: Which) -> Answer<Vec<Record>> {
     let sql = match which {
         Which::Live => {
-            "SELECT document FROM sandboxes WHERE state NOT IN ('destroyed', 'failed', 'expired') ORDER BY created_at, id"
+            concat!("SELECT document FROM sandboxes WHERE ", live!(), " ORDER BY created_at, id")
         }
         Which::Shown { .. } | Which::All => "SELECT document FROM sandboxes ORDER BY created_at, id",
     };
@@ -52,19 +72,17 @@ pub fn newest(
     // Two parts, because there is an index for each. Documents may be long: only those that are wanted are read.
     let whose = if tenant.is_some() { "tenant = ?1" } else { "?1 IS NULL" };
     let part = |state: &str| {
-        format!(
-            "SELECT id, created_at FROM sandboxes WHERE state {state} ('destroyed', 'failed', 'expired') AND {whose} AND state <> 'spare'"
-        )
+        format!("SELECT id, created_at FROM sandboxes WHERE {state} AND {whose} AND state <> 'spare'")
     };
     let parts = match which {
-        Which::Live => part("NOT IN"),
-        Which::All => format!("{} UNION ALL {}", part("NOT IN"), part("IN")),
+        Which::Live => part(live!()),
+        Which::All => format!("{} UNION ALL {}", part(live!()), part(ended!())),
         Which::Shown { expired_since } => {
             let since = column(expired_since.as_millis());
             format!(
                 "{} UNION ALL {} AND state = 'expired' AND observed_at >= {since}",
-                part("NOT IN"),
-                part("IN")
+                part(live!()),
+                part(ended!())
             )
         }
     };
@@ -83,15 +101,18 @@ pub fn newest(
 }
 
 pub fn count(connection: &Connection, tenant: &TenantId) -> Answer<usize> {
-    let sql = "SELECT count(*) FROM sandboxes
-               WHERE tenant = ?1 AND state NOT IN ('destroyed', 'failed', 'expired') AND state <> 'lost'";
+    let sql =
+        concat!("SELECT count(*) FROM sandboxes WHERE tenant = ?1 AND ", live!(), " AND state <> 'lost'");
     let count: i64 = connection.prepare_cached(sql)?.query_row([tenant.as_str()], |row| row.get(0))?;
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
 pub fn ended_on(connection: &Connection, since: Timestamp) -> Answer<BTreeSet<String>> {
-    let sql = "SELECT DISTINCT json_extract(document, '$.backend') FROM sandboxes
-               WHERE state IN ('destroyed', 'failed', 'expired') AND observed_at >= ?1";
+    let sql = concat!(
+        "SELECT DISTINCT json_extract(document, '$.backend') FROM sandboxes WHERE ",
+        ended!(),
+        " AND observed_at >= ?1"
+    );
     let mut statement = connection.prepare_cached(sql)?;
     let names = statement.query_map([column(since.as_millis())], |row| row.get(0))?;
     Ok(names.collect::<rusqlite::Result<_>>()?)
@@ -101,10 +122,7 @@ pub fn insert(connection: &Connection, record: &Record) -> Answer<()> {
     if find(connection, &record.id)?.is_some() {
         return Err(Error::new(Kind::Conflict, format!("there is a sandbox `{}` already", record.id)).into());
     }
-    let sql =
-        "INSERT INTO sandboxes (id, state, key, epoch, created_at, updated_at, document, tenant, observed_at)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    write(connection, sql, record)
+    write(connection, INSERT, record)
 }
 
 pub fn replace(connection: &Connection, id: &SandboxId, record: &Record) -> Answer<()> {
@@ -123,19 +141,19 @@ pub fn replace(connection: &Connection, id: &SandboxId, record: &Record) -> Answ
         )
         .into());
     }
-    let sql = "UPDATE sandboxes SET state = ?2, key = ?3, epoch = ?4, created_at = ?5, updated_at = ?6, document = ?7,
-                   tenant = ?8, observed_at = ?9
-               WHERE id = ?1";
-    write(connection, sql, record)
+    write(connection, UPDATE, record)
 }
 
 pub fn forget(connection: &Connection, before: Timestamp, keep: usize) -> Answer<usize> {
-    let sql = "DELETE FROM sandboxes WHERE state IN ('destroyed', 'failed', 'expired') AND observed_at < ?1";
+    let sql = concat!("DELETE FROM sandboxes WHERE ", ended!(), " AND observed_at < ?1");
     let old = connection.prepare_cached(sql)?.execute([column(before.as_millis())])?;
-    let sql = "DELETE FROM sandboxes WHERE id IN (SELECT id FROM (
-                   SELECT id, row_number() OVER (PARTITION BY tenant ORDER BY observed_at DESC, id DESC) AS place
-                   FROM sandboxes WHERE state IN ('destroyed', 'failed', 'expired'))
-               WHERE place > ?1)";
+    let sql = concat!(
+        "DELETE FROM sandboxes WHERE id IN (SELECT id FROM (
+             SELECT id, row_number() OVER (PARTITION BY tenant ORDER BY observed_at DESC, id DESC) AS place
+             FROM sandboxes WHERE ",
+        ended!(),
+        ") WHERE place > ?1)"
+    );
     let many = connection.prepare_cached(sql)?.execute([i64::try_from(keep).unwrap_or(i64::MAX)])?;
     Ok(old + many)
 }
@@ -196,4 +214,52 @@ fn key_of(tenant: Option<&TenantId>, key: &SessionKey) -> String {
 /// SQLite's integers are signed. What lies beyond only sorts last; the document has the exact value.
 fn column(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use coracle_core::home::Home;
+
+    use super::super::SqliteStore;
+    use super::*;
+
+    fn explained(sqlite: &Connection, sql: &str, column: &str) -> Vec<String> {
+        let mut statement = sqlite.prepare(sql).expect("it can be explained");
+        // What is only explained needs no values.
+        let rows = statement.raw_query().mapped(|row| row.get::<_, String>(column));
+        rows.collect::<rusqlite::Result<_>>().expect("text")
+    }
+
+    /// Each costs hundreds of kilobytes, touched once: most of what writing a row would take.
+    #[test]
+    fn writing_a_row_makes_no_table_of_its_own() {
+        let home = tempfile::tempdir().expect("a directory");
+        drop(SqliteStore::open(home.path()).expect("a store"));
+        let sqlite = Connection::open(Home::at(home.path()).database()).expect("a database");
+
+        for sql in [INSERT, UPDATE] {
+            let steps = explained(&sqlite, &format!("EXPLAIN {sql}"), "opcode");
+            let tables = steps.iter().filter(|step| *step == "OpenEphemeral").count();
+            assert_eq!((tables, steps.is_empty()), (0, false), "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_is_live_and_what_has_ended_is_found_by_its_index() {
+        let home = tempfile::tempdir().expect("a directory");
+        drop(SqliteStore::open(home.path()).expect("a store"));
+        let sqlite = Connection::open(Home::at(home.path()).database()).expect("a database");
+
+        for (index, rest) in [
+            ("live_keys", concat!("key = 'k' AND ", live!())),
+            ("live_sandboxes", concat!(live!(), " ORDER BY created_at")),
+            ("live_of_tenants", concat!("tenant = 't' AND ", live!())),
+            ("ended_in_order", concat!(ended!(), " AND observed_at < 5")),
+            ("ended_of_tenants", concat!("tenant = 't' AND ", ended!(), " ORDER BY observed_at")),
+        ] {
+            let sql = format!("EXPLAIN QUERY PLAN SELECT id FROM sandboxes WHERE {rest}");
+            let plan = explained(&sqlite, &sql, "detail");
+            assert!(plan.iter().any(|step| step.contains(index)), "{index}: {plan:?}");
+        }
+    }
 }

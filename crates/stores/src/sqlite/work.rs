@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coracle_core::error::{Error, Kind, Result};
+use coracle_core::home::Home;
 use coracle_core::ids::SandboxId;
 use coracle_core::store::Work;
 
@@ -22,8 +23,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(25);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Removes the files that holders who died left behind.
-pub fn sweep(home: &Path) {
-    let entries = fs::read_dir(home.join("locks")).into_iter().flatten().flatten();
+pub fn sweep(home: &Home) {
+    let entries = fs::read_dir(home.locks()).into_iter().flatten().flatten();
     for id in entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
         // Letting go of a lock removes its file. One that cannot be taken is somebody's.
         drop(Lock::attempt(home, &id));
@@ -42,7 +43,7 @@ impl Work for Lock {}
 
 impl Lock {
     /// Takes the lock, waiting for as long as its holder works. One that was stopped is not waited for.
-    pub fn wait(home: &Path, id: &SandboxId) -> Result<Self> {
+    pub fn wait(home: &Home, id: &SandboxId) -> Result<Self> {
         let (mut pause, mut patience) = (PAUSE, PATIENCE);
         loop {
             let file = match Self::try_take(home, id)? {
@@ -62,12 +63,12 @@ impl Lock {
     }
 
     /// Takes the lock if nobody has it.
-    pub fn attempt(home: &Path, id: &SandboxId) -> Result<Option<Self>> {
+    pub fn attempt(home: &Home, id: &SandboxId) -> Result<Option<Self>> {
         Self::try_take(home, id).map(Result::ok)
     }
 
     /// Takes the lock, or returns the file somebody else has locked.
-    fn try_take(home: &Path, id: &SandboxId) -> Result<Result<Self, File>> {
+    fn try_take(home: &Home, id: &SandboxId) -> Result<Result<Self, File>> {
         let path = path(home, id);
         loop {
             let file = open(home, &path)?;
@@ -111,15 +112,15 @@ fn stopped(id: &SandboxId, process: u32) -> Error {
         .detail("process", process)
 }
 
-fn path(home: &Path, id: &SandboxId) -> PathBuf {
-    home.join("locks").join(id.as_str())
+fn path(home: &Home, id: &SandboxId) -> PathBuf {
+    home.locks().join(id.as_str())
 }
 
-fn open(home: &Path, path: &Path) -> Result<File> {
+fn open(home: &Home, path: &Path) -> Result<File> {
     let failed = |error| home::unusable(path, "open", error);
     match home::open_lock(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            home::make_private(&home.join("locks"))?;
+            home::make_private(&home.locks())?;
             home::open_lock(path).map_err(failed)
         }
         other => other.map_err(failed),

@@ -22,6 +22,11 @@ const OF_LIFE: &[&str] = &[
 ];
 const OF_LIFE_QUICK: usize = 3;
 
+/// Runs a command once, under an id. It outlives its caller: one that ended with it would at times not have run.
+fn once(sandbox: &str) -> [&str; 9] {
+    ["exec", sandbox, "--keep-running", "--id", "once", "--", "sh", "-c", "echo line >> note"]
+}
+
 /// Tells the story with a call that may be cut short: opened, used, closed. Returns whether it was.
 fn tell(site: &Site<'_>, point: &str) -> bool {
     let killed = |call: Call| {
@@ -36,8 +41,7 @@ fn tell(site: &Site<'_>, point: &str) -> bool {
         return true;
     }
     let sandbox = site.ready().pop().expect("it was opened");
-    killed(site.call(&["exec", &sandbox, "--id", "once", "--", "sh", "-c", "echo line >> note"]))
-        || killed(site.call(&["close", &sandbox]))
+    killed(site.call(&once(&sandbox))) || killed(site.call(&["close", &sandbox]))
 }
 
 fn survive(engine: &Engine, point: &str) {
@@ -51,7 +55,7 @@ fn survive(engine: &Engine, point: &str) {
     site.open_call(&["--key", "story"]).succeed();
     let ready = site.ready();
     let [sandbox] = &ready[..] else { panic!("{point}: one key, and these sandboxes: {ready:?}") };
-    site.call(&["exec", sandbox, "--id", "once", "--", "sh", "-c", "echo line >> note"]).succeed();
+    site.call(&once(sandbox)).succeed();
     assert_eq!(site.exec(sandbox, "cat note").succeed().text(), "line\n", "{point}");
     site.expect_all_gone();
 }

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use coracle_tests::engines::relay::Relay;
 use coracle_tests::engines::{Containers, Ending};
-use coracle_tests::{count, requires};
+use coracle_tests::{count, eventually, requires};
 
 use super::site::{Site, engine};
 
 const LINES: usize = 300;
+/// How long a command may take to start on a machine that others keep busy.
+const STARTED: Duration = Duration::from_secs(60);
 
 /// Writes its lines over some seconds, and then says how it ended.
 fn lines() -> String {
@@ -57,7 +59,9 @@ fn a_command_reached_through_its_engine_is_found_again() {
     let sandbox = site.ready().pop().expect("it is still there");
     let exec =
         site.call(&["exec", &sandbox, "--json", "--id", "captured", "--", "sh", "-c", &lines()]).start();
-    std::thread::sleep(Duration::from_millis(1000));
+    // Its output is in the guest and nowhere else: what is written there was started.
+    let has_written = || site.call(&["logs", &sandbox, "captured"]).run().text().contains("line-20\n");
+    assert!(eventually(STARTED, has_written).is_some());
     site.engine.restart(Ending::Killed);
     let captured = exec.finish().expect_code(7).json();
     let wait = site.call(&["wait", &sandbox, "captured"]).run();

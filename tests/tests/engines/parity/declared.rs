@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use coracle_tests::engines::place::Place;
+use coracle_tests::engines::test_backend::TestBackend;
 use coracle_tests::{eventually, requires};
 use serde_json::Value;
 
@@ -13,19 +13,19 @@ const OPEN: &[(&str, &str)] = &[
     ("disk", "storage drivers bound a container only on filesystems with quotas"),
 ];
 /// Calls that are answered otherwise, by a part of them, where, and why. The script asks on purpose what only an engine shows.
-pub const OTHERWISE: &[(&str, &[Place], &str)] = &[
+pub const OTHERWISE: &[(&str, &[TestBackend], &str)] = &[
     ("ls /sys/class/net", ENGINES, "engines mount /sys, read-only"),
     (
         "cat /etc/resolv.conf",
-        &[Place::Docker, Place::Ssh],
+        &[TestBackend::Docker, TestBackend::Ssh],
         "Docker gives every container a file of that name",
     ),
     ("ls /dev | sort", ENGINES, "engines mount message queues in /dev"),
     ("ls /proc | grep -c '^1$'", ENGINES, "only who may mount can hide processes; they cannot be reached"),
     ("/.coracle", ENGINES, "the guest's program is in the container's own tree, read-only"),
-    ("HOME/absent", &[Place::Ssh], "a directory of this machine is not to be had on another"),
+    ("HOME/absent", &[TestBackend::Ssh], "a directory of this machine is not to be had on another"),
 ];
-const ENGINES: &[Place] = &[Place::Docker, Place::Podman, Place::Ssh];
+const ENGINES: &[TestBackend] = &[TestBackend::Docker, TestBackend::Podman, TestBackend::Ssh];
 
 /// Operations engines have nothing for: they would need the files of a container as layers of another.
 const REFUSED: &[&str] = &["fork", "snapshot"];
@@ -39,9 +39,9 @@ fn not_enforced(walls: &Value) -> BTreeSet<String> {
     open.filter_map(|wall| Some(wall["name"].as_str()?.to_owned())).collect()
 }
 
-fn expect_declared(place: Place) {
-    let home = place.settled_home();
-    let flags = place.flags();
+fn expect_declared(backend: TestBackend) {
+    let home = backend.settled_home();
+    let flags = backend.flags();
     let sandbox = home.open_with(&flags.iter().map(String::as_str).collect::<Vec<_>>());
     let expected: BTreeSet<String> = OPEN.iter().map(|(name, _)| (*name).to_owned()).collect();
 
@@ -50,7 +50,7 @@ fn expect_declared(place: Place) {
     let listed = || -> Vec<Value> {
         let listed = home.call(["backends", "--json"]).succeed().json();
         let listed = listed.as_array().cloned().unwrap_or_default();
-        listed.into_iter().filter(|backend| backend["name"] == place.backend().as_str()).collect()
+        listed.into_iter().filter(|found| found["name"] == backend.name().as_str()).collect()
     };
     // An engine that others keep busy may not answer in the time it is given.
     let mut told = Vec::new();
@@ -75,17 +75,17 @@ fn expect_declared(place: Place) {
 #[test]
 fn what_docker_cannot_do_is_declared_and_refused() {
     requires!(docker);
-    expect_declared(Place::Docker);
+    expect_declared(TestBackend::Docker);
 }
 
 #[test]
 fn what_podman_cannot_do_is_declared_and_refused() {
     requires!(podman);
-    expect_declared(Place::Podman);
+    expect_declared(TestBackend::Podman);
 }
 
 #[test]
 fn what_an_engine_behind_ssh_cannot_do_is_declared_and_refused() {
     requires!(ssh);
-    expect_declared(Place::Ssh);
+    expect_declared(TestBackend::Ssh);
 }

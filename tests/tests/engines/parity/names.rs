@@ -15,6 +15,8 @@ const DIGEST_LEN: usize = 64;
 /// Fields that tell a time or take some.
 const TIMES: [&str; 8] =
     ["created_at", "updated_at", "pulled_at", "mtime_unix", "duration_ms", "idle_ms", "uptime_ms", "held_us"];
+/// Fields with a number that depends on how many processes of ours a place counts with the commands'.
+const COUNTS: [&str; 1] = ["ended_background"];
 /// Fields in which a place says what it cannot do. What it says has a test of its own.
 const DECLARED: [&str; 2] = ["missing", "profile"];
 /// Text longer than this is compared by its length and the sum of its bytes.
@@ -56,6 +58,7 @@ impl Names {
     fn value(&mut self, field: &str, value: Value) -> Value {
         match value {
             Value::Number(_) if TIMES.contains(&field) => Value::from("TIME"),
+            Value::Number(_) if COUNTS.contains(&field) => Value::from("COUNT"),
             _ if DECLARED.contains(&field) => Value::from("DECLARED"),
             Value::String(text) if field == "backend" && text == self.backend => Value::from("BACKEND"),
             Value::String(text) => Value::from(self.text(&text)),
@@ -148,14 +151,15 @@ fn paced(fields: &Map<String, Value>) -> &'static [&'static str] {
     }
 }
 
-/// Replaces the times in messages such as `timed out after 309 ms`.
+/// Replaces the times in messages such as `timed out after 1.309s`.
 fn without_durations(text: &str) -> String {
     let mut parts = text.split(" after ");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| {
-        let rest = part.trim_start_matches(|character: char| character.is_ascii_digit());
-        match rest.len() < part.len() && rest.starts_with(" ms") {
-            true => format!("{text} after TIME{rest}"),
+        let rest = part.trim_start_matches(|character: char| character.is_ascii_digit() || character == '.');
+        let unit = rest.trim_start_matches(['m', 's', 'h']);
+        match rest.len() < part.len() && unit.len() < rest.len() {
+            true => format!("{text} after TIME{unit}"),
             false => format!("{text} after {part}"),
         }
     })

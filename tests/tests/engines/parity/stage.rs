@@ -1,8 +1,8 @@
-//! Where the script is played: every call is made at one place and written down as it would be anywhere.
+//! Where the script is played: every call is made on one backend and written down as it would be anywhere.
 
 use std::time::Duration;
 
-use coracle_tests::engines::place::Place;
+use coracle_tests::engines::test_backend::TestBackend;
 use coracle_tests::{Finished, Home, eventually};
 use serde_json::{Value, json};
 
@@ -11,19 +11,19 @@ use super::names::Names;
 /// A command says at once what it is asked to say.
 const HEARD_MAX: Duration = Duration::from_secs(20);
 
-/// One part of the script at one place, with sandboxes of its own.
+/// One part of the script on one backend, with sandboxes of its own.
 pub struct Stage<'a> {
     home: &'a Home,
-    place: Place,
+    backend: TestBackend,
     names: Names,
     /// Every call and its answer.
     transcript: Vec<String>,
 }
 
 impl<'a> Stage<'a> {
-    pub fn new(home: &'a Home, place: Place) -> Self {
-        let names = Names::new(home.path(), &place.backend());
-        Self { home, place, names, transcript: Vec::new() }
+    pub fn new(home: &'a Home, backend: TestBackend) -> Self {
+        let names = Names::new(home.path(), &backend.name());
+        Self { home, backend, names, transcript: Vec::new() }
     }
 
     /// Returns what was written down, one entry a call.
@@ -64,7 +64,7 @@ impl<'a> Stage<'a> {
     /// Makes a call that makes a sandbox here; the flags for that come before the command.
     pub fn make(&mut self, words: &[&str]) -> Finished {
         let command = words.iter().position(|word| *word == "--").unwrap_or(words.len());
-        let flags = self.place.flags();
+        let flags = self.backend.flags();
         let (before, after) = words.split_at(command);
         let all = before.iter().copied().chain(flags.iter().map(String::as_str)).chain(after.iter().copied());
         let finished = self.home.call(all).run();
@@ -75,7 +75,7 @@ impl<'a> Stage<'a> {
     /// Returns the input of an operation that makes a sandbox here.
     pub fn spec(&self, mut input: Value) -> Value {
         input["image"] = json!(coracle_tests::engines::TEST_IMAGE);
-        input["backend"] = json!(self.place.backend());
+        input["backend"] = json!(self.backend.name());
         input
     }
 

@@ -7,7 +7,7 @@ use bollard::body_try_stream;
 use bollard::errors::Error as Refusal;
 use bollard::query_parameters::ImportImageOptions;
 use coracle_core::image::{Reference, Stored};
-use coracle_core::{Error, Kind, Result};
+use coracle_core::{Cancel, Error, Kind, Result};
 use futures_util::StreamExt;
 
 use super::feed;
@@ -18,9 +18,9 @@ use crate::docker::patience::UPLOAD;
 const LOADED: [&str; 2] = ["Loaded image: ", "Loaded image(s): "];
 
 /// Brings the images of an archive and returns those that have names.
-pub fn load(engine: &Docker, mut archive: File) -> Result<Vec<Stored>> {
+pub fn load(engine: &Docker, mut archive: File, cancel: &Cancel) -> Result<Vec<Stored>> {
     let (feed, body) = feed(move |into| io::copy(&mut archive, into).map(drop));
-    let said = engine.client.ask("load an archive", async |docker: bollard::Docker| {
+    let said = engine.client.ask_until(cancel, "load an archive", async |docker: bollard::Docker| {
         let docker = docker.with_timeout(UPLOAD);
         let mut lines = docker.import_image(ImportImageOptions::default(), body_try_stream(body), None);
         let mut said = Vec::new();

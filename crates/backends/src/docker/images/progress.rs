@@ -6,7 +6,7 @@ use bollard::models::CreateImageInfo;
 use coracle_core::image::{Phase, Progress, Step};
 
 /// One pull that is told about.
-pub struct Told<'a> {
+pub struct PullProgress<'a> {
     progress: &'a dyn Progress,
     reference: String,
     /// Layers that were named before any of them moved: how many there are is known only then.
@@ -15,7 +15,7 @@ pub struct Told<'a> {
     finished: BTreeSet<String>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> PullProgress<'a> {
     pub fn new(reference: String, progress: &'a dyn Progress) -> Self {
         Self { progress, reference, waiting: Vec::new(), begun: false, finished: BTreeSet::new() }
     }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_number_of_layers_is_told_before_the_first_moves() {
         let diary = Diary::default();
-        let mut told = Told::new("app".to_owned(), &diary);
+        let mut pull = PullProgress::new("app".to_owned(), &diary);
 
         for (id, status) in [
             ("latest", "Pulling from library/app"),
@@ -114,9 +114,9 @@ mod tests {
             ("a", "Pull complete"),
             ("b", "Already exists"),
         ] {
-            told.hear(&line(id, status));
+            pull.hear(&line(id, status));
         }
-        told.finish("sha256:1");
+        pull.finish("sha256:1");
 
         let steps = diary.0.into_inner().expect("no panic");
         assert!(matches!(&steps[0], Step::Resolved { layers: 2, .. }), "{steps:?}");
@@ -129,7 +129,7 @@ mod tests {
     fn an_image_that_was_here_has_a_beginning_and_an_end() {
         let diary = Diary::default();
 
-        Told::new("app".to_owned(), &diary).finish("sha256:1");
+        PullProgress::new("app".to_owned(), &diary).finish("sha256:1");
 
         let steps = diary.0.into_inner().expect("no panic");
         assert!(matches!(steps.as_slice(), [Step::Resolved { layers: 0, .. }, Step::Finished { .. }]));

@@ -8,7 +8,7 @@ use coracle_core::{Error, Kind, Result};
 use coracle_images::credentials::{self, Credentials};
 use futures_util::StreamExt;
 
-use super::progress::Told;
+use super::progress::PullProgress;
 use crate::docker::Docker;
 use crate::steps::says_missing;
 
@@ -16,14 +16,14 @@ use crate::steps::says_missing;
 pub fn pull(engine: &Docker, reference: &Reference, progress: &dyn Progress) -> Result<Stored> {
     let credentials = credentials(engine, reference.registry())?;
     let name = reference.to_string();
-    let mut told = Told::new(name.clone(), progress);
+    let mut pull = PullProgress::new(name.clone(), progress);
     let attempted = format!("pull image `{name}`");
-    let pulled = engine.client.ask(&attempted, async |docker: bollard::Docker| {
+    let pulled = engine.client.ask_until(&progress.cancel(), &attempted, async |docker: bollard::Docker| {
         let options = CreateImageOptionsBuilder::default().from_image(&name).build();
         let mut lines = docker.create_image(Some(options), None, credentials);
         while let Some(line) = lines.next().await {
             match line {
-                Ok(line) => told.hear(&line),
+                Ok(line) => pull.hear(&line),
                 Err(error) if is_missing(&error) => return Ok(Err(words(&error))),
                 Err(error) => return Err(error),
             }
@@ -33,13 +33,13 @@ pub fn pull(engine: &Docker, reference: &Reference, progress: &dyn Progress) -> 
     let pulled = pulled.map_err(|error| unreached(reference, error))?;
     pulled.map_err(|said| not_found(reference, &said))?;
     let stored = engine.stored(reference)?;
-    told.finish(&stored.digest);
+    pull.finish(&stored.digest);
     Ok(stored)
 }
 
 /// Returns what the user is known by at a registry, in the engine's form.
 pub fn credentials(engine: &Docker, registry: &str) -> Result<Option<DockerCredentials>> {
-    let found = credentials::find(engine.setting.registries.docker_config.as_deref(), registry)?;
+    let found = credentials::find(engine.config.registries.docker_config.as_deref(), registry)?;
     // The engine keeps its own registry under the address from the time before there were others.
     let server = if registry == "docker.io" { "https://index.docker.io/v1/" } else { registry };
     let empty = DockerCredentials { serveraddress: Some(server.to_owned()), ..Default::default() };

@@ -16,8 +16,8 @@ use coracle_sys::rustix::process::{
     Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal,
 };
 
+use super::dir::TunnelDir;
 use super::mux::{self, Mux};
-use super::room::Room;
 use super::words;
 use crate::docker::endpoint::SshPlace;
 
@@ -54,21 +54,21 @@ pub struct Master<'a> {
 
 impl Master<'_> {
     /// Connects and returns when the connection stands, in the background.
-    pub fn start(&self, room: &Room) -> Result<()> {
-        let mut command = self.command(room)?;
-        command.args(["-M", "-N", "-f", "-E"]).arg(room.log()).args(set(MASTER_OPTIONS));
-        command.args(self.target()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(room.talk()?);
+    pub fn start(&self, dir: &TunnelDir) -> Result<()> {
+        let mut command = self.command(dir)?;
+        command.args(["-M", "-N", "-f", "-E"]).arg(dir.log()).args(set(MASTER_OPTIONS));
+        command.args(self.target()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(dir.talk()?);
         let child = command.spawn().map_err(|error| self.no_program(error))?;
         match ended(child, Instant::now() + START) {
-            Some(status) if status.success() => self.note(room),
-            Some(_) => Err(words::not_reached(self.place, &room.words())),
+            Some(status) if status.success() => self.note(dir),
+            Some(_) => Err(words::not_reached(self.place, &dir.words())),
             None => Err(words::too_slow(self.place, START)),
         }
     }
 
-    /// Returns a command that runs something over the connection in this room.
-    pub fn through(&self, room: &Room) -> Result<Command> {
-        let mut command = self.command(room)?;
+    /// Returns a command that runs something over the connection in this directory.
+    pub fn through(&self, dir: &TunnelDir) -> Result<Command> {
+        let mut command = self.command(dir)?;
         command.args(["-o", "ControlMaster=no"]).args(self.target());
         Ok(command)
     }
@@ -81,11 +81,11 @@ impl Master<'_> {
     }
 
     /// In a group of its own, so that what ssh has started ends with it.
-    fn command(&self, room: &Room) -> Result<Command> {
+    fn command(&self, dir: &TunnelDir) -> Result<Command> {
         let missing = || Error::invalid("engines.ssh", "names no program");
         let (program, first) = self.ssh.split_first().ok_or_else(missing)?;
         let mut command = Command::new(program);
-        command.args(first).arg("-S").arg(room.control()).args(set(OPTIONS)).process_group(0);
+        command.args(first).arg("-S").arg(dir.control()).args(set(OPTIONS)).process_group(0);
         Ok(command)
     }
 
@@ -97,10 +97,10 @@ impl Master<'_> {
     }
 
     /// Writes down which process it is, for when it hangs and can no longer be asked.
-    fn note(&self, room: &Room) -> Result<()> {
-        let asked = Mux::greet(&room.control(), mux::FIRST_PATIENCE).and_then(|mut mux| mux.process());
-        let process = asked.map_err(|_| words::not_reached(self.place, &room.words()))?;
-        room.note_process(&format!("{process} {}", begun(process).unwrap_or_default()))
+    fn note(&self, dir: &TunnelDir) -> Result<()> {
+        let asked = Mux::greet(&dir.control(), mux::FIRST_PATIENCE).and_then(|mut mux| mux.process());
+        let process = asked.map_err(|_| words::not_reached(self.place, &dir.words()))?;
+        dir.note_process(&format!("{process} {}", begun(process).unwrap_or_default()))
     }
 }
 
@@ -119,10 +119,10 @@ pub fn ended(mut child: Child, deadline: Instant) -> Option<ExitStatus> {
     child.wait().ok().filter(|_| in_time)
 }
 
-/// Ends the connection of a room, if there is one: by asking it, or by force if it does not come to an end.
-pub fn end(room: &Room) {
-    let process = noted(room);
-    let _ = Mux::greet(&room.control(), mux::LAST_PATIENCE).and_then(Mux::terminate);
+/// Ends the connection of a directory, if there is one: by asking it, or by force if it does not come to an end.
+pub fn end(dir: &TunnelDir) {
+    let process = noted(dir);
+    let _ = Mux::greet(&dir.control(), mux::LAST_PATIENCE).and_then(Mux::terminate);
     if let Some(process) = process.filter(|process| !wait(process, Instant::now() + GONE)) {
         let _ = pidfd_send_signal(&process, Signal::KILL);
         wait(&process, Instant::now() + GONE);
@@ -130,8 +130,8 @@ pub fn end(room: &Room) {
 }
 
 /// Returns the process that was written down, if it still is that process.
-fn noted(room: &Room) -> Option<OwnedFd> {
-    let note = room.process()?;
+fn noted(dir: &TunnelDir) -> Option<OwnedFd> {
+    let note = dir.process()?;
     let (process, begin) = note.split_once(' ')?;
     let number: u32 = process.parse().ok()?;
     let process = Pid::from_raw(i32::try_from(number).ok()?)?;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use coracle_core::Result;
 
+use super::dir::TunnelDir;
 use super::master::{self, Master};
-use super::room::Room;
 use super::words;
 use crate::docker::endpoint::remote_socket;
 
@@ -49,26 +49,26 @@ if [ -n "$refused" ]; then echo "coracle-refused $refused"; fi
 "#;
 
 /// Returns the engine's socket on the other machine.
-pub fn ask(master: &Master<'_>, room: &Room) -> Result<PathBuf> {
+pub fn ask(master: &Master<'_>, dir: &TunnelDir) -> Result<PathBuf> {
     let deadline = Instant::now() + ASK;
-    let answer = converse(master, room, (WHERE, deadline))?;
+    let answer = converse(master, dir, (WHERE, deadline))?;
     let answer = answer.ok_or_else(|| words::too_slow(master.place, ASK))?;
     match (said(&answer, FOUND), said(&answer, REFUSED)) {
         (Some(socket), _) => Ok(socket),
         (None, Some(socket)) => Err(words::refused(master.place, &socket)),
-        (None, None) => Err(words::nowhere(master.place, &room.words())),
+        (None, None) => Err(words::nowhere(master.place, &dir.words())),
     }
 }
 
 /// Returns what is at a path, where the other machine lets us look.
-pub fn look(master: &Master<'_>, room: &Room, socket: &Path) -> Option<Presence> {
+pub fn look(master: &Master<'_>, dir: &TunnelDir, socket: &Path) -> Option<Presence> {
     let (path, deadline) =
         (socket.to_str().filter(|path| remote_socket(path).is_some())?, Instant::now() + ASK);
     let question = format!(
         "if [ -r '{path}' ] && [ -w '{path}' ]; then echo '{FOUND}{path}'; elif [ -e '{path}' ]; then echo '{REFUSED}{path}'; \
          else echo '{MISSING}{path}'; fi"
     );
-    let answer = converse(master, room, (&question, deadline)).ok()??;
+    let answer = converse(master, dir, (&question, deadline)).ok()??;
     [(FOUND, Presence::Usable), (REFUSED, Presence::Refused), (MISSING, Presence::Missing)]
         .into_iter()
         .find_map(|(word, presence)| said(&answer, word).map(|_| presence))
@@ -82,11 +82,11 @@ fn said(answer: &str, word: &str) -> Option<PathBuf> {
 /// Puts a question and returns what comes back, unless it takes too long.
 fn converse(
     master: &Master<'_>,
-    room: &Room,
+    dir: &TunnelDir,
     (question, deadline): (&str, Instant),
 ) -> Result<Option<String>> {
-    let mut command = master.through(room)?;
-    command.arg("sh").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(room.talk()?);
+    let mut command = master.through(dir)?;
+    command.arg("sh").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(dir.talk()?);
     let mut child = command.spawn().map_err(|error| master.no_program(error))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     // Less than a page, which any pipe has room for: writing does not wait for a reader.

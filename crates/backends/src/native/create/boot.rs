@@ -1,15 +1,18 @@
 //! The plan a guest of ours builds its sandbox by.
 
-use coracle_core::backend::Order;
+use coracle_core::backend::{Life, Order};
 use coracle_wire::{Boot, MemoryStorage, ProcessLimit};
 
-use crate::boot;
-use crate::native::image::Root;
+use super::Parts;
+use super::bring::Brought;
+use crate::boot::{self, Known};
 use crate::native::privilege::Privilege;
 use crate::native::storage::Storage;
 
 /// Returns the plan without what depends on cgroups and mounts that are still to be opened.
-pub fn plan(order: &Order<'_>, root: &Root, storage: Storage, privilege: Privilege) -> Boot {
+pub fn plan(order: &Order<'_>, parts: &Parts<'_>, privilege: Privilege) -> Boot {
+    let (root, storage) = (&parts.root, parts.storage);
+    let in_use = parts.brought.iter().filter_map(Brought::volume_in_use).cloned().collect();
     Boot {
         overlays: root.shared_names(),
         layers: root.layers.len() as u32,
@@ -18,7 +21,8 @@ pub fn plan(order: &Order<'_>, root: &Root, storage: Storage, privilege: Privile
             Storage::Disk(_) | Storage::Directory => None,
         },
         on_disk: matches!(storage, Storage::Disk(_)),
+        tied: order.life == Life::Maker,
         without_cgroups: (!privilege.is_root()).then_some(ProcessLimit { pids: order.spec.limits.pids }),
-        ..boot::plan(order, &root.config, &root.env)
+        ..boot::plan(order, Known { image: &root.config, env: &root.env, in_use: &in_use })
     }
 }

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use coracle_core::backend::Order;
 use coracle_core::mount::{Access, Mount, Source};
 use coracle_core::{Result, Spec, VolumeName};
 
@@ -24,15 +25,23 @@ pub struct Brought {
     pub disk: Option<PathBuf>,
     pub access: Access,
     /// Keeps a volume from being removed until the sandbox's note of it is written.
-    _volume: Option<Arc<Volume>>,
+    volume: Option<Arc<Volume>>,
+}
+
+impl Brought {
+    /// Returns the volume it is, if another sandbox uses that.
+    pub fn volume_in_use(&self) -> Option<&VolumeName> {
+        self.volume.as_deref().filter(|volume| volume.in_use).map(|volume| &volume.name)
+    }
 }
 
 /// Finds all of them.
-pub fn all(native: &Native, spec: &Spec) -> Result<Vec<Brought>> {
+pub fn all(native: &Native, order: &Order<'_>) -> Result<Vec<Brought>> {
+    let spec = order.spec;
     // Each once and in one order: two who want the same volumes must not wait for each other.
     let names: BTreeSet<_> = volumes(spec).into_iter().collect();
     let volumes = names.into_iter().map(|name| {
-        let volume = volumes::ensure(native, &name, size(spec))?;
+        let volume = volumes::ensure(native, &name, size(spec), order.replaces)?;
         Ok((name, Arc::new(volume)))
     });
     let volumes = volumes.collect::<Result<BTreeMap<_, _>>>()?;
@@ -66,11 +75,11 @@ fn one(
     match &mount.source {
         Source::Directory(path) => {
             let within = mount.within.as_deref();
-            let (path, directory) = directory::find(&native.setting.home, Path::new(path), within)?;
+            let (path, directory) = directory::find(native.config.home.path(), Path::new(path), within)?;
             if sockets == Sockets::Refuse && access != Access::Overlay {
                 directory::sockets::expect_none(directory.as_fd(), &path)?;
             }
-            Ok(Brought { path, directory: Some(directory), disk: None, access, _volume: None })
+            Ok(Brought { path, directory: Some(directory), disk: None, access, volume: None })
         }
         Source::Volume(name) => {
             let volume = &volumes[name];
@@ -79,7 +88,7 @@ fn one(
                 directory: None,
                 disk: volume.disk(),
                 access,
-                _volume: Some(volume.clone()),
+                volume: Some(volume.clone()),
             })
         }
     }

@@ -15,7 +15,7 @@ use coracle_wire::Source;
 use super::bring::Brought;
 use super::{Failure, at};
 use crate::native::disk::{self, Purpose};
-use crate::native::home::Room;
+use crate::native::home::SandboxDir;
 use crate::native::ids;
 use crate::native::image::Root;
 use crate::native::privilege::Privilege;
@@ -106,7 +106,7 @@ fn ranges(base: u32, outside: u32, inside: u32) -> Vec<idmap::Range> {
 #[derive(Debug)]
 pub struct Site<'a> {
     pub root: &'a Root,
-    pub room: &'a Room,
+    pub dir: &'a SandboxDir,
     pub storage: Storage,
     pub brought: &'a [Brought],
     /// How many disks it starts from.
@@ -165,7 +165,7 @@ impl Site<'_> {
             trees.push(lower(layer).map_err(at("open the image"))?);
         }
         let known = self.known.first().map(PathBuf::as_path);
-        let storage = disk::mount_again(&self.room.disk(), known, Some(self.namespace), Attributes::empty());
+        let storage = disk::mount_again(&self.dir.disk(), known, Some(self.namespace), Attributes::empty());
         trees.push(storage.map_err(at("mount the disk again"))?.tree);
         for layer in &self.root.shared {
             trees.push(lower(&layer.path).map_err(at("open the machine's programs"))?);
@@ -177,10 +177,10 @@ impl Site<'_> {
     /// Opens the disks it starts from, to be read only.
     fn opened_bases(&self) -> Result<Vec<OwnedFd>, Failure> {
         let open = |index: usize| {
-            let file = self.room.base(index);
+            let file = self.dir.base(index);
             let known = self.known.get(index + 1).map(PathBuf::as_path);
             let mounted = disk::mount_again(&file, known, Some(self.namespace), sealed())?;
-            self.room.note_device(&file, &mounted.device)?;
+            self.dir.note_device(&file, &mounted.device)?;
             Ok(mounted.tree)
         };
         (0..self.bases).map(open).collect::<io::Result<_>>().map_err(at("mount the disks it starts from"))
@@ -190,7 +190,7 @@ impl Site<'_> {
         match self.storage {
             Storage::Memory(_) => Ok(None),
             Storage::Directory => {
-                let path = self.room.make_storage(Some(self.base)).map_err(at("make the storage"))?;
+                let path = self.dir.make_storage(Some(self.base)).map_err(at("make the storage"))?;
                 copy(&path, weak::plain(), None).map(Some).map_err(at("open the storage"))
             }
             Storage::Disk(_) => self.opened_disk().map(Some).map_err(at("mount the disk")),
@@ -198,8 +198,8 @@ impl Site<'_> {
     }
 
     fn opened_disk(&self) -> io::Result<OwnedFd> {
-        let mounted = disk::mount(&self.room.disk(), Purpose::Scratch, Some(self.namespace))?;
-        self.room.note_device(&self.room.disk(), &mounted.device)?;
+        let mounted = disk::mount(&self.dir.disk(), Purpose::Scratch, Some(self.namespace))?;
+        self.dir.note_device(&self.dir.disk(), &mounted.device)?;
         Ok(mounted.tree)
     }
 
@@ -229,7 +229,7 @@ impl Site<'_> {
             |path: &Path, read_only: bool| Source { path: path.as_os_str().as_bytes().to_vec(), read_only };
         let mut sources: Vec<_> = self.root.layers.iter().map(|layer| source(layer, true)).collect();
         if self.storage == Storage::Directory {
-            let path = self.room.make_storage(None).map_err(at("make the storage"))?;
+            let path = self.dir.make_storage(None).map_err(at("make the storage"))?;
             sources.push(source(&path, false));
         }
         for (name, number) in DEVICES {

@@ -76,7 +76,7 @@ fn is_absent(error: &io::Error) -> bool {
 fn unreadable(path: &Path) -> Error {
     Error::new(Kind::Invalid, format!("could not read `{}`", path.display()))
         .detail("file", path.to_string_lossy())
-        .hint("put a plain file there, or leave it out of account with CORACLE_PROJECT=ignore")
+        .hint("put a plain file there, or have coracle ignore it with CORACLE_PROJECT=ignore")
 }
 
 #[cfg(test)]

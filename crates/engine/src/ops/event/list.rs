@@ -7,12 +7,23 @@ use coracle_core::{Error, Result, SandboxId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::watch::BATCH_MAX;
-use crate::{Caller, Engine};
+use crate::catalogue::{Answer, Facts, Model, Scope, Set};
+use crate::events::watch::BATCH_MAX;
+use crate::{Call, Engine};
 
 const MAX_DEFAULT: usize = 100;
 /// Whoever waits longer asks again: a connection that is silent for longer is taken for a dead one by too many.
 const WAIT_MAX: u64 = 60_000;
+
+pub const FACTS: Facts = Facts::reads(
+    "event_list",
+    "List what happened",
+    "Returns what happened to sandboxes, and waits for more if asked to",
+)
+.among(Set::Inventory)
+.answering(Answer::Measured)
+.within(Scope::Everybody)
+.for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -59,7 +70,8 @@ pub struct Output {
     pub missed: bool,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    let caller = &call.caller;
     let max = input.max.unwrap_or(MAX_DEFAULT);
     if !(1..=BATCH_MAX).contains(&max) {
         return Err(Error::invalid("max", format!("must be 1 to {BATCH_MAX}")));

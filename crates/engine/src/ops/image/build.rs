@@ -8,7 +8,13 @@ use coracle_core::{Backend, Error, Kind, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Reach, Scope, Set};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts = Facts::changes("image_build", "Build an image", "Builds an image from a Dockerfile")
+    .reaching(Reach::World)
+    .among(Set::Images)
+    .within(Scope::Home("building images"));
 
 // About `flatten` with `deny_unknown_fields`, see `sandbox_open`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -29,21 +35,20 @@ pub struct Output {
     pub built_by: String,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    engine.check_own(caller, "building images")?;
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let recipe = Recipe::resolve(input.recipe, &engine.policy().limits)?;
     engine.policy().images.check_built(&recipe.tag)?;
     engine.expect_headroom("build an image")?;
     let backend = engine.choose_backend(input.backend.as_deref())?;
     let images = engine.images(Some(backend.name()))?;
     if let Some(builder) = backend.builder() {
-        let image = builder.build(&recipe, engine.progress())?;
+        let image = builder.build(&recipe, call)?;
         engine.adopt_own(backend.name(), std::slice::from_ref(&image));
         return Ok(Output { image, built_by: backend.name().to_owned() });
     }
     let (other, builder) = engine.other_builder(backend.name())?;
-    builder.build(&recipe, engine.progress())?;
-    let loaded = images.load(builder.export(&recipe.tag)?, engine.progress())?;
+    builder.build(&recipe, call)?;
+    let loaded = images.load(builder.export(&recipe.tag)?, call)?;
     engine.adopt_own(backend.name(), &loaded);
     let name = recipe.tag.to_string();
     let image = loaded.into_iter().find(|stored| stored.reference == name).ok_or_else(|| {

@@ -5,7 +5,14 @@ use coracle_core::{ImageId, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine};
+use crate::catalogue::{Answer, Facts, Model, Scope, Set};
+use crate::{Call, Caller, Engine};
+
+pub const FACTS: Facts = Facts::reads("image_list", "List images", "Lists the images that are here")
+    .among(Set::Images)
+    .answering(Answer::Measured)
+    .within(Scope::Everybody)
+    .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -20,7 +27,8 @@ pub struct Output {
     pub images: Vec<Stored>,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    let caller = &call.caller;
     let mut images = engine.images_for(caller, input.backend.as_deref())?.list()?;
     if caller.tenant.is_some() || caller.ceiling.is_some() {
         images.retain(|stored| may_know(engine, caller, stored));

@@ -9,7 +9,16 @@ use coracle_core::{Error, Kind, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Scope, Set};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts = Facts::changes(
+    "image_load",
+    "Load an archive of images",
+    "Brings the images in an archive on the machine",
+)
+.among(Set::Images)
+.within(Scope::Home("an archive on the machine"));
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -26,17 +35,16 @@ pub struct Output {
     pub images: Vec<Stored>,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    engine.check_own(caller, "an archive on the machine")?;
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     check_absolute("path", &input.path)?;
-    from_file(engine, input.backend.as_deref(), open(&input.path)?)
+    from_file(engine, call, input.backend.as_deref(), open(&input.path)?)
 }
 
 /// Does the same with an archive that is open already, a file or a pipe.
-pub fn from_file(engine: &Engine, backend: Option<&str>, archive: File) -> Result<Output> {
+pub fn from_file(engine: &Engine, call: &Call, backend: Option<&str>, archive: File) -> Result<Output> {
     engine.expect_headroom("load images")?;
     let backend = engine.choose_backend(backend)?;
-    let images = engine.images_of(backend)?.load(archive, engine.progress())?;
+    let images = engine.images_of(backend)?.load(archive, call)?;
     engine.adopt_own(backend.name(), &images);
     Ok(Output { images })
 }

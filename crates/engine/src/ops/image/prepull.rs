@@ -6,7 +6,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::reference;
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Reach, Repeat, Scope, Set};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts = Facts::changes(
+    "image_prepull",
+    "Bring the images of the settings",
+    "Brings the images the settings name, before anybody needs them",
+)
+.repeats(Repeat::Always)
+.reaching(Reach::World)
+.among(Set::Images)
+.within(Scope::Home("bringing images for everybody"));
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -34,8 +45,7 @@ pub struct Failed {
     pub hint: Option<String>,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    engine.check_own(caller, "bringing images for everybody")?;
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let wanted = &engine.policy().prepull;
     let mut output = Output { images: Vec::new(), failed: Vec::new() };
     if wanted.is_empty() {
@@ -44,7 +54,8 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let backend = engine.choose_backend(input.backend.as_deref())?;
     let images = engine.images_of(backend)?;
     for image in wanted {
-        match bring(engine, images, image) {
+        call.cancel.check()?;
+        match bring(engine, call, images, image) {
             Ok(stored) => {
                 engine.adopt_own(backend.name(), std::slice::from_ref(&stored));
                 output.images.push(stored);
@@ -60,9 +71,9 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     Ok(output)
 }
 
-fn bring(engine: &Engine, images: &dyn Images, image: &str) -> Result<Stored> {
+fn bring(engine: &Engine, call: &Call, images: &dyn Images, image: &str) -> Result<Stored> {
     let reference = reference("images.prepull", image)?;
     engine.policy().images.check_reference(&reference)?;
     engine.expect_headroom("pull an image")?;
-    images.pull(&reference, engine.progress())
+    images.pull(&reference, call)
 }

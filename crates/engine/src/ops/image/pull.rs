@@ -7,7 +7,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::reference;
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Model, Reach, Repeat, Scope, Set};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts = Facts::changes("image_pull", "Bring an image", "Brings an image from its registry")
+    .repeats(Repeat::Always)
+    .reaching(Reach::World)
+    .among(Set::Images)
+    .within(Scope::Everybody)
+    .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -19,7 +27,8 @@ pub struct Input {
     pub backend: Option<String>,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    let caller = &call.caller;
     let reference = reference("reference", &input.reference)?;
     engine.policy_for(caller).images.check_reference(&reference)?;
     engine.check_choice(caller, &reference.to_string())?;
@@ -30,7 +39,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let backend = engine.choose_for(caller, input.backend.as_deref())?;
     let images = engine.images_of(backend)?;
     let stored = engine.hold_image(caller.tenant.as_ref(), backend, &reference.to_string(), || {
-        images.pull(&reference, engine.progress())
+        images.pull(&reference, call)
     })?;
     if caller.tenant.is_none() {
         engine.adopt_own(backend.name(), std::slice::from_ref(&stored));

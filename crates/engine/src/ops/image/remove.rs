@@ -9,10 +9,20 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::reference;
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Model, Scope, Set};
+use crate::{Call, Engine};
 
 /// A shorter beginning of a digest is more likely a name, or a slip. Listings show as much.
 const DIGITS_MIN: usize = 12;
+
+pub const FACTS: Facts = Facts::destroys(
+    "image_remove",
+    "Remove an image",
+    "Forgets an image and removes what nothing else uses of it",
+)
+.among(Set::Images)
+.within(Scope::Everybody)
+.for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -24,7 +34,8 @@ pub struct Input {
     pub backend: Option<String>,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    let caller = &call.caller;
     let backend = engine.choose_for(caller, input.backend.as_deref())?;
     let images = engine.images_of(backend)?;
     if let Some(image) = ImageId::among_names(&input.name) {

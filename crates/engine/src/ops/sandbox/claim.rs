@@ -1,11 +1,19 @@
 //! `sandbox_claim`: takes a sandbox that is nobody's, or tells its owner the epoch.
 
-use coracle_core::{Epoch, Result, RunId, SandboxId, conceal};
+use coracle_core::{Epoch, Result, RunId, SandboxId, redact};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::handover::HandedOver;
-use crate::{Caller, Engine};
+use crate::access::handover::HandedOver;
+use crate::catalogue::{Facts, Model, Repeat, Scope, Set};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts =
+    Facts::changes("sandbox_claim", "Take a sandbox that is nobody's", "Takes a sandbox that is nobody's")
+        .repeats(Repeat::Always)
+        .among(Set::Ownership)
+        .within(Scope::Everybody)
+        .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -26,7 +34,7 @@ pub struct Output {
 
 impl From<HandedOver> for Output {
     fn from(HandedOver { record, unfenced }: HandedOver) -> Self {
-        let why = unfenced.map(|error| conceal::reason(&record, &error));
+        let why = unfenced.map(|error| redact::reason(&record, &error));
         let later = match record.pending_kill {
             Some(_) => "; what is to be killed is killed before the next request is served",
             None => "",
@@ -40,6 +48,6 @@ impl From<HandedOver> for Output {
     }
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    Ok(engine.claim(caller, &input.sandbox_id)?.into())
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    Ok(engine.claim(&call.caller, &input.sandbox_id)?.into())
 }

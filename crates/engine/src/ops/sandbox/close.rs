@@ -6,7 +6,15 @@ use coracle_core::{Kind, Record, Result, SandboxId, VolumeName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Model, Repeat, Scope, Set};
+use crate::{Call, Caller, Engine};
+
+pub const FACTS: Facts = Facts::destroys("sandbox_close", "Destroy a sandbox", "Destroys a sandbox")
+    // The volume is removed by its name, which another may have by then.
+    .repeats(Repeat::If(|input| input["delete_workspace"] != true))
+    .for_models(Model::Fields(&["sandbox_id", "delete_workspace"]))
+    .among(Set::Code)
+    .within(Scope::Everybody);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -35,7 +43,8 @@ pub struct Output {
     pub left_behind: Vec<String>,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    let caller = &call.caller;
     let left_behind = match input.forget {
         true => engine.close_or_forget(caller, &input.sandbox_id)?,
         false => engine.close(caller, &input.sandbox_id).map(|()| Vec::new())?,
@@ -59,7 +68,7 @@ fn delete_workspace(engine: &Engine, caller: &Caller, record: &Record, closed: O
         Some(Source::Volume(name)) => name,
     };
     if caller.ceiling.as_ref().is_some_and(|ceiling| ceiling.is_of_model()) {
-        let note = format!("volume `{name}` stays: the person who started this door gave it");
+        let note = format!("volume `{name}` stays: the person who started this server mounted it");
         return Ok(Output { note: Some(note), ..closed });
     }
     match engine.shelf_of(record)?.remove(name) {

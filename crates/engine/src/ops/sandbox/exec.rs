@@ -8,11 +8,25 @@ use coracle_wire::Terminal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::exec::{Captured, ExecRequest, Secrets, Stdin, Timeout, checked_grace};
+use crate::catalogue::{Facts, Model, Reach, Repeat, Scope, Set};
+use crate::exec::progress::Progress;
+use crate::exec::{Captured, ExecRequest, Secrets, Stdin, Timeout, Watched, checked_grace};
 use crate::guest::Gap;
-use crate::progress::Progress;
 use crate::text::{self, TextOrBase64};
-use crate::{Caller, Engine};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts = Facts::destroys(
+    "sandbox_exec",
+    "Run a command",
+    "Runs a command in a sandbox, to its end or in the background",
+)
+// Asking twice under one id starts one command.
+.repeats(Repeat::If(|input| !input["exec_id"].is_null()))
+.reaching(Reach::World)
+.for_models(Model::Fields(&["sandbox_id", "cmd", "cwd", "env", "timeout_seconds", "stream"]))
+.among(Set::Code)
+.outliving_its_client()
+.within(Scope::Everybody);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -154,30 +168,44 @@ impl From<Captured> for Output {
     }
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+impl From<Watched> for Output {
+    fn from(watched: Watched) -> Self {
+        Self {
+            exec_id: watched.exec_id,
+            progress: watched.progress,
+            stdout: None,
+            stdout_b64: None,
+            stderr: None,
+            stderr_b64: None,
+            rest: None,
+            egress_denied: watched.egress_denied,
+        }
+    }
+}
+
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let (sandbox, stream) = (input.sandbox_id.clone(), input.stream);
     let request = request(input)?;
     request.check(engine.policy())?;
     match stream {
-        false => Ok(engine.exec_in(&mut engine.enter(caller, &sandbox)?, &request)?.into()),
-        true => start(engine, caller, &sandbox, &request),
+        false => Ok(engine.exec_in(call, &mut engine.enter(&call.caller, &sandbox)?, &request)?.into()),
+        true => start(engine, call, &sandbox, &request),
     }
 }
 
-fn start(engine: &Engine, caller: &Caller, sandbox: &SandboxId, request: &ExecRequest) -> Result<Output> {
-    let mut inside = engine.enter(caller, sandbox)?;
-    let started = engine.start_in(&mut inside, request)?;
+fn start(engine: &Engine, call: &Call, sandbox: &SandboxId, request: &ExecRequest) -> Result<Output> {
+    let mut inside = engine.enter(&call.caller, sandbox)?;
+    let started = engine.start_in(call, &mut inside, request)?;
+    if let Err(error) = call.cancel.check()
+        && !started.existing
+    {
+        // Nobody would ever learn of it.
+        inside.guest.stop(started.exec_id.as_str(), None)?;
+        return Err(error);
+    }
     let state = inside.guest.wait(started.exec_id.as_str(), std::time::Duration::ZERO)?;
-    Ok(Output {
-        exec_id: started.exec_id,
-        progress: Progress::of(&state),
-        stdout: None,
-        stdout_b64: None,
-        stderr: None,
-        stderr_b64: None,
-        rest: None,
-        egress_denied: Vec::new(),
-    })
+    let progress = Progress::of(&state);
+    Ok(Watched { exec_id: started.exec_id, progress, egress_denied: Vec::new() }.into())
 }
 
 fn request(input: Input) -> Result<ExecRequest> {
@@ -196,7 +224,7 @@ fn request(input: Input) -> Result<ExecRequest> {
         keep_background: input.keep_background,
         stdin: stdin(bytes, input.stdin_open, input.stream)?,
         terminal: input.tty.map(|tty| Terminal { rows: tty.rows, columns: tty.columns }),
-        attended: false,
+        tied: false,
     })
 }
 

@@ -8,16 +8,26 @@ use coracle_wire::{Chunk, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::{Facts, Model, Scope, Set};
+use crate::exec::logs::Kept;
+use crate::exec::progress::Progress;
 use crate::inline::Inline;
-use crate::logs::Kept;
-use crate::progress::Progress;
 use crate::text::TextOrBase64;
-use crate::{Caller, Engine};
+use crate::{Call, Engine};
 
 /// Chunks are small where output comes slowly; this many fit a reply even where it does not.
 const MAX_CHUNKS: u32 = 1024;
 /// What a guest puts into one answer at most, and so what is taken of what was kept.
 const PAGE_LEN: u64 = 512 << 10;
+
+pub const FACTS: Facts = Facts::reads(
+    "sandbox_exec_read",
+    "Read the output of a command",
+    "Returns output of a command, from any place on",
+)
+.for_models(Model::Fields(&["sandbox_id", "exec_id", "since_seq", "max_chunks"]))
+.among(Set::Code)
+.within(Scope::Everybody);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -63,7 +73,8 @@ pub enum StreamName {
     Stderr,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    let caller = &call.caller;
     let max_chunks = input.max_chunks.unwrap_or(MAX_CHUNKS);
     if max_chunks == 0 {
         return Err(Error::invalid("max_chunks", "must be at least 1"));

@@ -5,9 +5,17 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use super::exec_wait::Output;
+use crate::catalogue::{Facts, Model, Repeat, Scope, Set};
 use crate::exec::checked_grace;
-use crate::progress::Progress;
-use crate::{Caller, Engine};
+use crate::exec::progress::Progress;
+use crate::{Call, Engine};
+
+pub const FACTS: Facts =
+    Facts::destroys("sandbox_exec_stop", "Stop a command", "Ends a command and everything it started")
+        .repeats(Repeat::Always)
+        .among(Set::Processes)
+        .within(Scope::Everybody)
+        .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -19,9 +27,9 @@ pub struct Input {
     pub grace_ms: Option<u64>,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let grace = checked_grace(input.grace_ms)?;
-    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    let mut inside = engine.enter(&call.caller, &input.sandbox_id)?;
     let state = inside.guest.stop(input.exec_id.as_str(), grace)?;
     engine.tell_ended(&inside.record, &input.exec_id, &state);
     Ok(Progress::of(&state).into())

@@ -8,14 +8,23 @@ use coracle_wire::ExecState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::access::gate::Inside;
+use crate::access::rejoin;
+use crate::catalogue::{Facts, Model, Scope, Set};
+use crate::exec::cancel::cut_at_cancel;
 use crate::exec::checked_wait;
-use crate::gate::Inside;
+use crate::exec::progress::Progress;
 use crate::guest::{Failure, WAIT_SLICE};
-use crate::progress::Progress;
-use crate::{Caller, Engine, rejoin};
+use crate::{Call, Engine};
 
-/// Waits of up to this long get no watchman.
+/// Waits of up to this long get no proxy watch.
 const SHORT: Duration = Duration::from_secs(1);
+
+pub const FACTS: Facts =
+    Facts::reads("sandbox_exec_wait", "Wait for a command", "Waits for a command to end")
+        .for_models(Model::Fields(&["sandbox_id", "exec_id", "timeout_seconds"]))
+        .among(Set::Code)
+        .within(Scope::Everybody);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -45,7 +54,8 @@ impl From<Progress> for Output {
     }
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    let caller = &call.caller;
     let timeout = checked_wait(input.timeout_seconds, input.timeout_ms, engine.policy())?;
     if let Some(kept) = engine.kept_log(caller, &input.sandbox_id, &input.exec_id)? {
         return Ok(kept.progress.into());
@@ -53,8 +63,8 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
     let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
     // A short wait is one of many: whoever makes those would start a thread for each.
     let long = timeout.is_none_or(|timeout| timeout > SHORT);
-    let _watchman = long.then(|| engine.watch_keeper(&inside.record)).flatten();
-    let (progress, state) = wait(engine, &mut inside, &input.exec_id, timeout)?;
+    let _proxy_watch = long.then(|| engine.watch_keeper(&inside.record)).flatten();
+    let (progress, state) = wait(engine, call, &mut inside, &input.exec_id, timeout)?;
     let egress_denied = state.map_or_else(Vec::new, |state| engine.denied_during(&inside.record, &state));
     Ok(Output { egress_denied, ..progress.into() })
 }
@@ -62,6 +72,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
 /// Returns how far it is, and the guest's own words, if there were any.
 fn wait(
     engine: &Engine,
+    call: &Call,
     inside: &mut Inside,
     exec: &ExecId,
     timeout: Option<Duration>,
@@ -70,6 +81,7 @@ fn wait(
     let began = Instant::now();
     let mut last = None;
     let mut breaks = 0;
+    let mut _cut = cut_at_cancel(call, &inside.guest)?;
     loop {
         let left = timeout.map_or(WAIT_SLICE, |timeout| timeout.saturating_sub(began.elapsed()));
         match inside.guest.wait(exec.as_str(), left) {
@@ -79,14 +91,12 @@ fn wait(
             }
             Ok(state) => last = Some(state),
             Err(Failure::Gone) => {
+                call.cancel.check()?;
                 breaks += 1;
-                let again = (breaks <= rejoin::TIMES_MAX)
-                    .then(|| engine.rejoin(&inside.record, inside.guest.epoch()))
-                    .flatten();
-                match again {
-                    Some(guest) => inside.guest = guest,
-                    None => return Ok((last.as_ref().map_or_else(Progress::lost, Progress::final_of), last)),
+                if breaks > rejoin::TIMES_MAX || !engine.rejoin_inside(call, inside) {
+                    return Ok((last.as_ref().map_or_else(Progress::lost, Progress::final_of), last));
                 }
+                _cut = cut_at_cancel(call, &inside.guest)?;
             }
             Err(failure) => return Err(failure.into()),
         }

@@ -6,12 +6,24 @@ use coracle_core::{Error, ExecId, Result, SandboxId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine, text};
+use crate::catalogue::{Facts, Model, Reach, Scope, Set};
+use crate::exec::cancel::cut_at_cancel;
+use crate::{Call, Engine, text};
 
 /// What one message to the guest carries.
 const PIECE_LEN: usize = 1 << 20;
 /// How long a command may leave its input unread where it has no deadline.
 const WAIT_MAX: Duration = Duration::from_secs(4 * 3600);
+
+pub const FACTS: Facts = Facts::destroys(
+    "sandbox_exec_write",
+    "Write to a command",
+    "Writes to the standard input of a running command",
+)
+.reaching(Reach::World)
+.among(Set::Processes)
+.within(Scope::Everybody)
+.for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -32,18 +44,24 @@ pub struct Output {
     pub ok: bool,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let data = text::decode("data", input.data, input.data_b64)?;
     if data.is_none() && !input.eof {
         return Err(Error::invalid("data", "is missing, and `eof` is not set either"));
     }
     let (data, exec) = (data.unwrap_or_default(), input.exec_id.as_str());
-    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    let mut inside = engine.enter(&call.caller, &input.sandbox_id)?;
+    // A command that does not read makes this wait.
+    let _cut = cut_at_cancel(call, &inside.guest)?;
     let pieces = data.len().div_ceil(PIECE_LEN).max(1);
     for index in 0..pieces {
         let piece = &data[index * PIECE_LEN..data.len().min((index + 1) * PIECE_LEN)];
         let eof = input.eof && index + 1 == pieces;
-        inside.guest.input(exec, piece, eof, engine.policy().exec_timeout_max.unwrap_or(WAIT_MAX))?;
+        let patience = engine.policy().exec_timeout_max.unwrap_or(WAIT_MAX);
+        if let Err(failure) = inside.guest.input(exec, piece, eof, patience) {
+            call.cancel.check()?;
+            return Err(failure.into());
+        }
     }
     Ok(Output { ok: true })
 }

@@ -1,15 +1,23 @@
 //! `sandbox_fork`: makes sandboxes that start with the files of another. Its processes are not forked.
 
-use coracle_core::branch::Method;
+use coracle_core::forking::Method;
 use coracle_core::{Epoch, Error, Kind, Result, RunId, SandboxId, SessionKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fork::Plan;
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Model, Scope, Set, sandboxes_in};
+use crate::lifecycle::fork::Plan;
+use crate::{Call, Engine};
 
 /// Forks at once. Each is a sandbox with processes and a disk of its own.
 const COUNT_MAX: usize = 100;
+
+pub const FACTS: Facts =
+    Facts::changes("sandbox_fork", "Fork a sandbox", "Makes sandboxes that start with the files of another")
+        .among(Set::Snapshots)
+        .making(|output| sandboxes_in(&output["sandbox_ids"]))
+        .within(Scope::Everybody)
+        .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -40,9 +48,9 @@ pub struct Output {
     pub epoch: Epoch,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let plan = Plan { keys: keys(&input)?, parent: &input.sandbox_id, share_mounts: input.share_mounts };
-    let forked = engine.fork(caller, &plan)?;
+    let forked = engine.fork(call, &plan)?;
     let lease = forked.children.first().map(|child| &child.lease);
     Ok(Output {
         owner: lease.and_then(|lease| lease.owner().cloned()),

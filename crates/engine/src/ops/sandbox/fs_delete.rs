@@ -5,7 +5,14 @@ use coracle_core::{Result, SandboxId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Model, Scope, Set};
+use crate::{Call, Engine, files};
+
+pub const FACTS: Facts =
+    Facts::destroys("sandbox_fs_delete", "Delete files", "Removes a file or directory in a sandbox")
+        .for_models(Model::Fields(&["sandbox_id", "path", "recursive"]))
+        .among(Set::Code)
+        .within(Scope::Everybody);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -28,10 +35,10 @@ pub struct Output {
     pub deleted: String,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     check_path("path", &input.path)?;
-    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    let mut inside = engine.enter(&call.caller, &input.sandbox_id)?;
     inside.act_as(input.user.as_deref())?;
-    inside.guest.delete(input.path.as_bytes(), input.recursive)?;
+    files::delete(&mut inside, input.path.as_bytes(), input.recursive.into())?;
     Ok(Output { ok: true, deleted: input.path })
 }

@@ -5,8 +5,14 @@ use coracle_core::{Result, SandboxId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::catalogue::{Facts, Model, Scope, Set};
 pub use crate::files::Entries as Output;
-use crate::{Caller, Engine, files};
+use crate::{Call, Engine, files};
+
+pub const FACTS: Facts = Facts::reads("sandbox_fs_list", "List files", "Lists a directory in a sandbox")
+    .for_models(Model::Fields(&["sandbox_id", "path", "recursive"]))
+    .among(Set::Code)
+    .within(Scope::Everybody);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -22,9 +28,9 @@ pub struct Input {
     pub user: Option<String>,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     check_path("path", &input.path)?;
-    let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
+    let mut inside = engine.enter_to_look(&call.caller, &input.sandbox_id)?;
     inside.act_as(input.user.as_deref())?;
     files::list(&mut inside, input.path.as_bytes(), input.recursive.into(), &engine.inline)
 }

@@ -5,7 +5,14 @@ use coracle_core::{Result, SandboxId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Model, Scope, Set};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts =
+    Facts::destroys("sandbox_fs_move", "Move a file", "Gives a file or directory in a sandbox another name")
+        .among(Set::Files)
+        .within(Scope::Everybody)
+        .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -28,10 +35,10 @@ pub struct Output {
     pub path: String,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     check_path("from", &input.from)?;
     check_path("to", &input.to)?;
-    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    let mut inside = engine.enter(&call.caller, &input.sandbox_id)?;
     inside.act_as(input.user.as_deref())?;
     inside.guest.rename(
         input.from.as_bytes(),

@@ -5,12 +5,19 @@ use coracle_core::{Error, Result, SandboxId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::{Facts, Model, Scope, Set};
 use crate::text::TextOrBase64;
-use crate::{Caller, Engine, files, inline};
+use crate::{Call, Engine, files, inline};
 
 const MAX_BYTES: usize = 256 << 10;
 /// What a reply may reasonably hold; larger files are for doors that stream.
 const MAX_BYTES_MAX: usize = 16 << 20;
+
+pub const FACTS: Facts =
+    Facts::reads("sandbox_fs_read", "Read a file", "Returns the contents of a file in a sandbox")
+        .for_models(Model::Fields(&["sandbox_id", "path", "max_bytes"]))
+        .among(Set::Code)
+        .within(Scope::Everybody);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -37,13 +44,13 @@ pub struct Output {
     pub size_bytes: u64,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     check_path("path", &input.path)?;
     let max_bytes = input.max_bytes.unwrap_or(MAX_BYTES);
     if !(1..=MAX_BYTES_MAX).contains(&max_bytes) {
         return Err(Error::invalid("max_bytes", format!("is {max_bytes}, outside 1 to {MAX_BYTES_MAX}")));
     }
-    let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
+    let mut inside = engine.enter_to_look(&call.caller, &input.sandbox_id)?;
     inside.act_as(input.user.as_deref())?;
     if !engine.inline.takes(max_bytes as u64) {
         let less = "ask for less with `max_bytes`; over HTTP files of any size come from `…/files`";

@@ -5,8 +5,15 @@ use coracle_core::{Result, SandboxId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::catalogue::{Facts, Model, Scope, Set};
 pub use crate::files::FileEntry as Output;
-use crate::{Caller, Engine};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts =
+    Facts::reads("sandbox_fs_stat", "Look at a path", "Tells what a path in a sandbox is")
+        .among(Set::Files)
+        .within(Scope::Everybody)
+        .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -19,9 +26,9 @@ pub struct Input {
     pub user: Option<String>,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     check_path("path", &input.path)?;
-    let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
+    let mut inside = engine.enter_to_look(&call.caller, &input.sandbox_id)?;
     inside.act_as(input.user.as_deref())?;
     Ok(inside.guest.stat(input.path.as_bytes())?.into())
 }

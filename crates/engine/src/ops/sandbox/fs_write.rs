@@ -5,8 +5,16 @@ use coracle_core::{Error, Result, SandboxId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::{Facts, Model, Repeat, Scope, Set};
 use crate::files::{self, NewFile};
-use crate::{Caller, Engine, text};
+use crate::{Call, Engine, text};
+
+pub const FACTS: Facts = Facts::destroys("sandbox_fs_write", "Write a file", "Writes a file in a sandbox")
+    // Where nothing may be there, what was written the first time would be in the way.
+    .repeats(Repeat::If(|input| input["overwrite"] != false))
+    .for_models(Model::Fields(&["sandbox_id", "path", "contents", "contents_b64", "mode", "overwrite"]))
+    .among(Set::Code)
+    .within(Scope::Everybody);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -37,7 +45,7 @@ pub struct Output {
     pub path: String,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     check_path("path", &input.path)?;
     let contents = text::decode("contents", input.contents, input.contents_b64)?
         .ok_or_else(|| Error::invalid("contents", "is missing; an empty file has empty contents"))?;
@@ -46,7 +54,7 @@ pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
         overwrite: input.overwrite.unwrap_or(true),
         ..NewFile::at(input.path)
     };
-    let mut inside = engine.enter(caller, &input.sandbox_id)?;
+    let mut inside = engine.enter(&call.caller, &input.sandbox_id)?;
     inside.act_as(input.user.as_deref())?;
     let path = files::write(&mut inside, &file, &mut contents.as_slice())?;
     Ok(Output { ok: true, path: String::from_utf8_lossy(&path).into_owned() })

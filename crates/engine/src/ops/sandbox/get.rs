@@ -12,10 +12,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list::Summary;
+use crate::catalogue::{Answer, Facts, Model, Scope, Set};
 use crate::egress::denials::Entry;
+use crate::exec::progress::Progress;
 use crate::guest::Guest;
-use crate::progress::Progress;
-use crate::{Caller, Engine};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts = Facts::reads(
+    "sandbox_get",
+    "Show a sandbox",
+    "Shows a sandbox: its record, and to its owner what goes on in it",
+)
+.among(Set::Inventory)
+.answering(Answer::Measured)
+.within(Scope::Everybody)
+.for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -86,7 +97,8 @@ pub struct GuestView {
     pub paused: bool,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    let caller = &call.caller;
     let record = engine.find_for(caller, &input.sandbox_id)?;
     let may_look = record.state.accepts_looks() && record.lease.admit(&caller.claim).is_ok();
     if !may_look {

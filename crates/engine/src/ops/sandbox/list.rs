@@ -8,12 +8,19 @@ use coracle_core::{Epoch, Error, Record, Result, RunId, SandboxId, SessionKey, S
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine};
+use crate::catalogue::{Answer, Facts, Model, Scope, Set};
+use crate::{Call, Engine};
 
 /// Returned unless the caller says otherwise: more than anybody reads.
 const DEFAULT: usize = 1000;
 /// The most at once: as many as are kept of a tenant's that have ended.
 pub const MOST: usize = 10_000;
+
+pub const FACTS: Facts = Facts::reads("sandbox_list", "List sandboxes", "Lists sandboxes")
+    .among(Set::Inventory)
+    .answering(Answer::Measured)
+    .within(Scope::Everybody)
+    .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -80,7 +87,8 @@ impl From<&Record> for Summary {
     }
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    let caller = &call.caller;
     let kept = u64::try_from(LOST_KEPT.as_millis()).unwrap_or(u64::MAX);
     let expired_since = Timestamp::from_millis(engine.observed()?.as_millis().saturating_sub(kept));
     let which = if input.all { Which::All } else { Which::Shown { expired_since } };

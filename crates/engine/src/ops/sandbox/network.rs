@@ -5,7 +5,15 @@ use coracle_core::{Error, Network, Result, SandboxId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine, crash};
+use crate::catalogue::{Facts, Model, Repeat, Scope, Set};
+use crate::{Call, Engine, crash};
+
+pub const FACTS: Facts =
+    Facts::destroys("sandbox_network", "Narrow a sandbox's network", "Narrows what a sandbox may reach")
+        .repeats(Repeat::Always)
+        .among(Set::Network)
+        .within(Scope::Everybody)
+        .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -23,7 +31,8 @@ pub struct Output {
     pub network: Network,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    let caller = &call.caller;
     let network: Network = input.network.parse()?;
     engine.admit(caller, &input.sandbox_id)?;
     let record = engine.change(&input.sandbox_id, Durability::Process, &mut |mut row| {

@@ -7,8 +7,25 @@ use coracle_core::{Epoch, Error, Record, Result, RunId, SandboxId, SessionKey, S
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::sessions::Existing;
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Model, Repeat, Scope, Set, sandboxes_in};
+use crate::lifecycle::sessions::Existing;
+use crate::{Call, Engine};
+
+pub const FACTS: Facts = Facts::changes(
+    "sandbox_open",
+    "Open a sandbox",
+    "Returns the sandbox of a session, making it if there is none",
+)
+// Without a key each call makes another; replacing it again would end what the first answer named.
+.repeats(Repeat::If(|input| !input["session_key"].is_null() && input["replace"] != true))
+.for_models(Model::Spec(&["session_key"]))
+// One that was there before is somebody else's to close.
+.making(|output| match output["created"] == true {
+    true => sandboxes_in(&output["sandbox_id"]),
+    false => Vec::new(),
+})
+.among(Set::Code)
+.within(Scope::Everybody);
 
 // Serde documents that an outer `deny_unknown_fields` does not go with `flatten`; what does not work is a flattened
 // map or a second flattened struct. For one struct it does, and a test holds it to that.
@@ -48,18 +65,9 @@ pub struct Output {
 }
 
 impl Output {
-    /// Tells of a sandbox that was made for the caller.
-    pub fn of_new(record: Record) -> Self {
-        Self::of(record, true)
-    }
-
     fn of(record: Record, created: bool) -> Self {
-        let walls = record.profile.iter().flat_map(|profile| &profile.walls);
         Self {
-            missing: walls
-                .filter(|wall| !wall.enforced)
-                .map(|wall| format!("{}: {}", wall.name, wall.how))
-                .collect(),
+            missing: missing(&record),
             workdir: record.workdir().to_owned(),
             image_digest: record.image.and_then(|image| image.digest),
             mounts: record.spec.mounts.into_iter().map(Into::into).collect(),
@@ -76,16 +84,29 @@ impl Output {
     }
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+/// Returns the limits and walls that are not enforced, with the reason.
+pub(crate) fn missing(record: &Record) -> Vec<String> {
+    let walls = record.profile.iter().flat_map(|profile| &profile.walls);
+    walls.filter(|wall| !wall.enforced).map(|wall| format!("{}: {}", wall.name, wall.how)).collect()
+}
+
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let existing = if input.replace { Existing::Replace } else { Existing::Keep };
-    let wish = engine.wish_for(caller, input.spec)?;
+    let wish = engine.wish_for(&call.caller, input.spec)?;
     let mut session = match &input.session_key {
-        Some(key) => engine.open_by_key(caller, key, &wish, existing)?,
+        Some(key) => engine.open_by_key(call, key, &wish, existing)?,
         None if input.replace => {
             return Err(Error::invalid("replace", "needs a `session_key`: without one nothing is replaced"));
         }
-        None => engine.open_session(caller, &wish.spec)?,
+        None => engine.open_session(call, &wish.spec)?,
     };
     session.cool_down()?;
+    if input.session_key.is_none()
+        && let Err(error) = call.cancel.check()
+    {
+        // Nobody would ever learn of it.
+        engine.dismiss(&call.caller.of_its_own(), &session.record.id)?;
+        return Err(error);
+    }
     Ok(Output::of(session.record, session.created))
 }

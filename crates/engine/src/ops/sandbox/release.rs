@@ -6,7 +6,14 @@ use serde::Deserialize;
 
 pub use super::claim::Output;
 use super::transfer::Running;
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Model, Scope, Set};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts =
+    Facts::destroys("sandbox_release", "Give a sandbox back", "Gives a sandbox back to the run it came from")
+        .among(Set::Ownership)
+        .within(Scope::Everybody)
+        .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -17,7 +24,7 @@ pub struct Input {
     pub running: Option<Running>,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let running = input.running.unwrap_or(Running::Keep);
-    Ok(engine.release(caller, &input.sandbox_id, running.into())?.into())
+    Ok(engine.release(&call.caller, &input.sandbox_id, running.into())?.into())
 }

@@ -4,7 +4,15 @@ use coracle_core::{Result, SandboxId, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Model, Repeat, Scope, Set};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts =
+    Facts::changes("sandbox_resume", "Resume a sandbox", "Has everything in a paused sandbox go on")
+        .repeats(Repeat::Always)
+        .among(Set::Processes)
+        .within(Scope::Everybody)
+        .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -19,7 +27,7 @@ pub struct Output {
     pub state: State,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    let record = engine.resume(caller, &input.sandbox_id)?;
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    let record = engine.resume(&call.caller, &input.sandbox_id)?;
     Ok(Output { sandbox_id: record.id, state: record.state })
 }

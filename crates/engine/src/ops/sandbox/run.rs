@@ -1,20 +1,31 @@
 //! `sandbox_run`: one command in a sandbox of its own, which is gone afterwards.
 
 use std::collections::BTreeMap;
+use std::io::{Cursor, Read};
 
 use coracle_core::image::HOST;
 use coracle_core::selection::Refusal;
 use coracle_core::spec::{Purpose, Runtime, SpecInput, check_path};
-use coracle_core::{Error, Record, Result, SandboxId, Spec};
+use coracle_core::{Error, Result, SandboxId, Spec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::exec;
-use crate::exec::{Captured, ExecRequest, Secrets, Stdin, Timeout, check_argv, checked_grace, image};
-use crate::files::{self, NewFile};
-use crate::gate::Inside;
-use crate::sessions::Session;
-use crate::{Caller, Engine, text};
+use crate::catalogue::{Facts, Model, Reach, Scope, Set};
+use crate::exec::{ExecRequest, Secrets, Stdin, Timeout, check_argv, checked_grace};
+use crate::files::NewFile;
+use crate::lifecycle::one_command::{End, OneCommand, OutputTo, Ran};
+use crate::{Call, Engine, text};
+
+pub const FACTS: Facts = Facts::destroys(
+    "sandbox_run",
+    "Run a program in a sandbox of its own",
+    "Runs a program or a command in a new sandbox that is gone afterwards",
+)
+.reaching(Reach::World)
+.among(Set::Run)
+.for_models(Model::Spec(&["runtime", "code", "args", "env", "files", "timeout_seconds"]))
+.within(Scope::Everybody);
 
 // About `flatten` with `deny_unknown_fields`, see `sandbox_open`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -78,78 +89,19 @@ pub struct Output {
     pub exec: exec::Output,
 }
 
-/// What is to be done in the sandbox, checked before there is one.
-struct Plan {
-    runtime: Option<Runtime>,
-    files: Vec<(NewFile, Vec<u8>)>,
-    /// Without a command where the image's own is to be run; which one that is shows when it is here.
-    request: ExecRequest,
-}
-
-/// Where it is done.
-struct Place {
-    id: SandboxId,
-    backend: String,
-    refused: Vec<Refusal>,
-}
-
-impl Place {
-    fn of(record: &Record) -> Self {
-        Self { id: record.id.clone(), backend: record.backend.clone(), refused: record.refused.clone() }
-    }
-}
-
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    call_where(engine, caller, input, &|_| Ok(()))
-}
-
-/// Does the same for a caller that has to know where, because it may have to end it from outside.
-///
-/// `placed` is told the sandbox before anything runs in it; if it refuses, nothing does, and the sandbox is removed.
-pub fn call_where(
-    engine: &Engine,
-    caller: &Caller,
-    mut input: Input,
-    placed: &dyn Fn(&SandboxId) -> Result<()>,
-) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, mut input: Input) -> Result<Output> {
     if input.code.is_some() {
         input.spec.runtime.get_or_insert(Runtime::Python);
     }
-    let spec = engine.resolve_for(caller, std::mem::take(&mut input.spec), Purpose::OneCommand)?;
-    let mut plan = plan(engine, &spec, input)?;
-    // Where no program text is run, the language has chosen the image and is of no more use.
-    let spec = Spec { runtime: plan.runtime, ..spec };
-
-    let session = engine.open_session(caller, &spec)?;
-    let place = Place::of(&session.record);
-    let captured = placed(&place.id).and_then(|()| work(engine, session, &mut plan));
-    let removed = engine.dismiss(&caller.of_its_own(), &place.id);
-    // What the command did is worth more than a complaint about cleaning up, which `gc` will repeat.
-    match (captured, removed) {
-        (Ok(captured), _) => Ok(output(place, plan.runtime, captured)),
-        (Err(error), Ok(())) => Err(error),
-        (Err(error), Err(leftover)) => Err(error.detail("not_removed", leftover.chain())),
-    }
+    let wanted = std::mem::take(&mut input.spec);
+    // Everything is checked before there is a sandbox.
+    let spec = engine.resolve_for(&call.caller, wanted.clone(), Purpose::OneCommand)?;
+    let command = OneCommand { spec: wanted, ..plan(engine, &spec, input)? };
+    let runtime = command.runtime;
+    Ok(output(engine.run_one(call, command)?, runtime))
 }
 
-fn work(engine: &Engine, session: Session, plan: &mut Plan) -> Result<Captured> {
-    let Session { record, guest, warm, .. } = session;
-    if plan.request.argv.is_empty() {
-        plan.request.argv = image::command(&record)?;
-    }
-    let guest = match guest {
-        Some(guest) => guest,
-        None => engine.reach(&record, record.lease.epoch())?,
-    };
-    let mut inside = Inside::new(record, guest);
-    for (file, contents) in &plan.files {
-        files::write(&mut inside, file, &mut contents.as_slice())?;
-    }
-    let run = warm.map(|exec| engine.exec_warm(&mut inside, exec, &plan.request)).transpose()?.flatten();
-    run.map_or_else(|| engine.exec_in(&mut inside, &plan.request), Ok)
-}
-
-fn plan(engine: &Engine, spec: &Spec, input: Input) -> Result<Plan> {
+fn plan(engine: &Engine, spec: &Spec, input: Input) -> Result<OneCommand> {
     let mut files = all_files(input.files, input.files_b64)?;
     let timeout =
         Timeout::written(input.timeout_seconds, input.timeout_ms, input.no_timeout, Timeout::Usual)?;
@@ -186,8 +138,18 @@ fn plan(engine: &Engine, spec: &Spec, input: Input) -> Result<Plan> {
         }
     };
     request.check(engine.policy())?;
-    let files = files.into_iter().map(|(path, contents)| (NewFile::at(path), contents)).collect();
-    Ok(Plan { runtime, files, request })
+    let reader = |contents: Vec<u8>| -> Box<dyn Read + Send> { Box::new(Cursor::new(contents)) };
+    let files = files.into_iter().map(|(path, contents)| (NewFile::at(path), reader(contents))).collect();
+    Ok(OneCommand {
+        spec: SpecInput::default(),
+        name: None,
+        runtime,
+        files,
+        request,
+        output: OutputTo::Answer,
+        tied: false,
+        pool: None,
+    })
 }
 
 fn all_files(
@@ -210,16 +172,23 @@ fn all_files(
     Ok(all)
 }
 
-/// Returns the answer for a command that came to its end on this backend.
-fn output(Place { id, backend, refused }: Place, runtime: Option<Runtime>, captured: Captured) -> Output {
-    let rest = captured.gap.as_ref().map(exec::Rest::gone);
+/// Returns the answer for a command that came to its end.
+pub fn output(ran: Ran, runtime: Option<Runtime>) -> Output {
+    let Ran { sandbox, backend, refused, end } = ran;
+    let (exec, rest) = match end {
+        End::Captured(captured) => {
+            let rest = captured.gap.as_ref().map(exec::Rest::gone);
+            (exec::Output::from(captured), rest)
+        }
+        End::Watched(watched) => (exec::Output::from(watched), None),
+    };
     Output {
-        sandbox_id: id,
-        ok: captured.progress.exit_code == Some(0),
+        sandbox_id: sandbox,
+        ok: exec.progress.exit_code == Some(0),
         runtime,
-        error: captured.progress.complaint(),
+        error: exec.progress.complaint(),
         backend,
         refused,
-        exec: exec::Output { rest, ..captured.into() },
+        exec: exec::Output { rest, ..exec },
     }
 }

@@ -4,7 +4,17 @@ use coracle_core::{Result, SandboxId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Model, Scope, Set};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts = Facts::changes(
+    "sandbox_snapshot",
+    "Keep a sandbox's files as an image",
+    "Keeps the files of a sandbox as an image",
+)
+.among(Set::Snapshots)
+.within(Scope::Everybody)
+.for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -20,7 +30,7 @@ pub struct Output {
     pub sandbox_id: SandboxId,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    let kept = engine.snapshot(caller, &input.sandbox_id)?;
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    let kept = engine.snapshot(&call.caller, &input.sandbox_id)?;
     Ok(Output { image: kept.reference, size_bytes: kept.size_bytes, sandbox_id: input.sandbox_id })
 }

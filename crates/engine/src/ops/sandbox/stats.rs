@@ -4,11 +4,22 @@ use std::collections::BTreeSet;
 
 use coracle_core::store::Which;
 use coracle_core::usage::Usage;
-use coracle_core::{Record, Result, RunId, SandboxId, State};
+use coracle_core::{Record, Result, RunId, SandboxId, SessionKey, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine};
+use crate::catalogue::{Answer, Facts, Model, Scope, Set};
+use crate::{Call, Caller, Engine};
+
+pub const FACTS: Facts = Facts::reads(
+    "sandbox_stats",
+    "Show what sandboxes use",
+    "Tells what sandboxes use: time, memory, processes, files",
+)
+.among(Set::Inventory)
+.answering(Answer::Measured)
+.within(Scope::Everybody)
+.for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +38,9 @@ pub struct Output {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Stats {
     pub sandbox_id: SandboxId,
+    /// Null if it has none.
+    #[serde(default)]
+    pub session_key: Option<SessionKey>,
     pub state: State,
     pub owner: Option<RunId>,
     pub backend: String,
@@ -47,7 +61,8 @@ pub struct Stats {
     pub idle_ms: Option<u64>,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    let caller = &call.caller;
     let records = match &input.sandbox_id {
         Some(id) => vec![existing(engine.find_for(caller, id)?)?],
         None => seen(engine, caller)?,
@@ -81,6 +96,7 @@ fn stats(engine: &Engine, caller: &Caller, record: &Record, silent: &mut BTreeSe
     };
     Stats {
         sandbox_id: record.id.clone(),
+        session_key: record.key.clone(),
         state: record.state,
         owner: record.lease.owner().cloned(),
         backend: record.backend.clone(),
@@ -112,9 +128,7 @@ fn usage(engine: &Engine, record: &Record, silent: &mut BTreeSet<String>) -> Usa
 impl Engine {
     /// Returns what a guest says of itself, if it answers; the sandbox is not in use by that.
     fn status_unnoticed(&self, record: &Record) -> Option<coracle_wire::Status> {
-        let placement = record.placement.as_ref().filter(|_| record.state.accepts_looks())?;
-        let stream = self.backend_of(record).ok()?.connect(&record.id, placement).ok()?;
-        let guest = crate::guest::Guest::connect(stream, &record.secret, record.lease.epoch());
+        let guest = record.state.accepts_looks().then(|| self.visit(record))?;
         guest.ok()?.status_unnoticed().ok()
     }
 }

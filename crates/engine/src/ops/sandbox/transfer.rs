@@ -6,7 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::claim::Output;
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Model, Scope, Set};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts =
+    Facts::destroys("sandbox_transfer", "Lend a sandbox to another run", "Lends a sandbox to another run")
+        .among(Set::Ownership)
+        .within(Scope::Everybody)
+        .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -36,7 +43,7 @@ impl From<Running> for wire::Running {
     }
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let running = input.running.map(Into::into);
-    Ok(engine.transfer(caller, &input.sandbox_id, &input.to, running)?.into())
+    Ok(engine.transfer(&call.caller, &input.sandbox_id, &input.to, running)?.into())
 }

@@ -5,7 +5,14 @@ use coracle_core::volume::Kept;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine};
+use crate::catalogue::{Answer, Facts, Model, Scope, Set};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts = Facts::reads("volume_list", "List volumes", "Lists the volumes that are here")
+    .among(Set::Volumes)
+    .answering(Answer::Measured)
+    .within(Scope::Everybody)
+    .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -20,6 +27,6 @@ pub struct Output {
     pub volumes: Vec<Kept>,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    Ok(Output { volumes: engine.shelf(caller, input.backend.as_deref())?.list()? })
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    Ok(Output { volumes: engine.shelf(&call.caller, input.backend.as_deref())?.list()? })
 }

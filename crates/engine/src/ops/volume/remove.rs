@@ -4,7 +4,14 @@ use coracle_core::{Result, VolumeName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Engine};
+use crate::catalogue::{Facts, Model, Scope, Set};
+use crate::{Call, Engine};
+
+pub const FACTS: Facts =
+    Facts::destroys("volume_remove", "Remove a volume", "Removes a volume with all that is in it")
+        .among(Set::Volumes)
+        .for_models(Model::Hidden)
+        .within(Scope::Everybody);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -20,7 +27,7 @@ pub struct Output {
     pub ok: bool,
 }
 
-pub fn call(engine: &Engine, caller: &Caller, input: Input) -> Result<Output> {
-    engine.shelf(caller, input.backend.as_deref())?.remove(&input.name)?;
+pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
+    engine.shelf(&call.caller, input.backend.as_deref())?.remove(&input.name)?;
     Ok(Output { ok: true })
 }

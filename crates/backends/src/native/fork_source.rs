@@ -1,0 +1,182 @@
+//! Takes the files of a sandbox, to make forks from.
+//!
+//! They are on its disk, in generations of which only the last is written to. Where nothing runs, a new generation is
+//! put on top (`restack.rs`), and the disk with those before it is the base of whoever starts from it, under another
+//! name in the directory of each: it goes with the last of them, and nobody counts. Where something runs, all of it stands
+//! still while the disk is copied.
+
+mod restack;
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use coracle_core::backend::{Created, Order};
+use coracle_core::forking::{ForkSource, HeldSandbox, Method};
+use coracle_core::{Error, Kind, Result, SandboxId};
+use coracle_sys::rustix;
+
+use super::Native;
+use super::create::{self, Failure, at};
+use super::disk;
+use super::home::BASES_MAX;
+use super::storage::Storage;
+use crate::weak;
+
+/// No guest makes more generations on one disk.
+const GENERATIONS_MAX: u32 = 32;
+
+/// The files of a sandbox at one moment.
+#[derive(Debug)]
+pub struct Taken {
+    /// The topmost first.
+    pub bases: Vec<Base>,
+    /// The image below them, and what its name led to.
+    pub origin: String,
+    pub digest: Option<String>,
+}
+
+/// A disk with files that nobody writes to any more.
+#[derive(Debug)]
+pub struct Base {
+    pub file: File,
+    /// The last generation that is meant; there may be later ones, which are somebody's own.
+    pub generation: u32,
+    /// Where it is mounted from; nowhere, if it was just copied.
+    pub device: PathBuf,
+}
+
+struct NativeForkSource<'a> {
+    native: &'a Native,
+    taken: Taken,
+    method: Method,
+}
+
+impl ForkSource for NativeForkSource<'_> {
+    fn method(&self) -> Method {
+        self.method
+    }
+
+    fn create(&self, order: &Order<'_>) -> Result<Created> {
+        create::create(self.native, order, Some(&self.taken))
+    }
+}
+
+/// Takes the files of a sandbox that is held.
+pub fn take_files<'a>(native: &'a Native, held: &HeldSandbox<'_>) -> Result<Box<dyn ForkSource + 'a>> {
+    let disks = disks(native, held)?;
+    if disks.len() > BASES_MAX {
+        return Err(too_deep(held.sandbox));
+    }
+    // What is mounted by the caller is not part of the root that would be built anew.
+    let method = match held.idle && held.spec.mounts.is_empty() && !weak::off(weak::Wall::Nesting) {
+        true => Method::Layered,
+        false => Method::Copied,
+    };
+    let taken = take(native, held, method, &disks);
+    // That it went on meanwhile explains whatever else went wrong.
+    let (taken, method) = taken.map_err(|failure| match held.grip.confirm() {
+        Ok(()) => refuse(held.sandbox, failure),
+        Err(error) => error,
+    })?;
+    if method == Method::Copied {
+        held.grip.confirm()?;
+    }
+    Ok(Box::new(NativeForkSource { native, taken, method }))
+}
+
+/// Returns the disks its files are on, its own first.
+pub fn disks(native: &Native, held: &HeldSandbox<'_>) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let disks = native.home.disks(held.sandbox);
+    match matches!(Storage::choose(held.spec, native.privilege), Storage::Disk(_)) && !disks.is_empty() {
+        true => Ok(disks),
+        false => Err(no_disk(held.sandbox)),
+    }
+}
+
+/// Takes them by the method, or copies them where a disk has as many generations as it may.
+fn take(
+    native: &Native,
+    held: &HeldSandbox<'_>,
+    method: Method,
+    disks: &[(PathBuf, PathBuf)],
+) -> Result<(Taken, Method), Failure> {
+    let uses = native.home.uses_of(held.sandbox).map_err(at("see what it uses"))?.unwrap_or_default();
+    let origin = uses.origin.clone().unwrap_or_else(|| held.spec.image.clone());
+    let (own, below) = disks.split_first().ok_or_else(|| at("find the disk")(no_entry()))?;
+    let frozen = match method {
+        Method::Layered => restack::restack(native, held, &uses, &origin)?,
+        Method::Copied => None,
+    };
+    let (top, method) = match frozen {
+        Some(generation) => {
+            (native.config.crash)("native.fork.layered");
+            (base(own, generation.min(GENERATIONS_MAX))?, Method::Layered)
+        }
+        None => {
+            let copied = copy(native, own).map_err(at("copy the disk"))?;
+            (native.config.crash)("native.fork.copied");
+            (copied, Method::Copied)
+        }
+    };
+    let mut bases = vec![top];
+    for (disk, generation) in below.iter().zip(uses.bases) {
+        bases.push(base(disk, generation)?);
+    }
+    Ok((Taken { bases, origin, digest: held.image.digest.clone() }, method))
+}
+
+fn base((path, device): &(PathBuf, PathBuf), generation: u32) -> Result<Base, Failure> {
+    let file = File::options().read(true).write(true).open(path).map_err(at("open the disk"))?;
+    Ok(Base { file, generation, device: device.clone() })
+}
+
+/// Copies a disk on which everything stands still, once all that is in memory has been written to it.
+pub fn copy(native: &Native, (path, device): &(PathBuf, PathBuf)) -> std::io::Result<Base> {
+    let mounted = disk::mount_again(path, Some(device), None, coracle_sys::mount::Attributes::empty())?;
+    let root = open_root(&mounted)?;
+    rustix::fs::syncfs(&root)?;
+    let generation = last_generation(&root)?;
+    let file = disk::copy(path, native.home.nameless())?;
+    Ok(Base { file, generation, device: PathBuf::new() })
+}
+
+fn open_root(mounted: &disk::Mounted) -> std::io::Result<std::os::fd::OwnedFd> {
+    use rustix::fs::{Mode, OFlags, openat};
+    Ok(openat(&mounted.tree, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Returns the highest number of a generation. The guest made them; no link is followed, and a number is all that
+/// comes out.
+fn last_generation(root: &std::os::fd::OwnedFd) -> std::io::Result<u32> {
+    let mut generation = 0;
+    for entry in rustix::fs::Dir::read_from(root)? {
+        let number = entry?.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok());
+        generation = generation.max(number.filter(|number| *number < GENERATIONS_MAX).unwrap_or(0));
+    }
+    Ok(generation)
+}
+
+fn no_entry() -> std::io::Error {
+    std::io::ErrorKind::NotFound.into()
+}
+
+fn no_disk(sandbox: &SandboxId) -> Error {
+    Error::new(
+        Kind::Unsupported,
+        format!("could not take the files of sandbox `{sandbox}`: they are not on a disk"),
+    )
+    .hint("as root, open it with `storage: disk`")
+    .detail("sandbox_id", sandbox.as_str())
+}
+
+fn too_deep(sandbox: &SandboxId) -> Error {
+    let message = format!("sandbox `{sandbox}` is the fork of a fork {BASES_MAX} times over");
+    Error::new(Kind::LimitExceeded, message)
+        .hint("fork the sandbox it was forked from instead")
+        .detail("sandbox_id", sandbox.as_str())
+}
+
+pub fn refuse(sandbox: &SandboxId, failure: Failure) -> Error {
+    let message = format!("could not take the files of sandbox `{sandbox}`: {}", failure.attempted);
+    Error::new(Kind::Internal, message).detail("sandbox_id", sandbox.as_str()).caused_by(failure.cause)
+}

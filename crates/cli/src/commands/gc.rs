@@ -1,0 +1,36 @@
+//! `coracle gc`: brings records and reality together now.
+
+use coracle_core::bytes::Bytes;
+use coracle_engine::janitor::Report;
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::stop::Stop;
+use crate::{stderr, stdout};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// Exits with 1 if something resisted: it is left for the next time.
+pub fn carry_out(context: &Context, Args {}: Args) -> Result<Exit, Stop> {
+    let report = context.untouched_engine()?.gc()?;
+    match context.json {
+        true => stdout::json(&report)?,
+        false => {
+            report.trouble.iter().for_each(|trouble| stderr::warning(trouble));
+            let removed = report.failed
+                + report.expired
+                + report.lost
+                + report.finished
+                + report.swept
+                + report.discarded;
+            let Report { revived, quarantined, forgotten, layers, .. } = &report;
+            stdout::line(&format!(
+                "removed {removed}, revived {revived}, quarantined {quarantined}, forgot {forgotten}, \
+                 collected {layers} layers ({})",
+                Bytes(report.layer_bytes)
+            ))?;
+        }
+    }
+    Ok(if report.trouble.is_empty() { Exit::SUCCESS } else { Exit::FOUND })
+}

@@ -1,0 +1,94 @@
+//! `coracle token create`: makes a token and shows it once. What is kept of it opens nothing.
+
+use coracle::{Error, Result, assemble};
+use coracle_core::ceiling::Bounds;
+use coracle_core::token::{Grant, Scope, Seed};
+use coracle_core::{Ceiling, Policy, TenantId};
+use coracle_engine::Catalogue;
+use serde::Serialize;
+
+use super::View;
+use crate::args::{MaxArgs, Span, span};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::stop::Stop;
+use crate::{stderr, stdout};
+use coracle_http::metrics;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Whose it is: what is made with it is seen by this tenant's tokens, and by nobody else's
+    #[arg(long, value_name = "NAME")]
+    tenant: TenantId,
+    /// The operations it is good for, with commas between them; `*` stands for any ending
+    #[arg(long, value_name = "PATTERNS", default_value = "*")]
+    allow: Scope,
+    /// How long it is good for, as in `12h` or `30d`; until it is revoked if absent
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    expires: Option<Span>,
+    /// What to tell it from others by
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    #[command(flatten)]
+    max: MaxArgs,
+}
+
+#[derive(Debug, Serialize)]
+struct Made {
+    token: String,
+    #[serde(flatten)]
+    about: View,
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    check_scope(&args.allow)?;
+    let lasts = args.expires.map(|span| span.duration);
+    let (tenant, bounds) = (args.tenant, args.max.bounds()?);
+    check_bounds(&context.config()?.policy, &tenant, bounds.as_ref())?;
+    let grant = Grant { tenant, scope: args.allow, label: args.label, lasts, bounds };
+    let now = context.now();
+    let (token, shown) = grant.issue(now, &seed()?)?;
+    assemble::tokens(context.config()?)?.add(&token)?;
+    match context.json {
+        true => stdout::json(&Made { token: shown.reveal(), about: View::of(&token, now) })?,
+        false => {
+            stderr::note(&format!("`{}` is for tenant `{}`; it is not shown again.", token.id, token.tenant));
+            stdout::line(&shown.reveal())?;
+        }
+    }
+    Ok(Exit::SUCCESS)
+}
+
+/// Refuses bounds no sandbox of the tenant's fits: that would show only when the token is used.
+fn check_bounds(policy: &Policy, tenant: &TenantId, bounds: Option<&Bounds>) -> Result<()> {
+    let policy = policy.of_tenant(policy.tenants.of(tenant));
+    Ceiling::of_model_with_token(bounds, &policy).map(drop)
+}
+
+/// Refuses patterns no operation fits: a slip would show only when the token is used.
+fn check_scope(scope: &Scope) -> Result<()> {
+    let names = Catalogue::own().names();
+    let fits = |pattern: &&String| {
+        let alone = Scope::try_from(vec![(*pattern).clone()]);
+        *pattern == metrics::SCOPE || alone.is_ok_and(|alone| names.iter().any(|name| alone.covers(name)))
+    };
+    match scope.patterns().iter().find(|pattern| !fits(pattern)) {
+        None => Ok(()),
+        Some(pattern) => {
+            let near = coracle_core::near::names_like(pattern, &names);
+            let hint = match near.is_empty() {
+                true => "`coracle call --schema` shows every operation there is".to_owned(),
+                false => format!("did you mean {}?", near.join(" or ")),
+            };
+            Err(Error::invalid("allow", format!("has `{pattern}`, which no operation's name fits"))
+                .hint(hint))
+        }
+    }
+}
+
+fn seed() -> Result<Seed> {
+    let mut seed = Seed { id: [0; 10], secret: [0; 32] };
+    let drawn = getrandom::fill(&mut seed.id).and_then(|()| getrandom::fill(&mut seed.secret));
+    drawn.map_err(|error| Error::internal("could not get random numbers", error))?;
+    Ok(seed)
+}

@@ -1,0 +1,32 @@
+//! `coracle volume`: directories that outlive sandboxes. One is made when a sandbox first mounts it.
+
+use clap::Subcommand;
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::stop::Stop;
+
+mod list;
+mod remove;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// What can be done about volumes.
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the volumes that are here
+    List(list::Args),
+    /// Remove a volume with all that is in it
+    Remove(remove::Args),
+}
+
+pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
+    match args.verb {
+        Verb::List(args) => list::carry_out(context, args),
+        Verb::Remove(args) => remove::carry_out(context, args),
+    }
+}

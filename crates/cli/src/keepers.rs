@@ -1,0 +1,83 @@
+//! Keepers as processes of their own: they have to outlive the call that starts them.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use coracle::{Error, Result, SandboxId};
+use coracle_core::Home;
+use coracle_engine::Engine;
+use coracle_engine::egress::Start;
+
+/// What this process is an execution of, also if somebody has replaced the file since.
+const OURSELVES: &str = "/proc/self/exe";
+
+/// What a keeper writes when it serves; anything else is why it does not.
+const READY: u8 = 1;
+/// The most it has to say.
+const WORD_MAX: u64 = 4096;
+const STDOUT: i32 = 1;
+/// How long a keeper may take to reach its guest: through an engine that is busy, a few seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Starts this binary again, as a keeper.
+#[derive(Debug)]
+pub struct Processes {
+    pub home: Home,
+}
+
+impl Start for Processes {
+    fn start(&self, _: &Engine, sandbox: &SandboxId, _: &Path) -> Result<()> {
+        let failed =
+            |error| Error::internal(format!("could not start the keeper of sandbox `{sandbox}`"), error);
+        let mut keeper = Command::new(OURSELVES)
+            .arg0("coracle")
+            .args(["keeper", sandbox.as_str(), "--home"])
+            .arg(self.home.path())
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(failed)?;
+        let (heard, word) = mpsc::channel();
+        // We are its parent until we end, and it may end before us.
+        let parent = move || {
+            let mut told = Vec::new();
+            let read = keeper.stdout.take().map(|stdout| stdout.take(WORD_MAX).read_to_end(&mut told));
+            // Nobody may be listening any more.
+            let _ = heard.send(read.transpose().map(|_| told));
+            keeper.wait()
+        };
+        std::thread::Builder::new().spawn(parent).map_err(failed)?;
+        // It says nothing before it has reached its guest, which an engine that hangs keeps from it.
+        let told = word.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+        match told.map_err(failed)?.as_slice() {
+            // Nothing: somebody else was faster.
+            [] | [READY] => Ok(()),
+            complaint => Err(failed(std::io::Error::other(String::from_utf8_lossy(complaint).into_owned()))),
+        }
+    }
+}
+
+/// Tells whoever started this process as a keeper that it serves.
+pub fn say_ready() -> std::io::Result<()> {
+    say(&[READY])
+}
+
+/// Tells them why it does not.
+pub fn say_why_not(error: &Error) -> std::io::Result<()> {
+    say(error.chain().as_bytes())
+}
+
+/// Says one thing and holds nothing of theirs any more: they read to the end.
+fn say(word: &[u8]) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout();
+    stdout.write_all(word).and_then(|()| stdout.flush())?;
+    let null = std::fs::File::options().write(true).open("/dev/null")?;
+    coracle_sys::spawn::place(null.as_fd(), STDOUT)
+}

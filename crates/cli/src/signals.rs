@@ -1,0 +1,144 @@
+//! Signals to coracle while a command runs: passed on to the command, or turned into its end.
+
+use std::sync::{Arc, OnceLock};
+
+use coracle::{Error, Result};
+use coracle_core::{ExecId, SandboxId};
+use coracle_engine::{Caller, Control, Engine};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use signal_hook::iterator;
+
+use super::exit::Exit;
+use super::{stderr, terminal};
+
+/// What becomes of the command when coracle is told to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tie {
+    /// It runs on.
+    Loose,
+    /// It ends: the guest sees to that when we are gone.
+    Client,
+    /// It ends, because its sandbox goes with it.
+    Bound,
+    /// It is hung up on, as a terminal does.
+    Terminal,
+}
+
+/// Signals that wait to be looked at instead of ending the process.
+#[derive(Debug)]
+pub struct Caught {
+    signals: iterator::Signals,
+    tie: Tie,
+}
+
+/// The exec signals are passed on to.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub engine: Engine,
+    pub caller: Caller,
+    pub sandbox: SandboxId,
+    pub exec: ExecId,
+}
+
+impl Target {
+    pub fn control(&self) -> Result<Control> {
+        self.engine.control(&self.caller, &self.sandbox, &self.exec)
+    }
+}
+
+impl Caught {
+    /// Catches from now on what a command tied like this has to hear of.
+    pub fn from_now(tie: Tie) -> Result<Self> {
+        let wanted: &[i32] = match tie {
+            Tie::Loose | Tie::Client => &[SIGINT],
+            Tie::Bound | Tie::Terminal => &[SIGINT, SIGTERM, SIGHUP, SIGWINCH],
+        };
+        let signals = iterator::Signals::new(wanted)
+            .map_err(|error| Error::internal("could not watch for signals", error))?;
+        Ok(Self { signals, tie })
+    }
+
+    /// Returns the first signal that would have ended the process by now.
+    pub fn first(&mut self) -> Option<i32> {
+        self.signals.pending().find(|signal| *signal != SIGWINCH)
+    }
+
+    /// Passes signals on to the exec, from a thread of its own: the one that calls waits for output. One that would end the
+    /// process before there is an exec is handed to `before`.
+    pub fn pass_on(mut self, target: Arc<OnceLock<Target>>, before: impl Fn(i32) + Send + 'static) {
+        std::thread::spawn(move || {
+            let mut relay = None;
+            for signal in self.signals.forever() {
+                match target.get() {
+                    Some(target) => {
+                        let relay = relay.get_or_insert_with(|| Relay::to(target.clone(), self.tie));
+                        // An exec that has just ended refuses; its end is on its way to the other thread.
+                        let _ = relay.pass(signal);
+                    }
+                    None if signal != SIGWINCH => before(signal),
+                    None => {}
+                }
+            }
+        });
+    }
+}
+
+struct Relay {
+    tie: Tie,
+    target: Target,
+    control: Option<Control>,
+    interrupts: u32,
+}
+
+impl Relay {
+    fn to(target: Target, tie: Tie) -> Self {
+        Self { tie, target, control: None, interrupts: 0 }
+    }
+
+    fn pass(&mut self, signal: i32) -> Result<()> {
+        match signal {
+            SIGWINCH => {
+                let size = terminal::size();
+                self.control()?.resize(size.rows, size.columns)
+            }
+            SIGINT => self.interrupt(),
+            other => self.end(other),
+        }
+    }
+
+    /// The first one asks the command, the second one does not ask.
+    fn interrupt(&mut self) -> Result<()> {
+        self.interrupts += 1;
+        match self.interrupts {
+            1 => self.control()?.signal(SIGINT),
+            _ => self.stop(),
+        }
+    }
+
+    fn end(&mut self, signal: i32) -> Result<()> {
+        match self.tie {
+            Tie::Loose | Tie::Client | Tie::Bound => self.stop(),
+            Tie::Terminal => {
+                let hung_up = self.control().and_then(|control| control.signal(SIGHUP));
+                terminal::restore();
+                if let Err(error) = hung_up {
+                    stderr::error(&error);
+                }
+                Exit::of_signal(signal).leave()
+            }
+        }
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        self.control()?.stop(None).map(drop)
+    }
+
+    /// Connects when the first signal comes; most commands see none.
+    fn control(&mut self) -> Result<&mut Control> {
+        let control = match self.control.take() {
+            Some(control) => control,
+            None => self.target.control()?,
+        };
+        Ok(self.control.insert(control))
+    }
+}

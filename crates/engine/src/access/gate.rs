@@ -1,0 +1,173 @@
+//! The ownership gate: the only way to the guest of a sandbox.
+//!
+//! The store is asked first, so that most intruders are turned away with a name to turn to; the guest checks the
+//! epoch again, and its check is the one that counts. Where a change of owner has left something to be killed, nobody
+//! gets through before it is.
+//!
+//! The engine itself comes by [`Engine::visit`], for no caller: to fetch output before a sandbox goes, to ask how it is
+//! without that being a use of it, and to serve its network. It starts and changes nothing there.
+
+use std::os::unix::net::UnixStream;
+
+use coracle_core::reconcile::Reason;
+use coracle_core::store::Durability;
+use coracle_core::{Epoch, Error, Kind, Record, Result, SandboxId, State, lifecycle};
+use coracle_wire::Acting;
+
+use crate::guest::{Failure, Guest};
+use crate::lifecycle::expiry::refuse;
+use crate::lifecycle::tie::Tied;
+use crate::{Caller, Engine, crash, spans, unknown};
+
+/// An admitted caller, connected.
+#[derive(Debug)]
+pub(crate) struct Inside {
+    pub record: Record,
+    pub guest: Guest,
+    /// What ends with the connection.
+    pub tied: Option<Tied>,
+}
+
+impl Inside {
+    /// Requests about files have the rights of the user commands run as, unless [`Inside::act_as`] names another. The
+    /// guest refuses a user it does not know.
+    pub fn new(record: Record, mut guest: Guest) -> Self {
+        guest.act_for(Some(Acting { user: record.user().map(|user| user.as_bytes().to_vec()) }));
+        Self { record, guest, tied: None }
+    }
+}
+
+impl Engine {
+    /// Lets the caller in, if the sandbox takes work and is the caller's.
+    pub(crate) fn enter(&self, caller: &Caller, id: &SandboxId) -> Result<Inside> {
+        let (record, epoch) = self.admit(caller, id)?;
+        // Before it writes: what it syncs must not be lost for want of room.
+        self.watch_level();
+        let guest = self.reach(&record, epoch)?;
+        Ok(Inside::new(record, guest))
+    }
+
+    /// Lets the caller in to look: what is paused can be looked at.
+    pub(crate) fn enter_to_look(&self, caller: &Caller, id: &SandboxId) -> Result<Inside> {
+        let (record, epoch) = self.admit_if(caller, id, State::accepts_looks)?;
+        let guest = self.reach(&record, epoch)?;
+        Ok(Inside::new(record, guest))
+    }
+
+    /// Returns the record and the epoch to act under.
+    pub(crate) fn admit(&self, caller: &Caller, id: &SandboxId) -> Result<(Record, Epoch)> {
+        self.admit_if(caller, id, State::accepts_work)
+    }
+
+    fn admit_if(
+        &self,
+        caller: &Caller,
+        id: &SandboxId,
+        accepts: fn(State) -> bool,
+    ) -> Result<(Record, Epoch)> {
+        let admitted = spans::within(spans::admit(id), || self.check(caller, id, accepts));
+        if let Ok((record, _)) = &admitted {
+            spans::name(record);
+        }
+        admitted
+    }
+
+    fn check(&self, caller: &Caller, id: &SandboxId, accepts: fn(State) -> bool) -> Result<(Record, Epoch)> {
+        let record = self.find_for(caller, id)?;
+        // Who owned a sandbox that has ended matters to nobody, and a spare is nobody's to ask for. One in quarantine has
+        // no owner and gets none: to advise claiming it would not help.
+        if record.state.is_ended() || matches!(record.state, State::Spare | State::Quarantined) {
+            return Err(refuse(&record, "use"));
+        }
+        let epoch = record.lease.admit(&caller.claim).map_err(|denied| denied.into_error(id))?;
+        match record.state {
+            State::Lost => Err(lost(id, record.reason.as_deref())),
+            state if accepts(state) => Ok((record, epoch)),
+            state => Err(state.refuse(id, "use")),
+        }
+    }
+
+    /// Connects to the guest under `epoch`. A guest that is gone makes the sandbox `lost`, or `expired`.
+    pub(crate) fn reach(&self, record: &Record, epoch: Epoch) -> Result<Guest> {
+        let mut guest = spans::within(spans::connect(record), || self.greet(record, epoch))?;
+        self.carry_out_kill(record, &mut guest)?;
+        Ok(guest)
+    }
+
+    /// Has the guest kill what the record says is still to be killed, and notes it once the guest has confirmed it. Doing
+    /// it again does no more: a later owner's commands are from a later epoch.
+    pub(crate) fn carry_out_kill(&self, record: &Record, guest: &mut Guest) -> Result<()> {
+        let Some(before) = record.pending_kill else { return Ok(()) };
+        guest.kill_before(before)?;
+        self.crash_at(crash::KILL_CONFIRM_AFTER);
+        // Lost with the machine's power, it is done again; there is nothing left to kill then.
+        let confirmed = self.freeing(|| {
+            self.change(&record.id, Durability::Process, &mut |mut row| {
+                row.pending_kill = row.pending_kill.filter(|pending| *pending != before);
+                Ok(row)
+            })
+        });
+        confirmed.map(drop)
+    }
+
+    fn greet(&self, record: &Record, epoch: Epoch) -> Result<Guest> {
+        if record.boot != self.parts.boot && self.backend_of(record)?.ends_with_this_machine() {
+            return Err(self.end_without_guest(record, Reason::Restarted));
+        }
+        match self.knock(record, epoch)? {
+            Err(Failure::Gone) => {}
+            answer => return Ok(answer?),
+        }
+        // It hung up on us: dying, most likely. The second attempt tells.
+        Ok(self.knock(record, epoch)??)
+    }
+
+    fn knock(&self, record: &Record, epoch: Epoch) -> Result<Result<Guest, Failure>> {
+        match self.stream_to(record) {
+            Ok(stream) => Ok(Guest::connect(stream, &record.secret, epoch)),
+            Err(error) if error.kind == Kind::NotFound => {
+                Err(self.end_without_guest(record, Reason::GuestGone).caused_by(error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Connects to a guest for the engine itself. Nothing is written down about one that is gone.
+    pub(crate) fn visit(&self, record: &Record) -> Result<Guest> {
+        Ok(introduce(record, self.stream_to(record)?)?)
+    }
+
+    /// Opens a stream to a guest, on which nothing was said yet.
+    pub(crate) fn stream_to(&self, record: &Record) -> Result<UnixStream> {
+        let placement = record.placement.as_ref().ok_or_else(|| unknown(&record.id))?;
+        self.backend_of(record)?.connect(&record.id, placement)
+    }
+
+    /// Records that a sandbox vanished and returns what to tell the caller.
+    pub(crate) fn lose(&self, record: &Record, reason: &str) -> Error {
+        match self.note(&record.id, lifecycle::Event::Vanished, reason) {
+            Ok(()) => lost(&record.id, Some(reason)),
+            // Somebody was faster, closing it perhaps; what they made of it is the answer.
+            Err(error) => match self.find(&record.id) {
+                Ok(row) if row.state == State::Lost => lost(&row.id, row.reason.as_deref()),
+                Ok(row) if !row.state.accepts_work() => refuse(&row, "use"),
+                Ok(_) => error,
+                Err(unknown) => unknown,
+            },
+        }
+    }
+}
+
+/// Greets a guest for the engine itself.
+pub(crate) fn introduce(record: &Record, stream: UnixStream) -> Result<Guest, Failure> {
+    Guest::connect(stream, &record.secret, record.lease.epoch())
+}
+
+/// Says that a sandbox is gone without anyone having destroyed it.
+pub(crate) fn lost(id: &SandboxId, reason: Option<&str>) -> Error {
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    Error::new(Kind::NotAvailable, format!("sandbox `{id}` is lost{reason}"))
+        .hint("close it and open a new one; `gc` removes what is left of it")
+        .detail("sandbox_id", id.as_str())
+        .detail("state", State::Lost.as_str())
+}

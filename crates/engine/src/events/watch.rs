@@ -1,0 +1,150 @@
+//! Reading events as they come, whichever process they happen in.
+//!
+//! The store is asked for the number of its newest event every few hundredths of a second, by one watcher for all of an
+//! engine's; the others look at what it found. What this engine does itself rings a bell.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use coracle_core::Result;
+use coracle_core::event::{Filter, Page};
+
+use crate::{Caller, Engine};
+
+/// How late an event of another process may be seen.
+const LOOK: Duration = Duration::from_millis(50);
+/// The most events in one batch: what a reply can hold with room to spare.
+pub const BATCH_MAX: usize = 1000;
+
+/// The number of the newest event, as seen last.
+#[derive(Debug, Default)]
+pub(crate) struct Lookout {
+    seen: Mutex<Seen>,
+    bell: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    newest: u64,
+    at: Option<Instant>,
+}
+
+impl Lookout {
+    /// Says that something may have happened.
+    pub(crate) fn ring(&self) {
+        self.lock().at = None;
+        self.bell.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Follows events from a number on. Dropping it costs nobody anything.
+#[derive(Debug)]
+pub struct Watch {
+    engine: Engine,
+    filter: Filter,
+    since: u64,
+}
+
+impl Engine {
+    /// Starts reading events behind the number `since` that a filter admits. Whose they are is the caller's business,
+    /// whatever the filter says.
+    pub fn watch(&self, caller: &Caller, since: u64, filter: Filter) -> Watch {
+        let filter = match &caller.tenant {
+            Some(tenant) => Filter { tenant: Some(tenant.clone()), ..filter },
+            None => filter,
+        };
+        Watch { engine: self.clone(), filter, since }
+    }
+
+    /// Returns the number of the newest event there is, for whoever wants only what comes.
+    pub fn newest_event(&self) -> Result<u64> {
+        self.event_writer.finish();
+        self.store().newest_event()
+    }
+
+    /// Waits until there is an event behind `since`, the time is up, or nobody wants to know; tells whether there is one.
+    fn await_event(&self, since: u64, timeout: Duration, wanted: &Wanted) -> Result<bool> {
+        let began = Instant::now();
+        let mut seen = self.lookout.lock();
+        loop {
+            if seen.at.is_none_or(|at| at.elapsed() >= LOOK) {
+                seen.newest = self.store().newest_event()?;
+                seen.at = Some(Instant::now());
+            }
+            if seen.newest > since {
+                return Ok(true);
+            }
+            let left = timeout.saturating_sub(began.elapsed());
+            if left.is_zero() || !wanted.is_so() {
+                return Ok(false);
+            }
+            let pause = left.min(LOOK);
+            seen = self.lookout.bell.wait_timeout(seen, pause).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Whoever wants the events. When it is dropped, a waiting ends soon.
+#[derive(Debug)]
+pub struct Reading {
+    _alive: Arc<()>,
+}
+
+/// Whether somebody still wants them.
+#[derive(Debug)]
+pub struct Wanted(Option<Weak<()>>);
+
+impl Wanted {
+    fn is_so(&self) -> bool {
+        self.0.as_ref().is_none_or(|reading| reading.strong_count() > 0)
+    }
+}
+
+impl Watch {
+    /// Returns what a waiting on another thread is bound to, and how that thread knows it.
+    pub fn bound(&self) -> (Reading, Wanted) {
+        let alive = Arc::new(());
+        let wanted = Wanted(Some(Arc::downgrade(&alive)));
+        (Reading { _alive: alive }, wanted)
+    }
+
+    /// Like [`Watch::next_few`], for as long as somebody wants them: with an empty batch otherwise.
+    pub fn next_few_while(&mut self, max: usize, wanted: &Wanted, timeout: Duration) -> Result<Page> {
+        self.next(max, timeout, wanted)
+    }
+
+    /// Returns the next events, waiting up to `timeout` for the first. An empty batch says that there were none.
+    ///
+    /// `forgotten` above [`Watch::seq`] as it was before means that some are missing: the reader was too late.
+    pub fn next_batch(&mut self, timeout: Duration) -> Result<Page> {
+        self.next_few(BATCH_MAX, timeout)
+    }
+
+    /// Like [`Watch::next_batch`], with at most `max` events.
+    pub fn next_few(&mut self, max: usize, timeout: Duration) -> Result<Page> {
+        self.next(max, timeout, &Wanted(None))
+    }
+
+    fn next(&mut self, max: usize, timeout: Duration, wanted: &Wanted) -> Result<Page> {
+        let began = Instant::now();
+        loop {
+            self.engine.event_writer.finish();
+            let page = self.engine.store().events(self.since, &self.filter, max)?;
+            let missed = page.forgotten > self.since;
+            self.since = page.next;
+            let left = timeout.saturating_sub(began.elapsed());
+            if !page.events.is_empty() || missed || !self.engine.await_event(self.since, left, wanted)? {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// Returns the number everything was read up to: where another watch goes on.
+    pub fn seq(&self) -> u64 {
+        self.since
+    }
+}

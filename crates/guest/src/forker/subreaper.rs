@@ -1,0 +1,107 @@
+//! The subreaper of one exec: the process all processes of the exec descend from, where neither a cgroup nor a namespace
+//! can keep them together. The kernel makes a process that loses its parent the subreaper's child
+//! (`PR_SET_CHILD_SUBREAPER`), so none can leave the family.
+//!
+//! It is the guest's child, runs as the guest's user without capabilities, and ends when the last process of the exec has
+//! ended.
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use coracle_sys::launch::BOOT_DESCRIPTOR;
+use coracle_sys::rustix::process::{
+    Signal, WaitId, WaitIdOptions, getpid, kill_process, set_child_subreaper, waitid,
+};
+use coracle_sys::spawn::{self, Failed, Nest, Parent};
+use coracle_sys::{capability, rustix, signal};
+use coracle_wire::Stage;
+
+use super::{Confinement, Order, fork, tell};
+
+/// Starts a subreaper, which starts the command. It tells the guest its own pid, then whether the command started.
+pub fn raise(
+    socket: &UnixStream,
+    order: &Order,
+    received: &[OwnedFd],
+    confinement: Confinement<'_>,
+) -> io::Result<()> {
+    let raised = spawn::fork_into(None, Parent::Ours, || {
+        if let Some((report, leader)) = start(socket, order, received, confinement) {
+            tend(report, leader);
+            // It could not wait for the family. A family without a subreaper must not look like one that ended well.
+            let _ = kill_process(getpid(), Signal::KILL);
+        }
+    });
+    match raised {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let errno = error.raw_os_error().unwrap_or(5);
+            tell_none(socket, Failed { stage: Stage::Fork as u8, errno })
+        }
+    }
+}
+
+/// Tells the guest that there is no subreaper, and why.
+pub fn tell_none(mut socket: &UnixStream, failed: Failed) -> io::Result<()> {
+    socket.write_all(&0i32.to_le_bytes())?;
+    tell(socket, Err(failed))
+}
+
+/// Starts the command and tells the guest about it.
+fn start<'a>(
+    mut socket: &UnixStream,
+    order: &Order,
+    received: &'a [OwnedFd],
+    confinement: Confinement<'_>,
+) -> Option<(BorrowedFd<'a>, i32)> {
+    socket.write_all(&getpid().as_raw_nonzero().get().to_le_bytes()).ok()?;
+    let started = prepare(received).and_then(|(nest, report)| {
+        let leader = fork(&nest, order, received, confinement)?;
+        Ok((report, leader))
+    });
+    tell(socket, started.as_ref().map(|(_, leader)| *leader).map_err(|failed| *failed)).ok()?;
+    started.ok()
+}
+
+fn prepare(received: &[OwnedFd]) -> Result<(Nest, BorrowedFd<'_>), Failed> {
+    let failed = |errno: i32| Failed { stage: Stage::Prepare as u8, errno };
+    set_child_subreaper(Some(getpid())).map_err(|errno| failed(errno.raw_os_error()))?;
+    let [_, _, _, report] = received else { return Err(failed(rustix::io::Errno::BADF.raw_os_error())) };
+    // One of its own: the forker's is in use for the next command.
+    let nest = Nest::new().map_err(|error| failed(error.raw_os_error().unwrap_or(5)))?;
+    Ok((nest, report.as_fd()))
+}
+
+/// Waits for the family to end, and tells how its leader did as soon as it has. Returns only if it cannot.
+fn tend(report: BorrowedFd<'_>, leader: i32) {
+    // Without rights, and without the streams: whoever reads them waits for their end.
+    let kept =
+        spawn::place(report, BOOT_DESCRIPTOR).and_then(|()| spawn::close_from(BOOT_DESCRIPTOR as u32 + 1));
+    if kept.and_then(|()| capability::keep(0)).is_err() {
+        return;
+    }
+    // It stays as opaque as the command has made it, with whom it shares its memory until the kernel has put the program
+    // in place; that is a moment after we are told. The row NS-20 finds whoever forgets.
+    let report = coracle_sys::launch::boot_socket();
+    while let Some(ended) = signal::wait() {
+        if ended.pid != leader {
+            continue;
+        }
+        let (kind, number) = match ended.exit {
+            // As most do, it left nobody behind: our own end says the same, and at once.
+            Ok(code) if !has_children() => spawn::exit(code),
+            Ok(code) => (0u8, code),
+            Err(number) => (1, number),
+        };
+        let [a, b, c, d] = number.to_le_bytes();
+        let _ = rustix::io::write(&report, &[kind, a, b, c, d]);
+        while signal::wait().is_some() {}
+        spawn::exit(0);
+    }
+}
+
+fn has_children() -> bool {
+    let looking = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(WaitId::All, looking).is_ok()
+}

@@ -1,0 +1,118 @@
+//! What happens to sandboxes, as a page of it or, for whoever takes server-sent events, as it happens.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
+use axum::{Extension, RequestExt};
+use bytes::Bytes;
+use coracle::{Error, Result};
+use coracle_core::event::{Filter, Page};
+use coracle_engine::ops::event::list;
+use coracle_engine::{Watch, ops};
+use futures_util::stream;
+use serde_json::{Map, Value, json};
+
+use super::stream::sse;
+use super::{call, query};
+use coracle_service::Seat;
+use coracle_service::Service;
+use coracle_service::TokenRecheck;
+use coracle_service::auth::Identity;
+use coracle_service::listen::Hearing;
+use coracle_service::reply::Refusal;
+
+/// How long a silent stream waits before it shows that it is still there: proxies close what is silent for a minute.
+const SILENCE: Duration = Duration::from_secs(15);
+/// What is read for a client at once, and held for as long as it does not read: some tens of kilobytes.
+const BATCH_MAX: usize = 100;
+
+pub async fn serve(
+    (route, fields): call::Way,
+    State(service): State<Service>,
+    Extension(identity): Extension<Identity>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    if !wants_stream(request.headers()) {
+        let nothing = Ok(Path(Vec::new()));
+        return call::serve((route, fields), State(service), Extension(identity), nothing, request).await;
+    }
+    identity.may(route.operation)?;
+    let hearing = request.extensions().get::<Hearing>().cloned().unwrap_or_default();
+    let (since, filter) = asked(&fields, request).await?;
+    let caller = &identity.caller;
+    let whose = caller.tenant.as_ref().map(|tenant| tenant.as_str()).unwrap_or_default();
+    let seat = service.streams().take(&format!("events {whose}"), caller.tenant.as_ref())?;
+    let watch = service.engine().watch(caller, since, filter);
+    let reader = Reader { watch, seat, recheck: TokenRecheck::new(identity, service) };
+    Ok(sse::response(hearing, stream::unfold(Some(reader), step)))
+}
+
+fn wants_stream(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|one| one.trim().starts_with("text/event-stream"))
+}
+
+/// Returns where to begin and what to leave out.
+async fn asked(fields: &Value, mut request: Request) -> Result<(u64, Filter), Refusal> {
+    let Query(pairs) = request.extract_parts::<query::Pairs>().await.map_err(Refusal::unreadable)?;
+    let mut input = Map::new();
+    query::put(&mut input, fields, pairs)?;
+    let input: list::Input = ops::read("event_list", Value::Object(input))?;
+    for (name, is_there) in [("max", input.max.is_some()), ("wait_ms", input.wait_ms.is_some())] {
+        if is_there {
+            return Err(Error::invalid(name, "is for pages, not for streams").into());
+        }
+    }
+    let since = sse::since(request.headers(), Some(input.since_seq))?;
+    Ok((since, input.filter()))
+}
+
+/// Where a stream is. Dropping it leaves nothing behind.
+struct Reader {
+    watch: Watch,
+    seat: Seat,
+    recheck: TokenRecheck,
+}
+
+/// Reads when the client has taken what was read before.
+async fn step(place: Option<Reader>) -> Option<(Result<Bytes, Infallible>, Option<Reader>)> {
+    let Reader { mut watch, seat, mut recheck } = place?;
+    // Whoever comes again is told why.
+    if !recheck.is_valid().await {
+        return None;
+    }
+    let (closing, before) = (recheck.service.closing().clone(), watch.seq());
+    // Dropped with this future if the client leaves: the thread ends then, and the place is free.
+    let (_left, wanted) = watch.bound();
+    let reading = tokio::task::spawn_blocking(move || {
+        let page = watch.next_few_while(BATCH_MAX, &wanted, SILENCE);
+        // With the thread, not with the connection: that may be gone before.
+        (watch, seat, page)
+    });
+    let (watch, seat, page) = tokio::select! {
+        read = reading => read.ok()?,
+        // Whoever follows comes again and goes on.
+        () = closing.cancelled() => return None,
+    };
+    match page {
+        Ok(page) => Some((Ok(written(&page, before)), Some(Reader { watch, seat, recheck }))),
+        Err(error) => {
+            Some((Ok(sse::event(before, "error", &recheck.identity.told(error).to_json()["error"])), None))
+        }
+    }
+}
+
+fn written(page: &Page, before: u64) -> Bytes {
+    let mut text = Vec::new();
+    // Who begins at the beginning wants what there is.
+    if before > 0 && page.forgotten > before {
+        text.extend(sse::event(page.forgotten, "missed", &json!({"forgotten_seq": page.forgotten})));
+    }
+    for event in &page.events {
+        text.extend(sse::event(event.seq, event.event.kind.as_str(), event));
+    }
+    if text.is_empty() { sse::NOTHING } else { text.into() }
+}

@@ -1,0 +1,110 @@
+//! Output as it comes: as server-sent events, and as a WebSocket that takes input, too.
+//!
+//! Both read at the client's pace and hold nothing for it: who reads slowly makes nobody wait but itself, and what it
+//! has not read is in the guest's spool. Both go on from any number, so a stream that ends without an end is asked for
+//! again from the last one seen.
+
+mod orders;
+pub mod socket;
+pub mod sse;
+
+use coracle::{Error, ExecId, Result, SandboxId};
+use coracle_core::cancel::{Cancel, CancelOnDrop};
+use coracle_engine::ops::sandbox::exec_read::OutputChunk;
+use coracle_engine::progress::Progress;
+use coracle_engine::{Batch, Call, Follow, Inline};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use coracle_service::auth::Identity;
+use coracle_service::reply::Refusal;
+use coracle_service::{Seat, Service};
+
+/// What is read for a client at once, and held for as long as it does not read: no less than the guest's longest chunk.
+const BATCH: u64 = 64 << 10;
+
+/// The exec a path names.
+#[derive(Debug, Deserialize)]
+pub struct Named {
+    sandbox_id: SandboxId,
+    exec_id: ExecId,
+}
+
+/// What is told of an exec.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum StreamItem {
+    Chunk(OutputChunk),
+    End(Progress),
+    /// An error as every door shows it.
+    Error {
+        error: Value,
+    },
+}
+
+impl StreamItem {
+    fn failure(to: &Identity, error: Error) -> Self {
+        Self::Error { error: to.told(error).to_json()["error"].take() }
+    }
+}
+
+/// Where a reader is in an exec's output. Dropping it leaves the exec alone.
+struct Reader {
+    follow: Follow,
+    /// Ends a reading that waits.
+    cancel: Cancel,
+    _seat: Seat,
+}
+
+impl Reader {
+    /// Takes a place among those who read, and connects.
+    async fn start(
+        service: &Service,
+        identity: &Identity,
+        named: Named,
+        since: u64,
+        attend: bool,
+    ) -> Result<Self, Refusal> {
+        let Named { sandbox_id, exec_id } = named;
+        let (places, caller) = (service.streams().clone(), identity.caller.clone());
+        service
+            .ask(identity, move |engine| {
+                let (engine, cancel) = (engine.answering(Inline::at_most(BATCH)), Cancel::default());
+                let call = Call::by(caller.clone()).cancelled_by(cancel.clone());
+                // Whether there is such an exec, and whether it is the caller's, is said with a status, and before it is
+                // said how many read it.
+                let mut follow = engine.follow(call, &sandbox_id, &exec_id, since)?;
+                let seat = places.take(sandbox_id.as_str(), caller.tenant.as_ref())?;
+                if attend {
+                    follow.attend()?;
+                }
+                Ok(Self { cancel, follow, _seat: seat })
+            })
+            .await
+    }
+
+    /// Returns what comes next; nothing behind the end. An empty batch only says that the exec still runs.
+    ///
+    /// Dropping the future ends the reading at once: its place is free for others, and so is its thread.
+    async fn next(mut self) -> (Self, Result<Option<Batch>>) {
+        let unread = CancelOnDrop::of(&self.cancel);
+        let read = tokio::task::spawn_blocking(move || {
+            let batch = self.follow.next_batch();
+            (self, batch)
+        });
+        // A panic in there is ours, and is passed on as one.
+        let ended = read.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        unread.disarm();
+        ended
+    }
+
+    fn seq(&self) -> u64 {
+        self.follow.seq()
+    }
+}
+
+/// Returns what a batch has to tell.
+fn items(batch: Batch) -> impl Iterator<Item = StreamItem> {
+    let end = batch.progress.is_done().then_some(StreamItem::End(batch.progress));
+    batch.chunks.into_iter().map(|chunk| StreamItem::Chunk(chunk.into())).chain(end)
+}

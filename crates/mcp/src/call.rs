@@ -1,0 +1,84 @@
+//! One call of a tool: the operation on a thread of its own, signs of life while it takes long, and its end when the
+//! client no longer wants it.
+
+use std::sync::{Arc, OnceLock};
+
+use coracle_core::{Cancel, Error, ExecId, Result, SandboxId};
+use coracle_engine::call::{Observer, Running};
+use coracle_engine::ops::sandbox::exec_wait;
+use coracle_engine::{Caller, Engine};
+use serde_json::Value;
+
+use super::calls::Interest;
+use super::opened::Opened;
+use super::progress::Beats;
+use coracle_service::telemetry;
+
+/// What is to be done, and for whom.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub engine: Engine,
+    pub caller: Caller,
+    pub operation: &'static str,
+    pub input: Value,
+    pub interest: Interest,
+    /// Learns what was opened, even if nobody waits for the answer any more.
+    pub opened: Opened,
+}
+
+impl Call {
+    /// Carries it out. If nobody wants the answer any more, what it started is stopped before this returns.
+    pub async fn carry_out(self, beats: Option<Beats>) -> Result<Value> {
+        let Self { engine, caller, operation, input, interest, opened } = self;
+        let facts = engine.catalogue().expect(operation)?.facts;
+        let command = Arc::new(Command::of(&engine, &caller));
+        let cancel = Cancel::default();
+        let call = coracle_engine::Call::by(caller).cancelled_by(cancel.clone()).watched_by(command.clone());
+        let mut work = tokio::task::spawn_blocking(telemetry::carried(move || {
+            engine.call(call, operation, input).inspect(|output| opened.learn(facts, output))
+        }));
+        let ended = tokio::select! {
+            ended = &mut work => ended,
+            () = interest.lost() => {
+                cancel.cancel();
+                // Nobody hears the answer. It is waited for, because what it started is stopped by then.
+                let _ = work.await;
+                return Err(cancel.reason());
+            }
+            () = Beats::send(beats, command) => unreachable!("it never ends"),
+        };
+        ended.map_err(|error| Error::internal(format!("`{operation}` did not come to its end"), error))?
+    }
+}
+
+/// The command a call runs, once it runs.
+#[derive(Debug)]
+pub struct Command {
+    engine: Engine,
+    caller: Caller,
+    running: OnceLock<(SandboxId, ExecId)>,
+}
+
+impl Command {
+    fn of(engine: &Engine, caller: &Caller) -> Self {
+        // It may be in a sandbox that the call has made for it.
+        Self { engine: engine.clone(), caller: caller.of_its_own(), running: OnceLock::new() }
+    }
+
+    /// Returns how many bytes of output there are so far, where that can be told. No operation of the client's: one that
+    /// is looked after every second would be most of what is told and counted.
+    pub fn output_so_far(&self) -> Option<u64> {
+        let (sandbox_id, exec_id) = self.running.get()?.clone();
+        let input = exec_wait::Input { sandbox_id, exec_id, timeout_seconds: None, timeout_ms: Some(1) };
+        let waited = telemetry::untold(|| self.engine.perform(&self.caller, input)).ok()?;
+        Some(waited.progress.stdout_bytes.saturating_add(waited.progress.stderr_bytes))
+    }
+}
+
+impl Observer for Command {
+    fn started(&self, exec: &Running<'_>) -> Result<()> {
+        // A call runs one command.
+        let _ = self.running.set((exec.sandbox.clone(), exec.exec.clone()));
+        Ok(())
+    }
+}

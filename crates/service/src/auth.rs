@@ -1,0 +1,213 @@
+//! Who a request comes from: the kernel says it on the unix socket, a token everywhere else.
+
+use std::net::IpAddr;
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use coracle::{Epoch, Error, Kind, RunId};
+use coracle_core::Ceiling;
+use coracle_core::ceiling::Bounds;
+use coracle_core::redact::redact;
+use coracle_core::token::{Scope, Shown, Token, TokenStatus};
+use coracle_core::{TenantId, TokenId};
+use coracle_engine::Caller;
+
+use super::admit::RequestId;
+use super::reply::Refusal;
+use super::{Peer, Service};
+use crate::warning::warn;
+
+/// Who asks, as far as the door knows.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    pub caller: Caller,
+    /// For the audit log: `uid:1000` or `token:tok_…`.
+    pub who: String,
+    pub scope: Scope,
+    /// The token that was shown.
+    token: Option<TokenId>,
+    /// The most the token is good for, beside what the tenant may.
+    pub bounds: Option<Box<Bounds>>,
+    /// Where the request came from over the network.
+    pub from: Option<IpAddr>,
+    /// What the answer and the audit log call the request.
+    pub request: String,
+}
+
+impl Identity {
+    /// Returns what they are told of an error: not always all of it. What is left out is said on standard error, for
+    /// the operator.
+    pub fn told(&self, error: Error) -> Error {
+        self.told_instead(&error).unwrap_or(error)
+    }
+
+    /// Returns what they are told instead of an error that is not for them as it is.
+    pub fn told_instead(&self, error: &Error) -> Option<Error> {
+        let tenant = self.caller.tenant.as_ref()?;
+        let (told, chain) = (redact(error), error.chain());
+        if told.message != chain {
+            warn(&format!("request `{}` of tenant `{tenant}` failed: {chain}", self.request));
+        }
+        Some(told)
+    }
+
+    /// Refuses an operation that was not granted.
+    pub fn may(&self, operation: &str) -> Result<(), Refusal> {
+        match self.scope.covers(operation) {
+            true => Ok(()),
+            false => Err(out_of_scope(operation)),
+        }
+    }
+}
+
+/// Who stands before the door, before it is known as which run they act.
+struct Known {
+    who: String,
+    token: Option<TokenId>,
+    tenant: Option<TenantId>,
+    bounds: Option<Bounds>,
+    scope: Scope,
+    /// The run they act as where they name none.
+    run: RunId,
+}
+
+/// What a request shows of who sent it.
+pub(crate) struct Shows {
+    peer: Option<Peer>,
+    token: Option<Shown>,
+    run: Option<RunId>,
+    epoch: Option<Epoch>,
+    request: String,
+}
+
+impl Shows {
+    /// Reads it, or refuses what cannot be read in one way only.
+    pub fn read(request: &Request) -> Result<Self, Refusal> {
+        let headers = request.headers();
+        let epoch = text(headers, "coracle-epoch")?.map(|epoch| {
+            epoch.parse().map(Epoch).map_err(|_| Error::invalid("Coracle-Epoch", "is not a number"))
+        });
+        Ok(Self {
+            peer: request.extensions().get::<Peer>().cloned(),
+            token: bearer(headers)?,
+            run: text(headers, "coracle-run")?.map(str::parse).transpose()?,
+            epoch: epoch.transpose()?,
+            request: request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default(),
+        })
+    }
+}
+
+/// Returns who sent a request, or refuses it.
+///
+/// A token counts on the unix socket, too: whoever may do everything there can have a program do less.
+pub(crate) async fn identify(service: &Service, shows: Shows) -> Result<Identity, Refusal> {
+    let from = shows.peer.as_ref().and_then(Peer::address);
+    let known = match (shows.peer, shows.token) {
+        // Root may do anything to us anyway.
+        (Some(Peer::Unix { uid }), token) if is_own(uid) => match token {
+            Some(shown) => of_token(service, shown).await?,
+            None => Known {
+                who: format!("uid:{uid}"),
+                token: None,
+                tenant: None,
+                bounds: None,
+                scope: Scope::all(),
+                run: service.0.run.clone(),
+            },
+        },
+        (Some(Peer::Tcp(_)), Some(shown)) => of_token(service, shown).await?,
+        _ => return Err(nobody()),
+    };
+    let caller = Caller::acting_as(shows.run.unwrap_or(known.run)).under(shows.epoch);
+    let caller = Caller { tenant: known.tenant, ..caller };
+    let caller = match &known.bounds {
+        Some(bounds) => caller.below(Ceiling::of_token(bounds.clone())),
+        None => caller,
+    };
+    Ok(Identity {
+        caller,
+        who: known.who,
+        scope: known.scope,
+        token: known.token,
+        bounds: known.bounds.map(Box::new),
+        from,
+        request: shows.request,
+    })
+}
+
+/// Tells whether the token somebody was let in by is still good. One that cannot be looked up now is.
+pub async fn is_still_valid(service: &Service, identity: &Identity) -> bool {
+    let Some(id) = identity.token.clone() else { return true };
+    let (tokens, clock) = (service.0.tokens.clone(), service.0.clock.clone());
+    let found = service.look(move |_| Ok(tokens.find(&id)?.map(|token| token.status(clock.now()))));
+    match found.await {
+        Ok(status) => status == Some(TokenStatus::Valid),
+        Err(_) => true,
+    }
+}
+
+fn is_own(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
+/// Returns whose token was shown. Why one opens nothing is for the operator to know, who can list them.
+async fn of_token(service: &Service, shown: Shown) -> Result<Known, Refusal> {
+    let (tokens, clock) = (service.0.tokens.clone(), service.0.clock.clone());
+    let found = tokio::task::spawn_blocking(move || -> Result<Option<Token>, Error> {
+        let found = tokens.find(&shown.id)?;
+        Ok(found.filter(|token| token.admit(&shown, clock.now()).is_ok()))
+    });
+    match found.await.map_err(|error| Error::internal("the token could not be looked up", error))?? {
+        Some(token) => Ok(known_by(token)?),
+        None => Err(nobody()),
+    }
+}
+
+/// A tenant acts as a run of its own name, so that all its tokens reach what one of them opened.
+fn known_by(token: Token) -> Result<Known, Error> {
+    Ok(Known {
+        who: format!("token:{}", token.id),
+        token: Some(token.id),
+        run: token.tenant.as_str().parse()?,
+        tenant: Some(token.tenant),
+        bounds: token.bounds,
+        scope: token.scope,
+    })
+}
+
+/// Returns the token that was shown. Whoever shows something shows a token: what else is there is refused, not ignored.
+fn bearer(headers: &HeaderMap) -> Result<Option<Shown>, Refusal> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let value = value.to_str().ok().filter(|_| values.next().is_none()).ok_or_else(nobody)?;
+    let (scheme, token) = value.split_once(' ').ok_or_else(nobody)?;
+    match scheme.eq_ignore_ascii_case("bearer") {
+        true => token.trim_start_matches(' ').parse().map(Some).map_err(|_| nobody()),
+        false => Err(nobody()),
+    }
+}
+
+/// Returns the one value of a header. Two would leave it to chance which counts.
+pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    match (value.to_str(), values.next()) {
+        (Ok(value), None) => Ok(Some(value)),
+        _ => Err(Error::invalid(name, "must stand once, in plain characters").into()),
+    }
+}
+
+/// One answer for no token, a wrong one, one that is over and one that never was.
+fn nobody() -> Refusal {
+    let error = Error::new(Kind::Denied, "missing or invalid token")
+        .hint("send `Authorization: Bearer TOKEN`; `coracle token create` makes one");
+    Refusal::new(StatusCode::UNAUTHORIZED, error)
+        .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"coracle\""))
+}
+
+fn out_of_scope(operation: &str) -> Refusal {
+    let error = Error::new(Kind::Denied, format!("this token is not good for `{operation}`"))
+        .hint("have the operator make one with `coracle token create --allow`")
+        .detail("operation", operation);
+    Refusal::new(StatusCode::FORBIDDEN, error)
+}

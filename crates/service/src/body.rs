@@ -1,0 +1,83 @@
+//! Bodies of requests, each with a bound: in size, in time, and in what all of one tenant's take together.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode, header};
+use bytes::Bytes;
+use coracle::{Error, Kind};
+use coracle_engine::ops;
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use super::reply::Refusal;
+use super::shares::{Permit, Share};
+
+/// How long a body may take to come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Reads a body as long as an operation's input may be. What it takes is held until it was made use of.
+pub async fn whole(share: &Share, headers: &HeaderMap, body: Body) -> Result<(Bytes, Permit), Refusal> {
+    // What is not said may be anything.
+    let length = said_length(headers).unwrap_or(ops::INPUT_MAX);
+    if length > ops::INPUT_MAX {
+        return Err(too_large());
+    }
+    let held = share.body(length)?;
+    let read = timeout(PATIENCE, axum::body::to_bytes(body, ops::INPUT_MAX));
+    Ok((read.await.map_err(|_| too_slow())?.map_err(|_| too_large())?, held))
+}
+
+/// Reads a JSON object. Nothing at all is an empty one.
+pub async fn object(
+    share: &Share,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(Map<String, Value>, Permit), Refusal> {
+    let (bytes, held) = whole(share, headers, body).await?;
+    if bytes.is_empty() {
+        return Ok((Map::new(), held));
+    }
+    if !is_json(headers) {
+        return Err(wrong_type());
+    }
+    match ops::parse(&bytes)? {
+        Value::Object(object) => Ok((object, held)),
+        _ => Err(Error::new(Kind::Invalid, "the body is not a JSON object").into()),
+    }
+}
+
+/// Returns the length a request says it has; one without a body need not say it.
+fn said_length(headers: &HeaderMap) -> Option<usize> {
+    match headers.get(header::CONTENT_LENGTH) {
+        Some(length) => length.to_str().ok()?.parse().ok(),
+        None if headers.contains_key(header::TRANSFER_ENCODING) => None,
+        None => Some(0),
+    }
+}
+
+/// Forms of foreign pages can send text and forms, but no JSON without being asked first.
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = value.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+fn wrong_type() -> Refusal {
+    let error = Error::new(Kind::Invalid, "the body is not said to be JSON");
+    let error = error.hint("send it with `Content-Type: application/json`");
+    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error)
+}
+
+fn too_large() -> Refusal {
+    let error = Error::new(
+        Kind::Invalid,
+        format!("the body could not be read, or has more than {} bytes", ops::INPUT_MAX),
+    );
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error.hint("files of any size go to `…/files`"))
+}
+
+fn too_slow() -> Refusal {
+    let error = Error::new(Kind::Invalid, format!("the body did not come within {} s", PATIENCE.as_secs()));
+    Refusal::new(StatusCode::REQUEST_TIMEOUT, error)
+}

@@ -1,0 +1,231 @@
+//! Bounds how many connections there are at once, so that the daemon has descriptors left for its own work. If all slots
+//! are taken, the connection that has been silent for longest makes room: whoever asks something is served however many
+//! only hold a connection.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+/// Connections at once on one listener. Each costs some kilobytes.
+const MOST: usize = 4096;
+/// Fewer would serve nobody.
+const FEWEST: usize = 8;
+/// What the daemon opens whatever its clients do: its database and logs, spares and their locks, a sweep, and a sandbox
+/// that is being made.
+const RESERVE: usize = 192;
+/// What one connection takes at most: itself and, for a WebSocket, three ways to a guest, a handle to cut each, and two
+/// descriptors to watch the keeper of its network; one to spare for what is passed on while a way is made.
+const EACH: usize = 10;
+
+/// How long a connection may be silent before it makes room: whoever asks something does so within that, also on a busy
+/// machine.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Returns how many connections each of some listeners may have, if so many files may be open.
+pub fn for_each(listeners: usize, files: usize) -> usize {
+    (files.saturating_sub(RESERVE) / EACH / listeners.max(1)).clamp(FEWEST, MOST)
+}
+
+/// The slots of one listener. All clones are the same.
+#[derive(Debug, Clone)]
+pub struct ConnectionSlots {
+    max: usize,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    taken: usize,
+    last: u64,
+    /// The connections nobody waits for an answer on, the one that has been silent for longest first.
+    silent: BTreeMap<u64, Silent>,
+}
+
+#[derive(Debug)]
+struct Silent {
+    since: Instant,
+    /// Ends the connection.
+    end: CancellationToken,
+}
+
+/// What comes of asking for a slot.
+#[derive(Debug)]
+enum Asked {
+    Slot(Arc<ConnectionSlot>),
+    /// Somebody makes room after this time, if nobody has before.
+    Later(Duration),
+    /// All are busy.
+    Full,
+}
+
+/// A slot that is taken. Dropping it gives it back.
+#[derive(Debug)]
+pub struct ConnectionSlot {
+    slots: ConnectionSlots,
+    /// Cancelled when the connection has to make room.
+    end: CancellationToken,
+    /// Where it stands among the silent ones; nothing while somebody waits for an answer.
+    silent: Mutex<Option<u64>>,
+}
+
+/// Somebody waits for an answer on a connection, or has made something else of it. Until this is dropped it makes no
+/// room for others.
+#[derive(Debug)]
+pub struct Busy(Arc<ConnectionSlot>);
+
+impl ConnectionSlots {
+    pub fn new(max: usize) -> Self {
+        Self { max, state: Arc::default() }
+    }
+
+    /// Takes a slot, from the connection that has been silent for longest if need be, and waits for that; nothing if all
+    /// are busy.
+    pub async fn take(&self) -> Option<Arc<ConnectionSlot>> {
+        loop {
+            match self.ask(GRACE) {
+                Asked::Slot(slot) => return Some(slot),
+                Asked::Later(time) => sleep(time).await,
+                Asked::Full => return None,
+            }
+        }
+    }
+
+    fn ask(&self, grace: Duration) -> Asked {
+        let mut state = self.state();
+        if state.taken < self.max {
+            state.taken += 1;
+        } else {
+            let Some(longest) = state.silent.first_entry() else { return Asked::Full };
+            let left = grace.saturating_sub(longest.get().since.elapsed());
+            if !left.is_zero() {
+                return Asked::Later(left);
+            }
+            // Its place is the new one's now.
+            longest.remove().end.cancel();
+        }
+        let end = CancellationToken::new();
+        let number = state.fall_silent(&end);
+        drop(state);
+        Asked::Slot(Arc::new(ConnectionSlot { slots: self.clone(), end, silent: Mutex::new(Some(number)) }))
+    }
+
+    /// Tells whether no slot is taken.
+    pub fn are_free(&self) -> bool {
+        self.state().taken == 0
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn fall_silent(&mut self, end: &CancellationToken) -> u64 {
+        self.last += 1;
+        self.silent.insert(self.last, Silent { since: Instant::now(), end: end.clone() });
+        self.last
+    }
+}
+
+impl ConnectionSlot {
+    /// Waits until the connection has to make room.
+    pub async fn is_wanted(&self) {
+        self.end.cancelled().await;
+    }
+
+    /// Tells whether somebody waits for an answer on it.
+    pub fn is_busy(&self) -> bool {
+        self.silent().is_none()
+    }
+
+    /// Keeps the slot for as long as somebody waits for an answer.
+    pub fn keep(self: &Arc<Self>) -> Busy {
+        let mut silent = self.silent();
+        if let Some(number) = silent.take() {
+            let mut state = self.slots.state();
+            if state.silent.remove(&number).is_none() {
+                // It was given away in this moment. The request is answered, and nobody else is let in for that long.
+                state.taken += 1;
+            }
+        }
+        drop(silent);
+        Busy(self.clone())
+    }
+
+    fn silent(&self) -> MutexGuard<'_, Option<u64>> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut silent = self.0.silent();
+        // One that has to make room is on its way out.
+        if silent.is_none() && !self.0.end.is_cancelled() {
+            *silent = Some(self.0.slots.state().fall_silent(&self.0.end));
+        }
+    }
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        let number = *self.silent();
+        let mut state = self.slots.state();
+        // One that stood among the silent ones and does not any more had to make room: somebody else has its place.
+        let given_away = number.is_some_and(|number| state.silent.remove(&number).is_none());
+        if !given_away {
+            state.taken = state.taken.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes a slot from a silent connection, however short a time.
+    fn taken(slots: &ConnectionSlots) -> Option<Arc<ConnectionSlot>> {
+        match slots.ask(Duration::ZERO) {
+            Asked::Slot(slot) => Some(slot),
+            Asked::Later(_) | Asked::Full => None,
+        }
+    }
+
+    #[test]
+    fn the_longest_silent_makes_room_and_the_busy_do_not() {
+        let slots = ConnectionSlots::new(2);
+        let first = taken(&slots).expect("room");
+        let second = taken(&slots).expect("room");
+        let busy = first.keep();
+
+        assert!(matches!(slots.ask(Duration::from_secs(60)), Asked::Later(_)), "it may still ask something");
+        let third = taken(&slots).expect("the second makes room");
+        assert!(second.end.is_cancelled() && !first.end.is_cancelled());
+        let kept = third.keep();
+        assert!(matches!(slots.ask(Duration::ZERO), Asked::Full), "all are busy");
+
+        drop(busy);
+        let fourth = taken(&slots).expect("the first is silent again");
+        assert!(first.end.is_cancelled() && !third.end.is_cancelled());
+        let late = first.keep();
+        assert!(first.is_busy() && slots.state().taken == 3, "it was asked at the last moment");
+        assert!(matches!(slots.ask(Duration::from_secs(60)), Asked::Later(_)));
+        drop((first, second, third, kept, fourth, late));
+        assert!(slots.are_free());
+    }
+
+    #[test]
+    fn few_descriptors_make_few_places_and_leave_a_reserve() {
+        for (listeners, files) in [(1, 256), (2, 1024), (1, 4096), (3, 65_536), (0, 1024)] {
+            let all = for_each(listeners, files) * listeners;
+            assert!(
+                all * EACH + RESERVE <= files.max(RESERVE + FEWEST * EACH * listeners),
+                "{listeners} {files}"
+            );
+        }
+        assert_eq!((for_each(2, 0), for_each(1, 1 << 30)), (FEWEST, MOST));
+    }
+}

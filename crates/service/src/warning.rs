@@ -1,0 +1,17 @@
+//! What goes wrong beside the matter, and what is worth knowing, said on standard error. A failure to say it changes nothing.
+
+use std::io::{self, Write};
+
+use coracle_core::printable::paragraph;
+
+pub fn warn(text: &str) {
+    say("warning", text);
+}
+
+pub fn note(text: &str) {
+    say("note", text);
+}
+
+fn say(what: &str, text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{what}: {}", paragraph(text));
+}

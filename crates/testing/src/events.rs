@@ -1,0 +1,147 @@
+//! The events of the store in memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use coracle_core::clock::Timestamp;
+use coracle_core::event::{self, End, Event, Filter, Kind, Numbered, Page};
+use coracle_core::ids::TenantId;
+use coracle_core::record::Record;
+
+/// A strict log: it panics when an exec is said to end that nobody has said to start.
+#[derive(Debug, Default)]
+pub(super) struct Events(Mutex<EventLog>);
+
+#[derive(Debug, Default)]
+struct EventLog {
+    kept: Vec<Numbered>,
+    newest: u64,
+    /// How far each one's are forgotten.
+    forgotten: BTreeMap<Option<TenantId>, Forgotten>,
+}
+
+#[derive(Debug)]
+struct Forgotten {
+    seq: u64,
+    /// What happened before was told.
+    until: Timestamp,
+}
+
+impl Events {
+    /// Tells what a change of a record means.
+    pub(super) fn changed(&self, before: Option<&Record>, after: &Record) {
+        let mut told = self.lock();
+        if before.is_some_and(|before| event::ends_execs(before, after)) {
+            told.end_execs(after);
+        }
+        event::between(before, after).into_iter().for_each(|event| told.push(event));
+    }
+
+    pub(super) fn append(&self, events: &[Event]) {
+        let mut told = self.lock();
+        for event in events {
+            if event.sandbox_id.is_none() {
+                told.push(event.clone());
+                continue;
+            }
+            assert!(event.exec_id.is_some(), "a change of a record was told by somebody else: {event:?}");
+            told.push_once(event.clone());
+        }
+    }
+
+    pub(super) fn page(&self, since: u64, filter: &Filter, max: usize) -> Page {
+        let told = self.lock();
+        let wanted =
+            told.kept.iter().filter(|numbered| numbered.seq > since && filter.admits(&numbered.event));
+        let mut events: Vec<_> = wanted.take(max + 1).cloned().collect();
+        let more = events.len() > max;
+        events.truncate(max);
+        let last = events.last().map_or(since, |numbered| numbered.seq);
+        let next = if more { last } else { told.newest.max(since) };
+        Page { next, forgotten: told.forgotten_for(filter).min(next), events }
+    }
+
+    pub(super) fn newest(&self) -> u64 {
+        self.lock().newest
+    }
+
+    pub(super) fn forget(&self, before: Timestamp, keep: u64) -> u64 {
+        let mut told = self.lock();
+        let young = told.kept.iter().position(|numbered| numbered.event.observed >= before);
+        let by_age = young.unwrap_or(told.kept.len().saturating_sub(1));
+        let count = told.kept.len();
+        told.forget(by_age, before, keep);
+        (count - told.kept.len()) as u64
+    }
+
+    fn lock(&self) -> MutexGuard<'_, EventLog> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EventLog {
+    fn push(&mut self, event: Event) {
+        self.newest += 1;
+        self.kept.push(Numbered { seq: self.newest, event });
+    }
+
+    fn push_once(&mut self, event: Event) {
+        let same = |told: &Event, kind| {
+            told.kind == kind && told.sandbox_id == event.sandbox_id && told.exec_id == event.exec_id
+        };
+        let has = |kind| self.kept.iter().any(|numbered| same(&numbered.event, kind));
+        let forgotten = self.forgotten.get(&event.tenant);
+        if has(event.kind) || forgotten.is_some_and(|forgotten| forgotten.until > event.observed) {
+            return;
+        }
+        let begun = event.kind != Kind::ExecEnded || has(Kind::ExecStarted) || forgotten.is_some();
+        assert!(begun, "an exec ended that was never started: {event:?}");
+        self.push(event);
+    }
+
+    fn end_execs(&mut self, record: &Record) {
+        let of_kind = |kind| {
+            let kept = self.kept.iter().map(|numbered| &numbered.event);
+            kept.filter(move |event| event.kind == kind && event.sandbox_id.as_ref() == Some(&record.id))
+                .filter_map(|event| event.exec_id.clone())
+                .collect::<Vec<_>>()
+        };
+        let ended = of_kind(Kind::ExecEnded);
+        for exec in of_kind(Kind::ExecStarted).into_iter().filter(|exec| !ended.contains(exec)) {
+            self.push(event::exec_ended(record, &exec, record.moment(), &End::UNSEEN));
+        }
+    }
+
+    /// Forgets all before a place, and more of whoever has most.
+    fn forget(&mut self, place: usize, before: Timestamp, keep: u64) {
+        let gone = self.surplus(place, keep);
+        let newest = self.newest;
+        let goes = |one: &mut Numbered| one.seq != newest && gone.contains(&one.seq);
+        let forgotten: Vec<_> = self.kept.extract_if(.., goes).collect();
+        for Numbered { seq, event } in forgotten {
+            let oldest = self.kept.iter().find(|one| one.event.tenant == event.tenant);
+            let until = oldest.map_or(before, |oldest| oldest.event.observed);
+            self.forgotten.insert(event.tenant, Forgotten { seq, until });
+        }
+    }
+
+    /// Returns the numbers of all before a place, and of more of whoever has most.
+    fn surplus(&self, place: usize, keep: u64) -> Vec<u64> {
+        let (old, young) = self.kept.split_at(place);
+        let mut counts: BTreeMap<_, u64> = BTreeMap::new();
+        young.iter().for_each(|one| *counts.entry(&one.event.tenant).or_default() += 1);
+        let share = event::share(counts.values().copied().collect(), keep);
+        let excess = young.iter().filter(|one| {
+            let left = counts.entry(&one.event.tenant).or_default();
+            let goes = *left > share;
+            *left -= u64::from(goes);
+            goes
+        });
+        old.iter().chain(excess).map(|one| one.seq).collect()
+    }
+
+    fn forgotten_for(&self, filter: &Filter) -> u64 {
+        let of = |(owner, _): &(&Option<TenantId>, _)| filter.tenant.is_none() || **owner == filter.tenant;
+        self.forgotten.iter().filter(of).map(|(_, forgotten)| forgotten.seq).max().unwrap_or(0)
+    }
+}

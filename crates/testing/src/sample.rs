@@ -1,0 +1,78 @@
+//! Values for tests that need some and do not care which.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use coracle_core::clock::Timestamp;
+use coracle_core::ids::{InstanceId, RunId, SandboxId, SessionKey, TenantId};
+use coracle_core::lease::Lease;
+use coracle_core::lifecycle::State;
+use coracle_core::policy::Policy;
+use coracle_core::record::{Record, Secret};
+use coracle_core::spec::{Spec, SpecInput};
+
+/// The boot samples were made under.
+pub const BOOT: &str = "4f6c5d1e-boot";
+
+/// Returns what a caller gets who asks for nothing in particular.
+pub fn spec() -> Spec {
+    Spec::resolve(SpecInput::default(), &Policy::default()).expect("an empty spec is valid")
+}
+
+/// Returns a record in state `creating`, owned by `run_sample`, with an id nobody had before.
+pub fn record() -> Record {
+    Record {
+        id: sandbox(),
+        state: State::Creating,
+        tenant: None,
+        key: None,
+        lease: Lease::new(run("run_sample")),
+        spec: spec(),
+        backend: "fake".to_owned(),
+        refused: Vec::new(),
+        placement: None,
+        profile: None,
+        image: None,
+        narrowed: None,
+        pending_kill: None,
+        forked_from: None,
+        replaces: None,
+        secret: Secret([7; 32]),
+        boot: BOOT.to_owned(),
+        created_at: Timestamp::from_millis(1_700_000_000_000),
+        updated_at: Timestamp::from_millis(1_700_000_000_000),
+        observed_at: Timestamp::from_millis(0),
+        idle_since: None,
+        reason: None,
+    }
+}
+
+/// Returns a sandbox id nobody had before.
+pub fn sandbox() -> SandboxId {
+    SandboxId::generate(Timestamp::from_millis(1_700_000_000_000), unique())
+}
+
+/// Returns an instance id nobody had before.
+pub fn instance() -> InstanceId {
+    InstanceId::generate(Timestamp::from_millis(1_700_000_000_000), unique())
+}
+
+pub fn run(name: &str) -> RunId {
+    name.parse().expect("the name of a sample run is an id")
+}
+
+pub fn key(name: &str) -> SessionKey {
+    name.parse().expect("the name of a sample key is printable")
+}
+
+pub fn tenant(name: &str) -> TenantId {
+    name.parse().expect("the name of a sample tenant is an id")
+}
+
+/// Counts within the process and differs between processes: test binaries run side by side on one machine.
+fn unique() -> [u8; 10] {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut bytes = [0; 10];
+    bytes[..4].copy_from_slice(&std::process::id().to_be_bytes());
+    bytes[4..].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes()[2..]);
+    bytes
+}

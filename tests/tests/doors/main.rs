@@ -1,0 +1,3 @@
+//! What holds at every door alike.
+
+mod cancel;
