@@ -1,17 +1,27 @@
 //! Killed at no particular moment.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use coracle_tests::engines::docker;
 use coracle_tests::{Call, count, eventually, requires};
 
 use super::site::{DEADLINE, Site};
 
-/// What opening a sandbox takes on a machine that does much else.
-const LONGEST: Duration = Duration::from_millis(1500);
+/// Measures how long an open takes. Machines differ by a factor of five, and after a fixed time a fast one has nothing left to
+/// kill.
+fn time_of_an_open(site: &Site<'_>) -> Duration {
+    // The first one of a home also brings the guest's program to the engine.
+    let first = site.open();
+    let start = Instant::now();
+    let second = site.open();
+    let took = start.elapsed();
+    site.call(&["close", &first, &second]).succeed();
+    took
+}
 
-fn delays(number: usize) -> impl Iterator<Item = Duration> {
-    (0..number).map(move |n| LONGEST * u32::try_from(n).unwrap_or(u32::MAX) / number as u32)
+/// Returns delays spread evenly over the time a call takes.
+fn delays(number: usize, whole: Duration) -> impl Iterator<Item = Duration> {
+    (0..number).map(move |n| whole * u32::try_from(n).unwrap_or(u32::MAX) / number as u32)
 }
 
 /// Starts a call, kills it after a moment, and tells whether it was killed before its end.
@@ -27,7 +37,7 @@ fn opens_execs_and_closes_killed_anywhere_leave_no_orphans_on_docker() {
     let site = Site::at(docker());
     let mut killed = 0;
 
-    for (n, delay) in delays(count(6, 120)).enumerate() {
+    for (n, delay) in delays(count(6, 120), time_of_an_open(&site)).enumerate() {
         let key = format!("key-{}", n % 2);
         killed += usize::from(kill_after(site.open_call(&["--key", &key]), delay));
         let Some(sandbox) = site.ready().pop() else { continue };
@@ -48,11 +58,12 @@ fn opens_execs_and_closes_killed_anywhere_leave_no_orphans_on_docker() {
 fn a_killed_gc_is_finished_by_the_next_on_docker() {
     requires!(docker);
     let site = Site::at(docker());
+    let whole = time_of_an_open(&site);
     for _ in 0..count(2, 10) {
         site.open_call(&[]).env("CORACLE_CRASH_AT", "docker.create.started").run();
     }
 
-    for delay in delays(count(3, 20)) {
+    for delay in delays(count(3, 20), whole) {
         kill_after(site.call(&["gc"]), delay / 4);
     }
 
