@@ -2,6 +2,7 @@
 
 mod churn;
 mod crowd;
+mod door;
 mod engine;
 mod fork;
 mod growth;
@@ -23,6 +24,7 @@ pub fn add(line_up: &mut LineUp, workshop: &Workshop, dockerd: &MaybeDockerd) {
         add_one(line_up, library.names, library.study(workshop, dockerd));
     }
     add_one(line_up, engine::NAMES, engine::Side::new(workshop, dockerd));
+    add_one(line_up, door::NAMES, Ok(door::Door));
     add_one(line_up, http::NAMES, Ok(http::Http::new(workshop)));
     add_one(line_up, fork::NAMES, fork::Fork::new(workshop));
     add_one(line_up, churn::NAMES, Ok(churn::Churn::new(workshop)));

@@ -26,6 +26,7 @@ pub const LLM_SANDBOX_CLOSE: &str = "llm-sandbox close";
 pub const LIBRARY_RUN: &str = "coracle library run";
 pub const CLI_RUN: &str = "coracle cli run";
 pub const CLI_RUN_SPARES: &str = "coracle cli run, spares kept";
+pub const CLI_EXEC: &str = "coracle cli exec";
 pub const EXEC: &str = "coracle exec";
 pub const WRITE: &str = "coracle write 1 KiB";
 pub const WRITE_NEW: &str = "coracle write 1 KiB, new file";
@@ -40,6 +41,8 @@ pub const ENGINE_OPEN: &str = "coracle open on docker";
 pub const ENGINE_EXEC: &str = "coracle exec on docker";
 pub const ENGINE_CLOSE: &str = "coracle close on docker";
 
+pub const DOOR_EXEC: &str = "coracle http exec";
+pub const DOOR_STREAM: &str = "coracle http stream";
 pub const HTTP_EXEC: &str = "coracle exec over HTTP";
 pub const HTTP_BESIDE: &str = "coracle exec, in turns with HTTP";
 pub const LOADED_HTTP_EXEC: &str = "exec over HTTP, 200 clients";
