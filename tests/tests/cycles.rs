@@ -1,5 +1,7 @@
 //! Thousands of sandboxes made, used and destroyed by one process leave nothing that grows: no descriptor, mount,
 //! cgroup, namespace, device, memory or file.
+//!
+//! A test binary of its own: it counts the descriptors and the memory of its process, so no other test may share that.
 
 use std::fs;
 use std::path::Path;

@@ -29,6 +29,7 @@ mod slowness;
 mod sockets;
 mod syscalls;
 mod view;
+mod wire;
 
 use coracle_tests::attack::Ground;
 

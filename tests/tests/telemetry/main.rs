@@ -1,8 +1,11 @@
-//! What is told of what is done: traces and metrics, received by a collector of the test's own.
+//! What coracle reports: events, usage, the output of closed sandboxes, traces and metrics.
 
 mod collector;
+mod events;
 mod exposition;
 mod faults;
+mod logs;
 mod metrics;
 mod secrets;
+mod stats;
 mod traces;

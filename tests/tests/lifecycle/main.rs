@@ -1,0 +1,6 @@
+//! The life of a sandbox and of a home: spares, owners, an upgrade of coracle, purge.
+
+mod fence;
+mod purge;
+mod spares;
+mod upgrade;
