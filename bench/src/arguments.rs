@@ -1,4 +1,4 @@
-//! What the benchmark can be told.
+//! The arguments of the benchmark.
 
 use std::path::PathBuf;
 

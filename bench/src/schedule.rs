@@ -1,5 +1,5 @@
-//! Who is measured when: every case at every pace once a round, each round in another order, so that whatever the
-//! machine does in the meantime falls on all of them alike.
+//! The order of measurements: every case at every pace once a round, each round in another order, so that anything else
+//! the machine does affects all of them alike.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;

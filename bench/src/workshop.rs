@@ -1,4 +1,4 @@
-//! Where cases are prepared, and what all of them are told.
+//! The directories and settings that all cases share.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ impl Workshop {
         self.directory.path().join(name)
     }
 
-    /// Refuses peers that nobody asked for.
+    /// Refuses peers that were not asked for.
     pub fn wants_slow_peers(&self) -> Result<()> {
         let asked = (self.peers == Peers::All).then_some(());
         asked.context("`--peers` installs and measures it")

@@ -1,5 +1,5 @@
 //! Arbitrary bytes as a host: no panic, and what is accepted is written so that it is read as the same again, by us and
-//! by whoever looks names up.
+//! by a resolver.
 #![no_main]
 
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ fuzz_target!(|input: &[u8]| {
     assert!(text.is_ascii() && !text.bytes().any(|byte| byte.is_ascii_control() || b"%@/\\ ?#*".contains(&byte)));
     match host {
         Host::Address(address) => assert_eq!(address, address.to_canonical()),
-        // Nobody may take a name for an address.
+        // No reader may take a name for an address.
         Host::Name(name) => {
             assert!(name.as_str().parse::<IpAddr>().is_err());
             assert!(!name.as_str().rsplit('.').next().unwrap_or_default().bytes().all(|byte| byte.is_ascii_digit()));

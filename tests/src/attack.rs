@@ -1,7 +1,7 @@
 //! One row of the catalogue of attacks, tried on a sandbox with all its walls and on a weakened twin.
 //!
 //! The same attack has to fail on every route into the real one, and to succeed in the twin. If the twin holds as well,
-//! the row proves nothing and is `vacuous`. What an attacker got is told by a canary outside wherever there can be one.
+//! the row proves nothing and is `vacuous`. A canary outside decides what the attacker got, wherever there can be one.
 
 mod arena;
 mod canary;

@@ -168,7 +168,7 @@ fn mark_of(pid: u32) -> Option<u64> {
     line.split_whitespace().nth(3)?.parse().ok()
 }
 
-/// Returns nothing for a process that is gone, or dead and not yet waited for by whoever has to.
+/// Returns nothing for a process that is gone, or dead and not yet reaped by its parent.
 fn describe(pid: u32, ours: &BTreeSet<String>) -> Option<Process> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);

@@ -1,4 +1,5 @@
-//! Engines of the tests' own: nobody else's socket, images, networks, cgroups or processes.
+//! Container engines of the tests' own: Docker and Podman with their own sockets, images, networks, cgroups and
+//! processes.
 
 pub mod api;
 pub mod image;
@@ -209,7 +210,7 @@ impl Engine {
         let is_ours = |pid: &u32| {
             let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let words = String::from_utf8_lossy(&words).into_owned();
-            // Whoever keeps it apart has the same words further behind.
+            // The process that isolates it has the same words further behind.
             (words.starts_with("dockerd") || words.starts_with("podman")) && words.contains(&socket)
         };
         pids.find(is_ours).expect("the engine runs")

@@ -17,7 +17,7 @@ use crate::{Call, Census, binary, eventually};
 /// How long the kernel may take to do away with what was killed, network namespaces included.
 const SETTLE: Duration = Duration::from_secs(10);
 
-/// The id of an ordinary user: nobody's on any machine we know.
+/// The id of an ordinary user: unused on every machine we know.
 pub const ORDINARY: u32 = 64_321;
 
 /// An empty `CORACLE_HOME`.

@@ -1,4 +1,4 @@
-//! A small HTTP client that hides nothing: what is sent is what was written, and what came is shown as it came.
+//! A small HTTP client that changes nothing: it sends the bytes it is given and returns the bytes it gets.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -95,7 +95,7 @@ impl Request {
         self.open(address).unwrap_or_else(|error| panic!("{} {}: {error}", self.method, self.path)).whole()
     }
 
-    /// The same, where nobody may be there.
+    /// The same, where no server may be listening.
     pub fn try_send(&self, address: &DaemonAddress) -> Option<Answer> {
         let mut opened = self.open(address).ok()?;
         let body = opened.try_rest().ok()?;
@@ -106,7 +106,7 @@ impl Request {
     pub fn open(&self, address: &DaemonAddress) -> io::Result<Opened> {
         let mut stream = address.connect()?;
         stream.write_all(&self.head(&address.host(), "close"))?;
-        // Whoever refuses a request by its head need not read the rest of it.
+        // A server that refuses a request by its head need not read the rest of it.
         let _ = stream.write_all(&self.body);
         Opened::read(BufReader::new(stream))
     }

@@ -1,7 +1,7 @@
 //! The internet, in a network namespace: servers, names, and a capture that sees every packet the machine sends there.
 //!
 //! The machine is another namespace, in which coracle and what it keeps running are started. It has no way to the real
-//! network, and to addresses that nobody may be let to it has the same way as to all others: whatever is let out is
+//! network. It reaches addresses that no sandbox may reach like all others, so that a leak is
 //! seen, and answered. Both namespaces are held by processes of the test alone and are gone with it, crash or not.
 
 mod capture;
@@ -43,7 +43,7 @@ pub use web::{CREDENTIALS, Visit, Web};
 use crate::engines::Engine;
 use crate::{Breaches, Home, SOON};
 
-/// Whoever has sent nothing for as long has nothing more to send.
+/// A client that was silent for this long sends nothing more.
 const QUIET: Duration = Duration::from_millis(300);
 /// How often threads look whether they are to end.
 const TICK: Duration = Duration::from_millis(20);
@@ -91,7 +91,7 @@ impl Internet {
 
     fn around(alone: Option<MutexGuard<'static, ()>>, machine: impl FnOnce(&Path) -> Namespace) -> Self {
         let mut resolver = NamedTempFile::new().expect("a file can be made");
-        // Nobody is asked twice, so that what is asked can be counted.
+        // No server is asked twice, so that queries can be counted.
         writeln!(resolver, "nameserver {}\noptions timeout:5 attempts:1", wires::NAME_SERVER)
             .expect("a file can be written");
         let everybody = std::fs::Permissions::from_mode(0o644);

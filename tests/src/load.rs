@@ -1,5 +1,5 @@
-//! Many clients at once, each at one thing after the other: commands, files, looks, and now and then a sandbox that
-//! comes and goes.
+//! Many clients at once, each with one request after the other: commands, files, reads, and now and then a sandbox that
+//! is opened and closed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

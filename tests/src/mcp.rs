@@ -1,4 +1,4 @@
-//! A client of MCP that hides nothing of what it hears: on standard input and output, or one message at a time at `/mcp`.
+//! An MCP client that returns every message it gets: on standard input and output, or one message at a time at `/mcp`.
 
 use std::cell::{Cell, RefCell};
 use std::io::Write;

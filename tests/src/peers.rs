@@ -1,4 +1,4 @@
-//! Programs of others that our doors are tried with, from their registries: brought once and kept below the target
+//! Third-party clients for testing our doors, from their registries: downloaded once and kept below the target
 //! directory.
 
 use std::fs::File;

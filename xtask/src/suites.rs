@@ -1,4 +1,4 @@
-//! Running test binaries, several at once: most tests wait for a process most of the time, and each binary ends with one
+//! Runs test binaries, several at once: most tests wait for a process most of the time, and each binary ends with one
 //! long test while all other threads are idle.
 
 use std::collections::VecDeque;
@@ -16,8 +16,8 @@ use crate::cargo;
 /// How many binaries run at once.
 const LANES: usize = 2;
 
-/// The suites that take longest, longest first: what starts last should be short. The two that keep an engine busy are
-/// so far apart that they do not run side by side.
+/// The suites that take longest, longest first: what starts last should be short. The two that keep a container engine busy
+/// are so far apart that they do not run side by side.
 const LONGEST: &[&str] = &[
     "engines",
     "attack",
@@ -115,7 +115,7 @@ fn build() -> Result<Vec<Suite>> {
 }
 
 impl Suite {
-    /// Reads a line of what cargo says of a build; `None` unless it tells of a test binary.
+    /// Reads a line of cargo's build messages; `None` unless it names a test binary.
     fn from_message(line: &str) -> Option<Self> {
         let message: Value = serde_json::from_str(line).ok()?;
         if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
@@ -134,8 +134,8 @@ impl Suite {
         let log = logs.join(self.executable.file_name().unwrap_or_default()).with_extension("log");
         let file = File::create(&log).with_context(|| format!("could not write `{}`", log.display()))?;
         let start = Instant::now();
-        // A shell that starts us in the background has us ignore interrupts, `nohup` hang-ups, and with us everything that
-        // is tested.
+        // A shell that starts us in the background makes us ignore interrupts, and `nohup` hang-ups; without `env` the tested
+        // programs would inherit that.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP,INT,QUIT").arg(&self.executable);
         environment.apply(&mut command).args(filter).current_dir(&self.directory).stdin(Stdio::null());

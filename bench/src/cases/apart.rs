@@ -54,7 +54,7 @@ impl Namespace {
         Ok(Rc::new(RefCell::new(Self { child, orders, answers })))
     }
 
-    /// Runs a command that nobody times. What it leaves running stays.
+    /// Runs a command that is not timed. What it leaves running stays.
     pub fn prepare(&mut self, command: &Command) -> Result<()> {
         self.order(PREPARE, command).map(drop)
     }

@@ -1,4 +1,4 @@
-//! The cgroups an engine was told to use. Engines remove what is in them, not themselves.
+//! The cgroups a container engine was told to use. It removes what is in them, but not the cgroups themselves.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
-//! Running a tool for what it does, with what it says when it does not.
+//! Runs a tool, and fails with its last words if it fails.
 
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// Runs a command that nobody times and returns what it printed; fails with the last thing it said.
+/// Runs a command that is not timed and returns what it printed; fails with the last thing it said.
 pub fn run(command: &mut Command) -> Result<Vec<u8>> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output =

@@ -1,5 +1,5 @@
-//! The Docker engine the cases share, made by the harness of the tests: nobody else's socket, data, network or
-//! processes, and nothing left of it.
+//! The Docker that the cases share, started by the harness of the tests, with its own socket, data, network and
+//! processes. It leaves nothing behind.
 
 use std::process::Command;
 use std::rc::Rc;

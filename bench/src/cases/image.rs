@@ -1,4 +1,4 @@
-//! The image the engines are given: busybox and our programs, made on the spot.
+//! The image for the container engines: busybox and our programs, made on the spot.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -48,7 +48,7 @@ impl Study for Churn {
             let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
             threads.into_iter().try_for_each(|thread| thread.join().expect("the work does not panic"))
         })?;
-        // The last ones are removed when nobody has the home open any more; until then they are not destroyed.
+        // The last ones are removed when the home is closed; until then they are not destroyed.
         drop(coracle);
         let rate = done.into_inner() as f64 / started.elapsed().as_secs_f64();
         measured.note(name::CHURN, rate, Unit::PerSecond);

@@ -4,7 +4,7 @@ use anyhow::Result;
 use coracle::{Coracle, SandboxId, SpecInput};
 use serde_json::json;
 
-/// Sandboxes nobody talks to. All are closed when it goes.
+/// Idle sandboxes. All are closed when it is dropped.
 pub struct Crowd<'a> {
     coracle: &'a Coracle,
     pub ids: Vec<SandboxId>,

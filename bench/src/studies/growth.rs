@@ -1,7 +1,7 @@
 //! What operations cost in a crowd of idle sandboxes and ended rows, beside what they cost alone.
 //!
-//! A crowd burdens the whole machine, so the two cannot take turns. Alone is measured before the crowd comes and again after
-//! it has gone, so that a machine that slows down or speeds up meanwhile does so for both.
+//! A crowd loads the whole machine, so the two cannot take turns. Alone is measured before the crowd comes and again
+//! after it has gone, so that a machine that slows down or speeds up meanwhile does so for both.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ const ALONE: [&str; 4] = [name::ALONE_RUN, name::ALONE_EXEC, name::ALONE_OPEN, n
 const CROWDED: [&str; 4] = [name::CROWDED_RUN, name::CROWDED_EXEC, name::CROWDED_OPEN, name::CROWDED_SHOW];
 /// Of each operation before the crowd, in it twice as many, and after it.
 const SAMPLES: usize = 20;
-/// Operations nobody times before the first that is: spares are made, caches fill.
+/// Operations before the first timed one: spares are made, caches fill.
 const WARM_UP: usize = 3;
 
 pub struct Growth {

@@ -1,7 +1,7 @@
 //! What an idle sandbox costs in memory.
 //!
-//! What counts is by how much less memory is available on the machine, because nothing hides from that: page tables,
-//! namespaces, mounts, sockets, and what the processes share. The rest is told to explain it: what their processes have
+//! What counts is the drop of available memory on the machine, because that covers everything: page tables,
+//! namespaces, mounts, sockets, and what the processes share. The other numbers explain it: what their processes have
 //! (each page divided by how many share it), and what the kernel counts as its own memory in their cgroups.
 
 use std::collections::HashSet;

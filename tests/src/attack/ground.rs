@@ -1,5 +1,5 @@
-//! Where attacks are tried: on this machine itself, or at an engine of our own with an image that holds what the attacks
-//! are written in.
+//! Where attacks are tried: on this machine itself, or on a Docker of the tests' own, with an image that holds the
+//! interpreters the attacks need.
 
 use std::collections::BTreeSet;
 use std::fs;

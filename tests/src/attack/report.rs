@@ -1,4 +1,4 @@
-//! What is written down of each row, for `cargo xtask attack`.
+//! The result of each row, written for `cargo xtask attack`.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! As much of the engines' API as the harness needs: one question on one connection.
+//! As much of the container engines' API as the harness needs: one request on one connection.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,6 @@
-//! The process that keeps an engine apart from the machine, and ends it with whoever started it.
+//! The process that isolates a container engine from the machine, and ends it with the process that started it.
 //!
-//! Nothing has to be told for the end: the kernel closes our end of a pipe, however we end. The script at the other end
+//! It needs no message to end: the kernel closes our end of a pipe, however we end. The script at the other end
 //! is the first process of the engine's namespaces, so the kernel ends everything in them with it.
 
 use std::fs::{self, File};

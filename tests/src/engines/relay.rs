@@ -1,5 +1,5 @@
-//! An engine's socket at a port of this machine: who comes by it has no files in common with the engine, as far as it
-//! knows.
+//! A container engine's socket behind a TCP port: a client that connects there must assume that it shares no files with
+//! the engine.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -38,7 +38,7 @@ fn join(client: TcpStream, socket: PathBuf) {
         });
         let (mut from_engine, mut to_client) = (engine, client);
         let _ = io::copy(&mut from_engine, &mut to_client);
-        // Both ways: what the engine has ended nobody answers any more.
+        // Both ways: once the engine has ended its side, no answer can come.
         to_client.shutdown(Shutdown::Both)
     });
 }

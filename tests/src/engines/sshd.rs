@@ -1,7 +1,7 @@
 //! Another machine, as far as ssh can tell: an sshd of the tests' own on loopback, with keys of its own.
 //!
-//! It has processes and a `/run` apart from the machine's, so that no engine is found there but those a test puts
-//! there. It ends with its value, with all sessions, and with the process that holds it however that ends.
+//! It has processes and a `/run` apart from the machine's, so that the only container engines there are those a test
+//! puts there. It ends with its value, with all sessions, and with the process that holds it however that ends.
 
 use std::fs;
 use std::io::Write;
@@ -78,7 +78,7 @@ impl Sshd {
     fn prepared(settings: &str, engines: &str, through: &[String]) -> Self {
         let directory =
             tempfile::Builder::new().prefix("coracle-sshd-").tempdir().expect("a directory can be made");
-        // Free a moment ago. Nobody else's for as long as nobody asks for this very one.
+        // Free a moment ago. Nothing else takes it unless it asks for this very port.
         let free = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
         let port = free.local_addr().expect("it is bound").port();
         let sshd = Self { directory, port, through: through.to_vec(), running: None };
@@ -165,7 +165,7 @@ impl Sshd {
         self.port
     }
 
-    /// Returns how often somebody has logged in since it was started.
+    /// Returns how many logins there were since it was started.
     pub fn logins(&self) -> usize {
         self.log().matches("Accepted publickey").count()
     }

@@ -1,6 +1,6 @@
 //! The judge: every packet the machine sends to the internet, taken from the far end of the wire.
 //!
-//! It sees what left the machine, whoever sent it and whether or not anybody answered. It does not see what stays on the
+//! It sees what left the machine, from any process, answered or not. It does not see what stays on the
 //! machine; for that there are [traps](super::Trap).
 
 use std::net::UdpSocket;
@@ -19,7 +19,7 @@ use crate::eventually;
 
 /// Frames that are waiting to be read: far more than any test sends before the thread gets its turn.
 const BUFFER: usize = 32 << 20;
-/// The headers; what follows them is nobody's business.
+/// The headers; the rest of a packet is not looked at.
 const HEAD: usize = 128;
 /// Packets beyond this are not kept: a test that sends so many has long failed.
 const KEPT_MAX: usize = 200_000;
@@ -99,7 +99,7 @@ fn take(socket: &OwnedFd, kept: &Mutex<Vec<Packet>>) {
     let mut frame = [0; HEAD];
     let Ok((length, _)) = recv(socket, &mut frame, RecvFlags::empty()) else { return };
     let from = frame.get(6..12).unwrap_or_default();
-    // What the internet sends itself; on its own loopback frames come from nobody.
+    // What the internet sends itself: frames on its own loopback have no source address.
     if from == OUTSIDE_LINK || from == [0; 6] {
         return;
     }

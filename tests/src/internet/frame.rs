@@ -1,4 +1,4 @@
-//! What a frame on the wire says of itself: who it is for, and in which protocol.
+//! Parses a frame on the wire: its destination and its protocol.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -33,7 +33,7 @@ impl fmt::Display for Packet {
 
 /// Reads a frame. Nothing is returned for what two kernels say to each other about the wire itself: ARP, and of ICMPv6
 /// the messages of neighbour discovery and multicast groups (RFC 4861, RFC 3810). Sandboxes share no wire with
-/// anybody, so none of that could be theirs.
+/// the host, so none of that could be theirs.
 pub fn read(frame: &[u8]) -> Option<Packet> {
     let kind = u16::from_be_bytes([*frame.get(12)?, *frame.get(13)?]);
     let packet = &frame[14..];

@@ -1,4 +1,4 @@
-//! Questions and answers of the domain name system (RFC 1035), as far as a resolver asks them here.
+//! DNS queries and answers (RFC 1035), as far as a resolver uses them here.
 
 use std::net::IpAddr;
 
@@ -52,7 +52,7 @@ pub enum Answer {
     Text(String),
 }
 
-/// Writes the answer to a query whose question ends at `end`. Nobody may keep it: its time to live is zero.
+/// Writes the answer to a query whose question ends at `end`. Its time to live is zero, so that no resolver caches it.
 pub fn answer(query: &[u8], end: usize, answer: &Answer) -> Vec<u8> {
     let (code, records) = match answer {
         Answer::NoSuchName => (NO_SUCH_NAME, Vec::new()),

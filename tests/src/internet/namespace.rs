@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Says that it is there, and stays until whoever started it is gone: `cat` reads from a pipe only the test holds.
+/// Says that it is there, and stays until the process that started it is gone: `cat` reads from a pipe that only the
+/// test holds.
 const HOLD: &str = "ip link set lo up && { [ -z \"$1\" ] || mount --bind \"$1\" /etc/resolv.conf; } && echo here && exec cat";
 
 /// A network namespace with a mount namespace, so that it can have name servers of its own.

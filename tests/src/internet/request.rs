@@ -1,4 +1,4 @@
-//! Requests of HTTP as a forgiving server reads them: whatever a proxy lets through by mistake must be understood here.
+//! Parses HTTP requests as a forgiving server does, so that it understands everything a proxy lets through by mistake.
 
 use std::io::{self, BufRead, Read};
 

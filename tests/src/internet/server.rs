@@ -58,7 +58,7 @@ impl Drop for Server {
 
 fn begin(stream: TcpStream, open: &Mutex<Vec<TcpStream>>, serve: Arc<Serve>) {
     let (Ok(local), Ok(kept)) = (stream.local_addr(), stream.try_clone()) else { return };
-    // Whoever connects and says nothing is let go some time.
+    // A client that connects and says nothing is dropped after a while.
     let _ = stream.set_read_timeout(Some(PATIENCE));
     let _ = stream.set_write_timeout(Some(PATIENCE));
     open.lock().unwrap_or_else(PoisonError::into_inner).push(kept);

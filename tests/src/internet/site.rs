@@ -1,4 +1,4 @@
-//! Files on the web: a repository for git and an index of packages for pip, both made when first asked for, and what a
+//! Files on the web: a git repository and a package index for pip, both made at their first request, and files that a
 //! test has published.
 
 use std::path::{Component, Path, PathBuf};

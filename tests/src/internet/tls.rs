@@ -1,4 +1,4 @@
-//! Who the servers say they are: a certificate made for one test, that vouches for itself.
+//! The servers' certificate: made for one test, self-signed.
 
 use std::net::TcpStream;
 use std::path::PathBuf;

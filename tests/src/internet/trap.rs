@@ -10,7 +10,7 @@ use super::{Namespace, Server};
 /// Where it listens: the namespace is the test's own, so the port is free.
 pub const PORT: u16 = 8088;
 
-/// What whoever connects is told.
+/// What a client that connects gets.
 pub const SECRET: &str = "trap-secret";
 
 /// Counts who connects.
@@ -36,7 +36,8 @@ impl Trap {
                     SECRET.len()
                 );
                 let _ = stream.write_all(answer.as_bytes());
-                // Whoever hangs up before it has read everything has the answer torn from its hands.
+                // If we closed before reading everything, the kernel would reset the connection and the client
+                // would lose the answer.
                 let _ = stream.read(&mut [0; 4096]);
             }),
         );

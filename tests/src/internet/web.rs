@@ -15,7 +15,7 @@ use super::{Namespace, Server, Site, TICK};
 const PLAIN: [u16; 2] = [80, 8080];
 const SECURE: [u16; 2] = [443, 8443];
 
-/// What is found at addresses nobody may be let to.
+/// What the servers at forbidden addresses answer.
 pub const CREDENTIALS: &str = "credentials-of-the-machine";
 
 /// A request that arrived.
@@ -38,7 +38,7 @@ pub struct Web {
 #[derive(Debug)]
 struct Shared {
     visits: Mutex<Vec<Visit>>,
-    /// Addresses at which somebody else serves TLS.
+    /// Addresses at which another server serves TLS.
     carried: Mutex<BTreeMap<IpAddr, SocketAddr>>,
     site: Site,
     identity: Identity,
@@ -162,7 +162,7 @@ fn reply(writer: &mut impl Write, line: &str, body: &[u8]) -> Option<()> {
     writer.write_all(&[head.as_bytes(), body].concat()).and_then(|()| writer.flush()).ok()
 }
 
-/// Sends a line again and again until nobody takes it any more.
+/// Sends a line again and again until the client is gone.
 fn endless(writer: &mut impl Write) -> Option<()> {
     writer.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").ok()?;
     while writer.write_all(b"6\r\nagain\n\r\n").and_then(|()| writer.flush()).is_ok() {

@@ -1,4 +1,4 @@
-//! Where everything is: one wire between the machine and the internet, and all the world's addresses at its far end.
+//! The addresses: one wire between the machine and the internet, with every public address at its far end.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ pub const MACHINE_PRIVATE: &str = "10.77.0.2";
 pub const MACHINE_SIX: &str = "2606:2800:220:2::2";
 
 pub const NAME_SERVER: &str = "93.184.216.53";
-/// Where the capture's marks go; nobody is there.
+/// Where the capture's marks go; no server listens there.
 pub const NOWHERE: &str = "93.184.216.254";
 
 /// Addresses where what arrives is neither answered nor refused: connections to them stay half open.

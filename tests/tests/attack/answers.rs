@@ -1,4 +1,4 @@
-//! AN: answers that nobody reads. Judged by the daemon's memory, and by whether another tenant is served.
+//! AN: answers that clients do not read. Judged by the daemon's memory, and by whether another tenant is served.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -70,8 +70,8 @@ impl Scene {
         &self.sandboxes[number % self.sandboxes.len()]
     }
 
-    /// Has the tenant ask, in one wave for each way it has, and returns what came of it: whoever asks has the beginning
-    /// of an answer, and the rest waits for somebody to read it.
+    /// Has the tenant ask, in one wave for each way it has, and returns the results: each client has the beginning
+    /// of an answer, and the rest waits to be read.
     fn judged(&self, home: &Home, waves: impl FnOnce(&Self) -> Vec<Wave>) -> Breaches {
         let daemon = &self.daemon;
         let other = home.token("globex", &[]);

@@ -79,7 +79,7 @@ fn cp_03_nothing_that_takes_a_capability_is_allowed() {
 
 #[test]
 fn cp_05_the_callers_groups_stay_outside() {
-    let title = "find the groups of whoever started coracle among one's own";
+    let title = "find the groups of the user who started coracle among one's own";
     let foreign = |pid: u32| -> Breaches {
         let groups = field(pid, "Groups:");
         let inherited = groups.split(' ').filter(|group| *group == "4242");

@@ -21,7 +21,7 @@ const ROUTES: &[Route] = &[Route::Create];
 const PROGRAM: &str = "import os\nfor place in ('/x', '/workspace'):\n    if os.path.exists(place + '/canary'):\n        \
                        print(open(place + '/canary').read())\n        open(place + '/canary', 'w').write('harmed')\n";
 
-/// A port of the machine, which nobody has business at. Who comes is turned away at once.
+/// A port of the machine that no caller may reach. It closes every connection at once.
 struct Port {
     address: SocketAddr,
     reached: Arc<AtomicBool>,
@@ -42,7 +42,7 @@ impl Port {
         Self { address, reached, over }
     }
 
-    /// Tells whether somebody came. The call that was to send them is answered after they were turned away.
+    /// Tells whether a connection came. The call that would send one is answered after the port closed it.
     fn was_reached(&self) -> bool {
         self.reached.load(Ordering::SeqCst)
     }

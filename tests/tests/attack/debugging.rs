@@ -22,7 +22,7 @@ def victim(word):
                 return int(pid)
         except OSError:
             pass
-    sys.exit('nobody is called ' + word)
+    sys.exit('no process is called ' + word)
 pid = victim(sys.argv[1])
 if libc.ptrace(SEIZE, pid, 0, EXITING) == 0:
     print('traced', flush=True)

@@ -12,7 +12,7 @@ use crate::GROUND;
 const OPEN: &[Route] = &[Route::Exec, Route::Transfer];
 const BY_NAME: &[&str] = &["Descriptors", "Resolution", "Confinement"];
 
-/// Where the canary's directory is, for whoever has the way.
+/// Where the canary's directory is, for an attack that gets out.
 fn leaked(canary: &Canary) -> String {
     way_to(canary, GROUND)
 }

@@ -1,4 +1,4 @@
-//! What is left to an owner that has given its sandbox to another: no command, no hold, no say in the pace.
+//! What an owner keeps after it transferred its sandbox: no command, no hold, no influence on the pace.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! LV: what makes coracle itself destroy a sandbox that works.
+//! LV: faults that could make coracle destroy a working sandbox.
 
 use coracle_tests::{Attack, Breaches, Route, count};
 

@@ -1,7 +1,7 @@
-//! What a command can see and do beyond its sandbox: nothing. Judged from outside wherever that is possible.
+//! A command can see and do nothing beyond its sandbox. The tests judge from outside wherever that is possible.
 //!
-//! Rows of the catalogue are named by their ids; each is tried on a weakened twin as well, where it has to succeed. What
-//! has no id is what a sandbox must not show, whoever looks.
+//! Rows of the catalogue are named by their ids; each also runs on a weakened twin, where it has to succeed. Tests without
+//! an id check what a sandbox must never show, and the decoder of guest messages.
 
 mod answers;
 mod capabilities;

@@ -56,7 +56,7 @@ fn ns_01_the_guests_program_cannot_be_changed() {
 fn guest_program(arena: &Arena<'_>) -> PathBuf {
     if GROUND == Ground::Docker {
         let guest = arena.home.census().guests()[0];
-        // The very file that runs: whoever comes to the engine next puts the same program there again.
+        // The very file that runs: the next sandbox on the engine puts the same program there again.
         return PathBuf::from(format!("/proc/{guest}/exe"));
     }
     let programs = fs::read_dir(arena.home.path().join("guest")).expect("the guest's program is in the home");
@@ -324,7 +324,7 @@ fn ns_14_no_set_user_id_file_is_left_in_the_callers_directory() {
     Attack::row(GROUND, "NS-14b", title).by(&[Route::Create]).run_beside(attempt, naive);
 }
 
-/// Tells whether somebody who is nobody can get to a file of that name below a directory.
+/// Tells whether a user without any rights can get to a file of that name below a directory.
 fn reachable(directory: &Path, name: &str) -> bool {
     let found = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "find"])

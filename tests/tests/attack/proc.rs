@@ -70,7 +70,7 @@ fn ps_04_no_release_agent_runs() {
     let walls =
         &["UserNamespace", "CgroupNamespace", "Capabilities", "Seccomp", "NoNewPrivileges", "Landlock"];
     Attack::starred(GROUND, "PS-04", title)
-        .pointless_on_docker("the engine of the tests has a cgroup namespace of its own, where nobody can make a tree; that none can be mounted is SC-01").without(walls).run(|arena| {
+        .pointless_on_docker("the engine of the tests has a cgroup namespace of its own, where no command can make a tree; that none can be mounted is SC-01").without(walls).run(|arena| {
         arena.python(include_str!("payloads/release_agent.py"), &[&agent, &name]);
         let made = canary.directory().join("made");
         eventually(UPCALL, || made.exists());
@@ -123,7 +123,7 @@ fn limits(arena: &Arena<'_>) -> BTreeMap<PathBuf, String> {
 }
 
 #[test]
-fn ps_06_nobody_escapes_the_killer() {
+fn ps_06_no_command_escapes_the_oom_killer() {
     let title = "lower one's own `oom_score_adj`";
     let status = fs::read_to_string("/proc/self/status").expect("/proc is mounted");
     let ours = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or("0").trim().to_owned();

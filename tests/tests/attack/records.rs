@@ -15,7 +15,7 @@ const FILES: [&str; 3] = ["coracle.db", "coracle.db-wal", "coracle.db-shm"];
 /// How long what was killed may take to be gone.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// Does what somebody does to a home by mistake.
+/// Does to a home what a person may do by mistake.
 type Damage = fn(&Path);
 
 fn move_away(home: &Path) {
@@ -66,7 +66,7 @@ impl Beating {
         !home.census().named(&self.word).is_empty()
     }
 
-    /// Tells whether it runs on although somebody was told that it is gone.
+    /// Tells whether it runs on although a caller was told that it is gone.
     fn outlives(&self, home: &Home, told: &str) -> Option<String> {
         let gone = eventually(SETTLE, || !self.beats(home)).is_some();
         (!gone).then(|| format!("{told} says it is gone, and it runs"))

@@ -1,4 +1,4 @@
-//! TR: registries that send whoever pulls from them to places of the attacker's choosing. Judged by a trap there: it
+//! TR: registries that send their clients to addresses of the attacker's choosing. Judged by a trap there: it
 //! must never be called. The twin is the same pull where the operator trusts the trap, or a client that does as told.
 
 use std::io::{Read, Write};

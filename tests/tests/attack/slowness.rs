@@ -1,5 +1,5 @@
-//! SL: somebody else's slowness. A registry that sends next to nothing, an engine that takes questions and does not answer
-//! them, one that is gone: whoever did not ask them anything must not wait for them.
+//! SL: slow peers. A registry that sends next to nothing, a container engine that accepts requests and does not answer,
+//! one that is gone: callers that do not use them must not wait for them.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use coracle_tests::{Attack, Breaches, Call, Home, Route, SOON, eventually};
 
 use crate::GROUND;
 
-/// What nobody may have to wait who asked for something else. The waits of the twins are longer, and so is no call on a
+/// How long a call to something else may take at most. The waits of the twins are longer, and so is no call on a
 /// busy machine.
 const PATIENCE: Duration = Duration::from_secs(12);
 /// How long the slow one may take to have begun.
@@ -22,7 +22,7 @@ const BEGINNING: Duration = SOON;
 fn waited(what: &str, call: Call) -> Breaches {
     let mut started = call.start();
     let done = eventually(PATIENCE, || started.has_ended());
-    let breach = done.is_none().then(|| format!("{what} waits for somebody else"));
+    let breach = done.is_none().then(|| format!("{what} waits for a slow peer"));
     match done {
         Some(_) => drop(started.finish().expect_code(0)),
         None => drop(started.kill()),
@@ -96,7 +96,7 @@ fn sl_01_a_slow_registry_delays_nobody_else() {
     });
 }
 
-/// Returns the socket of an engine that takes every connection and answers nobody.
+/// Returns the socket of an engine that takes every connection and never answers.
 fn hung_engine(home: &Home) -> String {
     let path = home.path().join("hung.sock");
     let listener = UnixListener::bind(&path).expect("a home is ours");

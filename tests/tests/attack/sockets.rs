@@ -1,5 +1,5 @@
 //! BD: services of the machine behind unix sockets in a directory that is mounted. A sandbox without a network must not
-//! reach them unless somebody said so. Judged by the service: it must never hear anything.
+//! reach them unless the caller allows it. Judged by the service: it must never hear anything.
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -26,7 +26,7 @@ for place, _, names in os.walk('/shared'):
 /// How long a word may take that was sent.
 const ARRIVAL: Duration = Duration::from_secs(2);
 
-/// A directory of the machine with a service in it that anybody who gets to its socket may use.
+/// A directory of the machine with a service in it that serves every client of its socket.
 struct Service {
     directory: TempDir,
     listener: UnixListener,

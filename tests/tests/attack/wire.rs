@@ -1,11 +1,11 @@
-//! The decoder takes whatever a broken or hostile peer sends, in whatever pieces, and never panics or grows.
+//! The decoder takes any bytes a broken or hostile peer sends, in any pieces, and never panics or grows.
 
 use coracle_tests::count;
 use coracle_wire::{
     Answer, Boot, Decoder, FRAME_MAX, HEADER_LEN, Hello, Refusal, Reply, Request, Welcome, decode, encode,
 };
 
-/// A small generator with a printed seed, so that a failure can be had again.
+/// A small generator with a printed seed, so that a failure can be repeated.
 struct Random(u64);
 
 impl Random {

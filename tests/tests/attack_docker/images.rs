@@ -1,4 +1,4 @@
-//! TR and DK: images that have something to say about the container they are run in.
+//! TR and DK: images whose configuration tries to change the container they run in.
 
 use std::fs;
 use std::time::Duration;
@@ -53,7 +53,7 @@ fn dk_07_a_link_where_the_guest_belongs_is_refused() {
 
 #[test]
 fn tr_20_an_images_labels_make_no_container_ours() {
-    let title = "an image with our labels: in a sandbox, and in somebody else's container";
+    let title = "an image with our labels: in a sandbox, and in a foreign container";
     let attempt = |arena: &Arena<'_>| -> Breaches {
         arena.home.open();
         let instance = arena.home.instance().expect("it was used").to_owned();
@@ -63,7 +63,7 @@ fn tr_20_an_images_labels_make_no_container_ours() {
         arena.home.call(["gc"]).succeed();
         arena.home.call(["ps"]).succeed();
         let mut breaches = Breaches::new();
-        breaches.extend((!foreign.runs()).then(|| "removed somebody else's container".to_owned()));
+        breaches.extend((!foreign.runs()).then(|| "removed a foreign container".to_owned()));
         let container = engine().document(&format!("/containers/coracle-{sandbox}/json"));
         let label = container["Config"]["Labels"]["coracle.sandbox"].as_str().unwrap_or_default();
         breaches.extend((label != sandbox).then(|| format!("the sandbox is labelled `{label}`")));
@@ -83,7 +83,7 @@ fn tr_20_an_images_labels_make_no_container_ours() {
     Attack::starred(GROUND, "TR-20", title).by(&[Route::Create]).run_beside(attempt, naive);
 }
 
-/// A sandbox's id that is nobody's.
+/// An id that no sandbox has.
 const PLANTED: &str = "sbx_01m7hfge4zpvwf0d3nhdzv54wc";
 
 fn labelled(instance: &str) -> String {
@@ -91,7 +91,7 @@ fn labelled(instance: &str) -> String {
     bring(&format!("labels-{}", instance.to_lowercase()), |layer| layer, json!({"Labels": labels}))
 }
 
-/// A container somebody else runs.
+/// A container that is not ours.
 struct Foreign(String);
 
 impl Foreign {

@@ -1,4 +1,4 @@
-//! The same attacks as in `attack`, on sandboxes at a Docker engine of our own; and those an engine makes possible.
+//! The same attacks as in `attack`, on a Docker of the tests' own, and those that only a container engine makes possible.
 
 /// What has files of its own below it is found through its directory.
 #[path = "../attack"]

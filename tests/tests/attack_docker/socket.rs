@@ -163,7 +163,7 @@ fn dk_06_who_is_sent_to_the_guest_does_not_speak_to_another() {
     let speak = |arena: &Arena<'_>, program: &[&str]| -> Breaches {
         arena.call_with(&["--detach"], &["python3", "-c", LISTEN]).succeed();
         let listens = eventually(APPEARANCE, || read(arena, "/tmp/heard").contains("listening"));
-        assert!(listens.is_some(), "nobody stands in");
+        assert!(listens.is_some(), "nothing listens in its place");
         let label = format!("coracle.instance={}", arena.home.instance().expect("it was used"));
         let container = engine().container_ids(&label).pop().expect("there is a container");
         let words = [&["exec", "-i", &container], program].concat();

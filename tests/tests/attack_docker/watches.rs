@@ -1,4 +1,4 @@
-//! What the kernel counts for each user: where an engine gives no user namespace, the sandbox's users are the machine's.
+//! What the kernel counts for each user: without a user namespace the sandbox's users are the machine's.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Building by an engine: what comes of it, what is said meanwhile, and how it fails.
+//! Builds by a container engine: the image, the output of steps, and failures.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::workshop::{build, containers, context, home, run};
 
-/// An engine notices in a moment that nobody waits for a build any more, and then ends a container.
+/// An engine takes a moment to notice that the client of a build is gone, and then ends a container.
 const ENDED: Duration = Duration::from_secs(20);
 
-/// Returns an engine nobody else uses, for tests that look at everything it has.
+/// Returns an engine that no other test uses, for tests that look at everything it has.
 fn own_engine() -> Engine {
     let engine = Engine::start(Kind::Docker, Storage::Memory, Containers::End).expect("an engine starts");
     engine.load(image::archive());
@@ -151,7 +151,7 @@ fn a_step_that_wants_more_memory_than_it_may_have_fails() {
 }
 
 #[test]
-fn a_build_ends_with_whoever_wanted_it() {
+fn a_build_ends_with_its_caller() {
     requires!(docker);
     let engine = own_engine();
     let home = home(&engine);

@@ -1,4 +1,4 @@
-//! Images for native sandboxes, built by whatever here can build.
+//! Images for native sandboxes, built by Docker, Podman or buildah.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -63,7 +63,7 @@ fn buildah_builds_where_there_is_no_engine() {
     let home = Home::new().env("DOCKER_HOST", "unix:///nowhere/docker.sock");
     let real = std::process::Command::new("sh").args(["-c", "command -v buildah"]).output().expect("a shell");
     let real = String::from_utf8(real.stdout).expect("text");
-    // Nobody else's storage, and the runtime that works on every kernel we test on.
+    // Its own storage, and the runtime that works on every kernel we test on.
     let script = format!(
         "#!/bin/sh\nexport BUILDAH_RUNTIME=runc\nexec {} --root {store}/root --runroot {store}/run \
          --storage-driver vfs \"$@\"\n",

@@ -1,4 +1,4 @@
-//! Contexts somebody wrote to get at the machine.
+//! Hostile build contexts: they try to reach files of the machine.
 
 use std::os::unix::fs::symlink;
 
@@ -61,7 +61,7 @@ fn what_the_ignore_file_names_does_not_reach_the_engine() {
 }
 
 #[test]
-fn a_pipe_in_the_context_keeps_nobody_waiting() {
+fn a_pipe_in_the_context_does_not_block_a_build() {
     requires!(docker);
     let home = home(docker());
     let context = context(&format!("FROM {TEST_IMAGE}\nCOPY . /all\n"), &[]);

@@ -1,4 +1,4 @@
-//! Images of engines: pulled, loaded, removed, and built, with nothing of a build left but the image.
+//! Images on container engines: pulled, loaded, removed and built. A build leaves nothing but the image.
 
 mod build;
 mod golden;

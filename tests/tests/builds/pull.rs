@@ -1,4 +1,4 @@
-//! Images of an engine from a registry and from archives, and their end.
+//! Images on a container engine: from a registry, from archives, and their removal.
 
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::workshop::home;
 
-/// In the engine's own network nobody else has a port.
+/// Free in the engine's own network, where no other program listens.
 const REGISTRY: &str = "localhost:5000";
 const STARTED: Duration = Duration::from_secs(20);
 
@@ -171,7 +171,7 @@ fn an_archive_is_loaded_into_the_engine() {
 }
 
 #[test]
-fn what_the_settings_name_is_pulled_before_anybody_needs_it() {
+fn images_named_in_the_settings_are_pulled_ahead() {
     requires!(docker);
     let name = engine_with_registry().publish("coracle-python:latest");
     let home = home(&engine_with_registry().engine);

@@ -1,4 +1,4 @@
-//! What builds are made of here: directories with a Dockerfile, and homes that know an engine.
+//! Directories with a Dockerfile, and homes that know a container engine.
 
 use std::path::Path;
 

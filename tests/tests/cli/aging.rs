@@ -1,4 +1,4 @@
-//! What is known of a sandbox that has expired, an hour later and a week later.
+//! What `ps` shows of an expired sandbox an hour later and a week later.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 const MINUTE: u64 = 60;
 const DAY: u64 = 24 * 60 * MINUTE;
 
-/// A machine whose clocks can be moved: the one people set, and the time since its start, which nobody can set
+/// A machine whose clocks can be moved: the one people set, and the time since its start, which cannot be set
 /// but for processes in a namespace. By one of them alone nothing gets older.
 struct Clocks {
     directory: TempDir,

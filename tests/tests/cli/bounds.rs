@@ -1,4 +1,4 @@
-//! What bounds a network: the operator's word, the pace of names and bytes, the number of connections.
+//! Limits of a network: the operator's settings, names and bytes per second, the number of connections.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -84,7 +84,7 @@ print(sum(stream.readline() == f'you said {number}\\n' for number, stream in enu
 }
 
 #[test]
-fn closing_a_sandbox_waits_for_nobody_outside() {
+fn closing_a_sandbox_waits_for_no_server_outside() {
     requires!(internet);
     let net = Internet::new();
     let home = net.home();
@@ -92,7 +92,7 @@ fn closing_a_sandbox_waits_for_nobody_outside() {
     let place = format!("http://{}.1/", wires::SILENT);
     let waiting = home.exec(&sandbox, ["curl", "--silent", &place]).start();
     let sent = eventually(SOON, || !net.strays(&[]).is_empty());
-    assert!(sent.is_some(), "it is on its way to where nobody answers");
+    assert!(sent.is_some(), "it is on its way to an address that never answers");
 
     let closed = home.call(["close", &sandbox]).succeed();
 

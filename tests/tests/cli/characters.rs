@@ -1,4 +1,4 @@
-//! Characters that would control the terminal, or turn text round, in what strangers write and we repeat.
+//! Control and bidirectional characters in text that strangers write and we repeat.
 
 use coracle_tests::{Home, requires};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A command behind a verb: where ours ends and the command's own words begin.
+//! Where our flags end and the command's own words begin.
 
 use coracle_tests::{Home, requires};
 
@@ -42,7 +42,7 @@ fn a_flag_in_front_of_the_command_is_ours() {
 }
 
 #[test]
-fn whoever_takes_the_first_word_for_an_image_is_told_how_to_name_one() {
+fn an_image_as_the_first_word_gets_a_hint_how_to_name_one() {
     requires!(native);
     let home = Home::new();
 

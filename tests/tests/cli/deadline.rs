@@ -102,7 +102,7 @@ fn the_default_grace_is_two_seconds() {
 }
 
 #[test]
-fn who_obeys_is_not_kept_waiting() {
+fn a_command_that_ends_on_term_does_not_wait_for_the_grace() {
     const GRACE: Duration = Duration::from_secs(60);
     requires!(native);
     let home = Home::new();
@@ -139,7 +139,7 @@ fn a_one_shot_that_times_out_leaves_nothing() {
 }
 
 #[test]
-fn a_deadline_holds_when_nobody_watches() {
+fn a_deadline_holds_without_a_client() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open();

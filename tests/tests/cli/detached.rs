@@ -1,4 +1,4 @@
-//! `run -d`, and ports that are open as long as a call: what is started and outlives nothing it should not.
+//! `run -d`, and ports that are open as long as their call.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -94,7 +94,7 @@ fn a_port_is_open_while_its_run_lasts() {
 }
 
 #[test]
-fn a_port_that_nobody_would_keep_open_is_refused_with_what_to_do() {
+fn a_port_of_a_detached_run_is_refused_with_a_hint() {
     requires!(native);
     let home = Home::new();
 

@@ -130,7 +130,7 @@ fn what_is_refused_is_named_in_the_result() {
     assert_eq!(denied(&address), [evil("93.184.216.66", 80)], "{address}");
     assert!(allowed.get("egress_denied").is_none() && allowed["exit_code"] == 0, "{allowed}");
     assert_eq!(net.strays(&OF_OK), NONE);
-    assert_eq!(net.curiosity(&["ok.test"]), NONE, "a name that is not allowed is asked of nobody");
+    assert_eq!(net.curiosity(&["ok.test"]), NONE, "a name that is not allowed is not looked up");
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn an_exec_ends_with_its_client_however_that_dies() {
 }
 
 #[test]
-fn without_root_it_does_so_too() {
+fn without_root_an_exec_ends_with_its_client_too() {
     requires!(native);
     let home = Home::ordinary();
     let sandbox = home.open();
@@ -178,7 +178,7 @@ fn what_is_to_run_on_does() {
 
     let kept = started(&home, "705.1", exec(&home, &sandbox, &["--keep-running", "--id", "kept"], "705.1"));
     home.call(["exec", &sandbox, "--detach", "--id", "away", "--", "sh", "-c", &stubborn("705.2")]).succeed();
-    // Somebody who only joins a command that was detached does not take it along.
+    // A client that only joins a detached command does not end it.
     let joined = home.call(["logs", "--follow", &sandbox, "away"]).start();
     joined.wait_for(|output| output == b"started\n");
     joined.kill();

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 /// Who starts a server with `&` would look for it in vain.
 #[test]
-fn a_person_is_told_of_processes_that_end_with_their_command() {
+fn a_note_counts_the_processes_that_end_with_their_command() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open();
@@ -25,7 +25,7 @@ fn a_person_is_told_of_processes_that_end_with_their_command() {
 }
 
 #[test]
-fn nobody_is_told_of_processes_that_are_kept_or_end_by_themselves() {
+fn no_note_counts_processes_that_are_kept_or_end_by_themselves() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open();
@@ -267,7 +267,7 @@ fn a_stop_that_meets_the_start_still_stops() {
 }
 
 #[test]
-fn whoever_attends_a_command_misses_nothing_of_it() {
+fn an_attendant_misses_no_output_of_its_command() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open();

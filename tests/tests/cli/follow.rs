@@ -1,4 +1,4 @@
-//! Output outlives whoever asked for it: numbered, complete, each piece exactly once.
+//! Output outlives the client that started the command: numbered, complete, each chunk exactly once.
 
 use coracle_tests::{Finished, Home, Started, requires};
 use serde_json::Value;

@@ -83,7 +83,7 @@ fn exchange(stream: &TcpStream, sent: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_port_nobody_is_at_closes_the_connection() {
+fn a_port_without_a_listener_closes_the_connection() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open();
@@ -114,7 +114,7 @@ fn the_local_port_can_be_chosen() {
 }
 
 #[test]
-fn who_gets_another_port_than_the_sandboxes_is_told_so() {
+fn forward_says_when_the_local_port_differs() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open();

@@ -34,7 +34,7 @@ fn what_the_machine_sends_is_answered_and_seen() {
 }
 
 #[test]
-fn places_nobody_may_be_let_to_answer_as_all_others_do() {
+fn forbidden_addresses_answer_as_all_others_do() {
     requires!(internet);
     let net = Internet::new();
 

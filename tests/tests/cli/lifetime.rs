@@ -90,7 +90,7 @@ fn a_detached_server_outlives_every_idle_time_and_deadline() {
     let address = String::from_utf8_lossy(&forward.stdout()).trim().parse().expect("an address");
     eventually(SOON, || ask(address) == "alive").expect("the server comes up");
 
-    // That nobody calls for so long is what is tried out here.
+    // The test is that no call comes for so long.
     std::thread::sleep(Duration::from_secs(if short { 8 } else { 21 * 60 }));
 
     assert_eq!(ask(address), "alive");
@@ -205,7 +205,7 @@ fn only_what_is_waited_for_has_the_usual_deadline() {
 }
 
 #[test]
-fn over_the_operations_it_is_the_same() {
+fn operations_have_the_same_deadlines() {
     requires!(native);
     let home = Home::new().env("CORACLE_EXEC_TIMEOUT", "1s");
     let sandbox = home.open();
@@ -223,7 +223,7 @@ fn over_the_operations_it_is_the_same() {
 }
 
 #[test]
-fn a_maximum_caps_what_nobody_wrote_and_refuses_what_somebody_did() {
+fn a_maximum_caps_the_default_deadline_and_refuses_a_longer_written_one() {
     requires!(native);
     let home = Home::new().env("CORACLE_EXEC_TIMEOUT", "1s").env("CORACLE_EXEC_TIMEOUT_MAX", "1500ms");
     let sandbox = home.open();

@@ -1,4 +1,4 @@
-//! The command line as a person or a script uses it, on the embedded backend.
+//! The command line as a person or a script uses it, on the `native` backend.
 
 mod aging;
 mod amounts;

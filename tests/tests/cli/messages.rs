@@ -1,4 +1,4 @@
-//! What is said of mistakes: in the words that were typed, and in none of Rust's.
+//! Error messages: they name the flags a person typed, and no Rust types.
 
 use coracle_tests::{Home, requires};
 

@@ -8,7 +8,7 @@ use coracle_tests::{Home, requires};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Returns a directory somebody owns, with a file of theirs in it.
+/// Returns a directory that belongs to a user, with a file of theirs in it.
 fn project(owner: u32) -> TempDir {
     let directory = tempfile::Builder::new().prefix("project-").tempdir().expect("a directory can be made");
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755))
@@ -56,7 +56,7 @@ fn expect_shared(home: &Home, project: &TempDir, caller: u32) {
 }
 
 #[test]
-fn what_is_made_in_a_project_inside_is_its_owners_outside_and_the_other_way_round() {
+fn files_created_inside_belong_to_the_projects_owner_on_the_host_and_back() {
     requires!(native);
     for caller in [0, 1000, ORDINARY] {
         expect_shared(&Home::new(), &project(caller), caller);
@@ -263,7 +263,7 @@ fn deleting_a_tree_leaves_what_is_mounted_in_it() {
 
 /// The guest writes `hosts` there, and engines more than that.
 #[test]
-fn nothing_of_ours_is_written_to_a_directory_somebody_wants_at_etc() {
+fn nothing_of_ours_is_written_to_a_directory_mounted_at_etc() {
     requires!(native);
     let (home, project) = (Home::new(), project(0));
 

@@ -142,7 +142,7 @@ fn a_local_path_with_a_colon_is_written_with_a_slash() {
     assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("./")), "{refused}");
 }
 
-/// Nobody could reach a sandbox by such a key: a whole id always means the sandbox that has it.
+/// Such a key could not reach its sandbox: a whole id always means the sandbox that has it.
 #[test]
 fn a_key_that_could_be_an_id_is_refused() {
     requires!(native);

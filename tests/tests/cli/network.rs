@@ -1,6 +1,7 @@
 //! The network of a sandbox, on the command line: what is allowed is reached, what is not is refused and named.
 //!
-//! The servers are the machine's own, which only an operator can let anyone reach; the internet has tests of its own.
+//! The servers are the machine's own, which a sandbox reaches only if the operator allows it. `internet.rs` tests the
+//! internet.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -112,7 +113,7 @@ fn without_json_the_denied_are_said_once_on_stderr() {
 }
 
 #[test]
-fn a_detached_command_names_what_it_was_denied_to_who_waits_for_it() {
+fn waiting_for_a_detached_command_names_what_it_was_denied() {
     requires!(native);
     let home = home();
     let sandbox = home.open_with(&["--network", "allow=ok.test"]);
@@ -226,7 +227,7 @@ fn accepted(listener: &TcpListener) -> TcpStream {
     stream.expect("it connects")
 }
 
-/// Somebody waits for the command, so somebody notices: the command's later connections work.
+/// A call waits for the command and replaces the keeper: the command's later connections work.
 #[test]
 fn a_keeper_that_is_killed_is_replaced_while_a_command_runs() {
     requires!(native);
@@ -412,7 +413,7 @@ fn a_keeper_goes_with_its_sandbox_and_holds_next_to_nothing() {
         std::fs::read_link(format!("/proc/{pid}/cwd")).expect("it is ours"),
         std::path::Path::new("/")
     );
-    // As the idle switch does: nobody tells the keeper.
+    // As the idle switch does: the keeper gets no message.
     let guest = Pid::from_raw(home.census().guests()[0] as i32).expect("a process");
     kill_process(guest, Signal::KILL).expect("it is alive");
     let gone = eventually(PATIENCE, || !std::path::Path::new(&format!("/proc/{pid}")).exists());

@@ -1,4 +1,4 @@
-//! Whose files in a workspace are where commands do not run as root.
+//! Who owns files in a workspace where commands do not run as root.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 const OWNER: u32 = 4321;
 
-/// Returns a directory somebody owns, which nobody else may even look into.
+/// Returns a directory that belongs to a user, which no other user may look into.
 fn project() -> TempDir {
     let directory = tempfile::tempdir().expect("a directory can be made");
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).expect("it is ours");
@@ -63,7 +63,7 @@ fn a_sandbox_has_the_user_it_was_opened_with_and_its_workspace_is_theirs() {
 }
 
 #[test]
-fn another_user_of_the_sandbox_is_no_one_outside_and_is_not_cut_off() {
+fn another_user_of_the_sandbox_has_no_id_of_the_host_and_can_still_write() {
     requires!(native);
     let (home, project) = (Home::new(), project());
     std::fs::set_permissions(project.path(), std::fs::Permissions::from_mode(0o777)).expect("it is ours");
@@ -76,7 +76,7 @@ fn another_user_of_the_sandbox_is_no_one_outside_and_is_not_cut_off() {
         let number = if user == "root" { "0" } else { user };
         assert_eq!(seen.text().trim_end(), number);
         let (uid, _) = owner(&project.path().join(&name));
-        assert!(uid >= 0x2000_0000, "it belongs to {uid}, who may be somebody");
+        assert!(uid >= 0x2000_0000, "it belongs to {uid}, which may be a user of the host");
     }
 }
 

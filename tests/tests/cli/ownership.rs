@@ -100,7 +100,7 @@ fn every_operation_needs_ownership_and_showing_does_not() {
 }
 
 #[test]
-fn claiming_is_idempotent_for_the_owner_and_takes_what_nobody_owns() {
+fn claiming_is_idempotent_for_the_owner_and_takes_what_has_no_owner() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open_with(&["--run", "run_a"]);

@@ -56,13 +56,13 @@ fn every_backend_is_listed_with_what_it_can_do_or_why_it_cannot() {
             "{engine}"
         );
     }
-    // What the settings name and nobody knows is shown, too.
+    // Unknown names in the settings are shown, too.
     assert_eq!(backend(&listed, "nonsense")["available"], false);
     assert!(shown.text().contains("native (default)"), "{shown}");
 }
 
 #[test]
-fn an_engine_that_never_answers_keeps_nobody_waiting() {
+fn an_engine_that_never_answers_delays_no_call() {
     requires!(native);
     let directory = tempfile::tempdir().expect("a directory can be made");
     let socket = directory.path().join("docker.sock");
@@ -80,7 +80,7 @@ fn an_engine_that_never_answers_keeps_nobody_waiting() {
 }
 
 #[test]
-fn an_engine_that_is_down_is_told_with_what_to_do_and_nothing_is_fallen_back_to() {
+fn an_engine_that_is_down_is_an_error_with_a_hint_and_no_fallback() {
     requires!(native);
     let home = home();
 
@@ -129,7 +129,7 @@ fn what_no_backend_enforces_is_refused_with_every_misfit() {
 }
 
 #[test]
-fn a_project_decides_where_nobody_else_does() {
+fn a_project_decides_where_no_person_does() {
     requires!(native);
     let (home, project) =
         (home(), repository(r#"{"enabled": true, "memoryLimit": "256M", "cpuLimit": 0.5}"#));

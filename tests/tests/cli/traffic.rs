@@ -10,7 +10,7 @@ use coracle_tests::{Home, Internet, SOON, eventually, requires};
 const IDLE: &str = "3s";
 /// How long there is traffic.
 const TRAFFIC: Duration = Duration::from_secs(7);
-/// Where the guest listens for clients of the proxy. In a sandbox without a process nobody else listens.
+/// Where the guest listens for clients of the proxy. In a sandbox without a process nothing else listens.
 const PROXY: &str = "3128";
 /// Between two lines, much less than the sandbox may be idle.
 const PAUSE: Duration = Duration::from_millis(200);

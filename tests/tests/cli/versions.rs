@@ -1,4 +1,4 @@
-//! What is read of a file is of one file, whatever has its name by the end.
+//! One read returns one version of a file, even if another file takes its name.
 
 use coracle_tests::http::Request;
 use coracle_tests::swap::{SIZE, Swapped, expect_first_version, read_across};

@@ -1,4 +1,4 @@
-//! Killed at no particular moment.
+//! coracle killed at random moments.
 
 use std::time::Duration;
 

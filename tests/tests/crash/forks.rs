@@ -1,4 +1,4 @@
-//! A fork, killed at each named point in turn: the parent is whole, and there is no half child.
+//! A fork that is killed at each crash point in turn: the parent is whole, and there is no half child.
 
 use coracle_tests::{Home, SOON, count, eventually, requires};
 use std::panic::catch_unwind;

@@ -1,4 +1,4 @@
-//! `kill -9` at every named point and at any other moment: one `gc` later nothing is left that nobody owns.
+//! `kill -9` at every crash point and at any other moment: one `gc` later nothing without an owner is left.
 
 mod anytime;
 mod forks;

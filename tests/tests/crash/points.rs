@@ -1,4 +1,4 @@
-//! The story of one sandbox, killed at each named point in turn.
+//! The story of one sandbox; coracle is killed at each crash point in turn.
 
 use std::panic::catch_unwind;
 
@@ -88,7 +88,7 @@ fn expect_order(home: &Home, point: &str) {
     for record in &records {
         let state = record["state"].as_str().unwrap_or_default();
         let explained = EXPLAINED.contains(&state) && record["reason"].is_string();
-        assert!(SETTLED.contains(&state) || explained, "{point}: a state nobody can explain: {record}");
+        assert!(SETTLED.contains(&state) || explained, "{point}: a state without an explanation: {record}");
     }
     let ready: Vec<&Value> = records.iter().filter(|record| record["state"] == "ready").collect();
     let census = home.census();
@@ -119,7 +119,7 @@ fn expect_order(home: &Home, point: &str) {
 /// A pause that was cut short is a pause: its owner resumes.
 fn resume_what_is_paused(home: &Home) {
     for record in home.live().iter().filter(|record| record["state"] == "paused") {
-        let owner = record["owner"].as_str().expect("nobody lets go of what is paused in the story");
+        let owner = record["owner"].as_str().expect("a paused sandbox keeps its owner in the story");
         home.call(["resume", &sandbox_id(record), "--run", owner]).succeed();
     }
 }
@@ -172,7 +172,7 @@ fn without_forks(points: &[&'static str]) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_story_ends_well_when_nobody_is_killed() {
+fn the_story_ends_well_without_a_kill() {
     requires!(native);
     let home = Home::new();
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use coracle_tests::{Home, SOON, Started, eventually, requires};
 use rustix::process::Signal;
 
-/// How long a command waits at most for a sandbox that is held by somebody who has stopped.
+/// How long a command waits at most for a sandbox whose holder has stopped.
 const WAITING: Duration = Duration::from_secs(30);
 
 /// Makes a call that stops at a point, and waits until it has.
@@ -79,7 +79,7 @@ fn a_snapshot_fails_if_its_caller_was_stopped() {
     assert_eq!(std::fs::read_dir(home.path().join("snapshots")).map_or(0, Iterator::count), 0);
 }
 
-/// Whoever closes it is told what stands in the way, and by whom.
+/// `close` says what stands in the way, and whose it is.
 #[test]
 fn a_close_does_not_wait_for_a_caller_that_was_stopped() {
     requires!(native);

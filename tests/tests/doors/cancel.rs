@@ -1,4 +1,4 @@
-//! Cancelling: from each door, during everything that takes long. It ends at once, and nothing is left.
+//! Cancelling from each door, during every long operation: the call ends at once and leaves nothing.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -55,7 +55,7 @@ enum Asked {
 }
 
 impl Asked {
-    /// Returns what has come back, for whoever wonders why nothing begins.
+    /// Returns what has come back, to explain why nothing begins.
     fn heard(&self) -> String {
         match self {
             Self::Process(process) => String::from_utf8_lossy(&process.stderr()).into_owned(),
@@ -246,7 +246,7 @@ fn a_command() {
 }
 
 #[test]
-fn a_request_whose_client_has_left_is_cancelled_by_its_key_by_whoever_may_ask_for_it() {
+fn a_request_whose_client_has_left_is_cancelled_by_its_key_with_a_token_for_it() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);

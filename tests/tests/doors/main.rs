@@ -1,3 +1,3 @@
-//! What holds at every door alike.
+//! What holds at every door alike: cancelling.
 
 mod cancel;

@@ -1,4 +1,4 @@
-//! On an engine, too, what processes write after the end of their leader is kept, or counted as dropped.
+//! On a container engine, too, output after the end of the leader is kept, or counted as dropped.
 
 use coracle_tests::engines::docker;
 use coracle_tests::{SOON, eventually, requires};

@@ -1,4 +1,4 @@
-//! Every engine keeps the contract every backend keeps.
+//! Every container engine keeps the contract of a backend.
 
 use coracle_backends::BackendConfig;
 use coracle_backends::docker::Docker;

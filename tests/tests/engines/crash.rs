@@ -1,5 +1,5 @@
-//! What goes wrong around an engine: coracle killed, the engine killed, somebody else at its containers. Afterwards one
-//! `gc` leaves nothing that nobody owns, and no call has ever hung.
+//! Failures around a container engine: coracle killed, the engine killed, other people change its containers. Afterwards
+//! one `gc` leaves nothing without an owner, and no call has ever hung.
 
 mod anytime;
 mod down;

@@ -1,4 +1,4 @@
-//! On an engine commands have the deadlines they have elsewhere, and none where `none` is written.
+//! On a container engine commands have the deadlines they have on `native`, and none with `none`.
 
 use coracle_tests::engines::docker;
 use coracle_tests::requires;

@@ -1,4 +1,4 @@
-//! An engine on another machine, through ssh: one connection, and whatever happens to it.
+//! A container engine on another machine, through ssh: one connection, and its failures.
 
 use std::time::Duration;
 
@@ -146,7 +146,7 @@ fn whenever_a_call_is_killed_nothing_is_left_there_or_here() {
         std::thread::sleep(Duration::from_millis(delay));
         call.kill();
     }
-    // The engine may still be carrying out what somebody asked of it who is dead by now.
+    // The engine may still be carrying out a request of a client that is dead by now.
     let labelled = || docker().containers(&format!("coracle.instance={instance}"));
     eventually(SETTLING, || {
         far.home.call(["gc"]).succeed();

@@ -1,4 +1,4 @@
-//! The first use of an engine, which brings the guest there.
+//! The first use of a container engine, which installs the guest there.
 
 use coracle_tests::engines::test_backend::TestBackend;
 use coracle_tests::{Started, requires};

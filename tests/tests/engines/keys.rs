@@ -1,4 +1,4 @@
-//! A key of a sandbox on an engine: the same wish finds it, another is refused or takes its place.
+//! A session key on a container engine: the same spec finds the sandbox, another is refused or replaces it.
 
 use coracle_tests::engines::docker;
 use coracle_tests::requires;

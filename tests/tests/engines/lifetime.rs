@@ -1,4 +1,4 @@
-//! On an engine things end when they do elsewhere: with their client, when they are stopped, when they are idle.
+//! On a container engine commands and sandboxes end as on `native`: with their client, when stopped, when idle.
 
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ fn expect_expiry(engine: &'static Engine) {
     assert_eq!(record["state"], "expired", "{record}");
     let (since, made) = (record["idle_since"].as_u64(), record["created_at"].as_u64());
     assert!(since >= made.map(|made| made + 5_000), "the process ran for six seconds: {record}");
-    // Whoever kills it has not let it be idle.
+    // A killed container was not idle.
     home.census().processes.iter().filter(|process| process.is_guest()).for_each(|guest| guest.kill());
     let lost =
         eventually(SOON, || home.call(["show", &other, "--json"]).succeed().json()["state"] == json!("lost"));

@@ -1,4 +1,4 @@
-//! The same sandbox on engines: Docker's, Podman's, and one behind ssh.
+//! The same sandbox on container engines: Docker, Podman, and one behind ssh.
 
 mod background;
 mod conformance;

@@ -1,4 +1,4 @@
-//! Images with a user of their own: the workspace is theirs, and a directory of the machine stays its owner's.
+//! Images with a user of their own: that user owns the workspace, and a directory of the machine keeps its owner.
 
 use std::os::unix::fs::{MetadataExt, chown};
 
@@ -7,7 +7,7 @@ use coracle_tests::engines::test_backend::TestBackend;
 use coracle_tests::{Home, requires};
 
 const WORKER_IMAGE: &str = "localhost/coracle-worker:1";
-/// Someone who is nobody in the image.
+/// A user that the image does not have.
 const OWNER: u32 = 4321;
 
 /// Returns a home that has the image whose commands run as `worker`, and the flags that use it.
@@ -96,7 +96,7 @@ fn a_volume_on_an_engine_stays_whose_it_is_while_a_sandbox_uses_it() {
 }
 
 #[test]
-fn a_volume_can_be_written_by_whoever_commands_run_as() {
+fn a_volume_can_be_written_by_the_user_commands_run_as() {
     requires!(docker);
     requires!(podman);
     for backend in [TestBackend::Native, TestBackend::Docker, TestBackend::Podman] {

@@ -75,10 +75,10 @@ static ENDED: Condvar = Condvar::new();
 
 impl Turn {
     fn wait() -> Self {
-        let played = PLAYED.lock().expect("nobody panics while holding the lock");
+        let played = PLAYED.lock().expect("no test panics while it holds the lock");
         let mut played = ENDED
             .wait_while(played, |played| *played >= PLAYED_MAX)
-            .expect("nobody panics while holding the lock");
+            .expect("no test panics while it holds the lock");
         *played += 1;
         Self
     }
@@ -86,12 +86,12 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        *PLAYED.lock().expect("nobody panics while holding the lock") -= 1;
+        *PLAYED.lock().expect("no test panics while it holds the lock") -= 1;
         ENDED.notify_one();
     }
 }
 
-/// Leaves the transcript for whoever wants to read or compare it.
+/// Leaves the transcript on disk, to read or compare it.
 fn keep(backend: TestBackend, transcript: &Transcript) {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("parity-{backend:?}.txt"));
     let lines = transcript

@@ -1,4 +1,4 @@
-//! The engines of the tests themselves: they work, they start again, and nothing of them is left.
+//! The tests' own container engines: they work, they start again, and leave nothing behind.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ fn an_engine_is_held() {
     engine.load(image::archive());
     succeed(&mut engine.client(["run", "--detach", "--network", "none", TEST_IMAGE, "sleep", "1000"]));
     // The harness of tests writes to stdout, too, and not in whole lines.
-    writeln!(std::io::stdout(), "room: {}", engine.dir().display()).expect("whoever started us reads it");
+    writeln!(std::io::stdout(), "room: {}", engine.dir().display()).expect("our parent reads it");
     loop {
         std::thread::park();
     }

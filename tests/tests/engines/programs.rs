@@ -1,4 +1,4 @@
-//! Programs on an engine: what they are told of calls they may not make, and debuggers, which `privileges: debug` is for.
+//! Programs on a container engine: the errors of refused system calls, and debuggers with `privileges: debug`.
 
 use coracle_tests::engines::docker;
 use coracle_tests::requires;

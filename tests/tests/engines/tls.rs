@@ -1,4 +1,4 @@
-//! An engine behind TLS: a real one, which wants to see a certificate and has to show one.
+//! A real container engine behind TLS: it demands a certificate and has to show one.
 
 use std::fs;
 use std::os::unix::net::UnixStream;

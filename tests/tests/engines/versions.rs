@@ -1,4 +1,4 @@
-//! On an engine, too, what is read of a file is of one file, whatever has its name by the end.
+//! On a container engine, too, one read returns one version of a file, even if another file takes its name.
 
 use coracle_tests::engines::docker;
 use coracle_tests::http::Request;

@@ -13,7 +13,7 @@ fn opened(daemon: &Daemon) -> String {
 }
 
 #[test]
-fn of_long_output_the_ends_are_told_and_the_rest_can_be_read() {
+fn long_output_has_both_ends_in_the_answer_and_the_rest_can_be_read() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
@@ -37,7 +37,7 @@ fn of_long_output_the_ends_are_told_and_the_rest_can_be_read() {
 }
 
 #[test]
-fn of_a_long_listing_the_beginning_is_told() {
+fn a_long_listing_has_its_beginning_in_the_answer() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
@@ -71,7 +71,7 @@ fn read_all(daemon: &Daemon, path: &str) -> String {
 }
 
 #[test]
-fn of_a_sandbox_that_is_gone_it_is_said_that_the_rest_is_gone_too() {
+fn the_answer_says_that_the_rest_is_gone_with_its_sandbox() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);

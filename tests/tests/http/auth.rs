@@ -1,10 +1,10 @@
-//! Who is let in: every route there is, with every kind of token there is, and what tenants learn of each other.
+//! Authentication: every route with every kind of token, and what tenants learn of each other.
 
 use coracle_tests::http::{Answer, DaemonAddress, Request};
 use coracle_tests::{Daemon, Home, requires};
 use serde_json::{Map, Value, json};
 
-/// An id of the right form that nobody ever had.
+/// An id of the right form that no sandbox ever had.
 const NEVER: &str = "sbx_00000000000000000000000000";
 
 /// One thing that is served.
@@ -77,7 +77,7 @@ fn least(schema: &Value) -> Value {
 fn word(name: &str, schema: &Value) -> Value {
     match (name, schema["type"].as_str()) {
         ("network", _) => json!("none"),
-        // At a registry nobody can reach.
+        // At a registry that cannot be reached.
         ("reference", _) => json!("registry.invalid/x"),
         (_, Some("array")) => json!(["true"]),
         (_, Some("integer")) => json!(1),
@@ -100,7 +100,7 @@ fn query(parameters: &Value) -> String {
 const OWN: [&str; 4] = ["image_prepull", "image_build", "image_load", "image_remove"];
 
 #[test]
-fn every_route_lets_in_whom_it_should_and_nobody_else() {
+fn every_route_admits_only_valid_tokens() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
@@ -142,7 +142,7 @@ fn every_route_lets_in_whom_it_should_and_nobody_else() {
     }
 }
 
-/// Returns the status of a request by somebody who may, about nothing that is there.
+/// Returns the status of an allowed request about something that does not exist.
 fn expected(route: &Route) -> u16 {
     match route.name.as_str() {
         name if OWN.contains(&name) => 403,
@@ -270,12 +270,12 @@ fn tenants_have_as_many_sandboxes_and_requests_as_the_settings_say() {
 }
 
 #[test]
-fn faults_of_the_machine_are_told_to_tenants_without_where_things_are() {
+fn faults_of_the_machine_show_tenants_no_path() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
     let text = home.token("acme", &[]);
-    // An image whose registry nobody can reach.
+    // An image whose registry cannot be reached.
     let body = json!({"image": "registry.invalid/nothing"});
 
     let told = Request::post("/v1/sandboxes", &body).token(&text).send(&daemon.tcp());

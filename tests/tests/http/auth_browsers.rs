@@ -1,4 +1,4 @@
-//! What a browser is made to send by the page of a stranger: names that lead here, forms, and scripts.
+//! Requests that a hostile page makes a browser send: DNS rebinding, forms, and scripts.
 
 use coracle_tests::http::{Answer, Request};
 use coracle_tests::{Daemon, Home, requires};

@@ -1,4 +1,4 @@
-//! Keys: what is sent again is done once and answered the same, whatever becomes of the daemon in between.
+//! Idempotency keys: a repeated request is done once and answered the same, even if the daemon is killed in between.
 
 use coracle_tests::http::{Answer, Request};
 use coracle_tests::{Daemon, Home, SOON, eventually, requires};
@@ -112,7 +112,7 @@ fn an_exec_cut_off_by_the_end_of_the_daemon_is_found_again_and_not_run_twice() {
     eventually(SOON, || count() == "1").expect("it has begun");
     let twice = request.send(&daemon.unix());
     daemon.kill();
-    assert!(!asking.join().expect("no panic"), "nobody answered");
+    assert!(!asking.join().expect("no panic"), "there was no answer");
     let daemon = Daemon::start(&home);
     home.exec(&sandbox, ["touch", "go"]).succeed();
     let found = request.send(&daemon.unix()).expect(200);
@@ -126,7 +126,7 @@ fn an_exec_cut_off_by_the_end_of_the_daemon_is_found_again_and_not_run_twice() {
 }
 
 #[test]
-fn of_what_cannot_be_found_again_it_is_said_that_nobody_knows() {
+fn a_repeat_of_what_cannot_be_found_again_says_the_outcome_is_unknown() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);

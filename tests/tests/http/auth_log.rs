@@ -90,7 +90,7 @@ fn abandon(address: &DaemonAddress, request: &Request) {
 }
 
 #[test]
-fn who_hangs_up_is_noted_as_well() {
+fn a_client_that_hangs_up_is_in_the_log() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);

@@ -1,5 +1,5 @@
-//! Threat LV-02: a crowd of connections takes every descriptor the daemon may have. Nobody's sandbox is taken for dead, and
-//! whoever asks something is served.
+//! Threat LV-02: a crowd of connections takes every descriptor the daemon may have. No sandbox is taken for dead, and
+//! every caller is served.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
@@ -69,12 +69,12 @@ fn silent(address: &DaemonAddress) -> io::Result<Box<dyn Read>> {
 fn served(request: &Request, address: &DaemonAddress) -> Answer {
     let at = Instant::now();
     let answer = request.send(address).expect(200);
-    assert!(at.elapsed() < PATIENCE, "whoever asked at {address:?} waited for {:?}", at.elapsed());
+    assert!(at.elapsed() < PATIENCE, "a caller at {address:?} waited for {:?}", at.elapsed());
     answer
 }
 
 #[test]
-fn a_crowd_that_says_nothing_keeps_nobody_out_and_ends_no_sandbox() {
+fn a_crowd_of_silent_connections_keeps_no_caller_out_and_ends_no_sandbox() {
     requires!(native);
     // This process holds the other ends.
     let own = getrlimit(Resource::Nofile);
@@ -118,7 +118,7 @@ fn a_crowd_that_says_nothing_keeps_nobody_out_and_ends_no_sandbox() {
     assert!(!daemon.said().contains("could not tidy up"), "{}", daemon.said());
 }
 
-/// What is raised for the daemon is not handed on: a command sees the same limit whoever made its sandbox.
+/// The daemon raises its own limit only: commands see the same limit with and without it.
 #[test]
 fn commands_see_the_limit_they_see_without_a_daemon() {
     requires!(native);

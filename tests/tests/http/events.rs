@@ -1,4 +1,4 @@
-//! What happens to sandboxes, told as it happens, whichever door it came through.
+//! The stream of events: what happens to sandboxes, from every door.
 
 use coracle_tests::http::{Event, Opened, Request};
 use coracle_tests::{Daemon, Home, requires};

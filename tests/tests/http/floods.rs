@@ -13,7 +13,7 @@ use crate::streams::memory;
 /// Sends these bytes and returns the status of the answer, or nothing where the connection was closed without one.
 fn answered(address: &DaemonAddress, bytes: &[u8]) -> Option<u16> {
     let mut stream = address.connect().expect("connects");
-    // Whoever refuses by the first bytes need not read the rest.
+    // A server that refuses by the first bytes need not read the rest.
     let _ = stream.write_all(bytes);
     status(stream)
 }
@@ -30,7 +30,7 @@ fn works(address: &DaemonAddress) {
 }
 
 #[test]
-fn connections_that_ask_for_nothing_cost_little_and_keep_nobody_out() {
+fn idle_connections_cost_little_and_keep_no_client_out() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start_with(&home, &["--listen", "127.0.0.1:0"]);

@@ -33,7 +33,7 @@ fn half_closed(address: &DaemonAddress, request: &str) -> String {
 }
 
 #[test]
-fn who_sends_no_more_is_answered() {
+fn a_client_that_closes_its_side_is_answered() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
@@ -52,7 +52,7 @@ fn who_sends_no_more_is_answered() {
 }
 
 #[test]
-fn a_stream_is_told_to_the_end_to_who_sends_no_more() {
+fn a_client_that_closes_its_side_gets_a_stream_to_the_end() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
@@ -75,7 +75,7 @@ fn a_stream_is_told_to_the_end_to_who_sends_no_more() {
     }
 }
 
-/// The places before a sandbox are 64: whoever leaves takes none with it, not even for the moment until its silence ends.
+/// A sandbox has 64 places for readers: a client that leaves frees its place at once, before its silence would end it.
 #[test]
 fn a_place_is_free_when_its_client_has_left() {
     requires!(native);

@@ -1,4 +1,4 @@
-//! The HTTP door from outside: a real daemon, a client that hides nothing.
+//! The HTTP door: a real daemon, and a client that shows every byte.
 
 mod answers;
 mod auth;

@@ -158,12 +158,12 @@ fn only_one_daemon_serves_a_home_and_its_socket_is_its_owners() {
     assert_eq!(second, "conflict");
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
     daemon.kill();
-    // The socket of a dead daemon is nobody's.
+    // The socket of a dead daemon is free.
     Daemon::start(&home).end().expect_code(0);
 }
 
 #[test]
-fn addresses_others_can_reach_need_a_word() {
+fn addresses_others_can_reach_need_behind_tls() {
     requires!(native);
     let home = Home::new();
 

@@ -1,4 +1,4 @@
-//! A fault of ours in one request: its client is told, and nobody else notices.
+//! A panic in one request: its client gets a 500, and no other client notices.
 
 use coracle_tests::http::Request;
 use coracle_tests::{Daemon, Home, requires};

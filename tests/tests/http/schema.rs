@@ -1,5 +1,5 @@
-//! The description against the daemon: Schemathesis makes up requests from it, good ones and bad ones, and holds every
-//! answer to what it says.
+//! The OpenAPI document against the daemon: Schemathesis generates valid and invalid requests from it, and checks every
+//! answer against it.
 
 use std::process::Command;
 

@@ -82,7 +82,7 @@ fn the_units_wait_for_the_word_and_leave_sandboxes_and_strangers_alone() {
 }
 
 #[test]
-fn a_socket_others_can_reach_needs_a_word_whoever_opened_it() {
+fn a_socket_others_can_reach_needs_behind_tls_even_from_a_service_manager() {
     requires!(native);
     let home = Home::new();
     home.call(["ps"]).succeed();

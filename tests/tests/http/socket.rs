@@ -39,7 +39,7 @@ impl Socket {
         self.try_say(opcode, payload).expect("writes");
     }
 
-    /// Does the same with somebody who may have hung up.
+    /// Does the same where the other side may have hung up.
     fn try_say(&mut self, opcode: u8, payload: &[u8]) -> std::io::Result<()> {
         let length = u16::try_from(payload.len()).expect("a short message");
         let mut frame = vec![0x80 | opcode];
@@ -144,7 +144,7 @@ fn a_terminal_has_the_size_it_is_told_and_signals_arrive() {
 }
 
 #[test]
-fn who_comes_again_goes_on_behind_what_was_read() {
+fn a_client_that_reconnects_continues_behind_what_it_read() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
@@ -218,7 +218,7 @@ fn nonsense_ends_the_connection_and_not_the_command() {
 
 /// A client that is gone leaves no thread behind, even where the command reads nothing of what it sent.
 #[test]
-fn whoever_goes_while_its_input_waits_holds_nothing() {
+fn a_client_that_leaves_while_its_input_waits_holds_nothing() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
@@ -238,7 +238,7 @@ fn whoever_goes_while_its_input_waits_holds_nothing() {
 
 /// A command that reads nothing is stopped, signalled and told its terminal's size all the same.
 #[test]
-fn orders_overtake_input_nobody_reads() {
+fn orders_overtake_input_that_is_not_read() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
@@ -302,7 +302,7 @@ fn every_end_carries_a_close_frame() {
     polite.say(CLOSE, &1000_u16.to_be_bytes());
     assert_eq!(closed_with(&mut polite), 1000, "the client's own wish");
     let (mut closed, mut last) = (open("sleeper"), open("sleeper"));
-    // Another end while input waits that nobody reads: what was not read must not reset the connection.
+    // Another end while unread input waits: it must not make the kernel reset the connection.
     (0..32).for_each(|_| last.say(BINARY, &[b'x'; 65_000]));
     drop(closed.0.flush());
     let daemon = daemon.end();
@@ -316,7 +316,7 @@ fn threads(pid: u32) -> usize {
 
 /// Input that waits for commands that do not read is paid for like every other body, so one client cannot fill the daemon.
 #[test]
-fn input_nobody_reads_is_bounded_for_all_sockets_together() {
+fn unread_input_is_bounded_for_all_sockets_together() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);

@@ -81,7 +81,7 @@ fn a_stream_of_what_is_not_there_is_refused_before_it_begins() {
     assert_eq!((unknown.status, foreign.status, nonsense.status), (404, 403, 400));
 }
 
-/// Threat RS-06: they cost themselves something, and nobody else.
+/// Threat RS-06: readers that do not read slow down no other.
 #[test]
 fn readers_who_do_not_read_change_nothing_for_the_command_and_for_others() {
     requires!(native);

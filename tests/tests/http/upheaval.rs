@@ -1,4 +1,4 @@
-//! The daemon goes and comes back; what runs in sandboxes does not notice, and who follows loses nothing.
+//! The daemon is killed and started again: commands go on, and followers lose nothing.
 
 use std::collections::BTreeMap;
 

@@ -91,7 +91,7 @@ fn what_is_not_there_is_said_by_type() {
     assert_eq!(error["kind"], "image_not_found", "{error}");
     assert!(error["hint"].is_string(), "{error}");
 
-    // Port 9 of this machine is nobody's.
+    // Nothing listens on port 9 of this machine.
     let error = home.call(["image", "pull", "localhost:9/x:y", "--json"]).run().error();
     assert_eq!(error["kind"], "not_available", "{error}");
     let error = home.call(["image", "pull", "--json", "--", "--flag"]).run().error();

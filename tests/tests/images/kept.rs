@@ -1,4 +1,4 @@
-//! How long what was pulled stays.
+//! How long pulled images and layers stay.
 
 use coracle_images::testing::{Image, Layer};
 use coracle_tests::{Home, requires};

@@ -1,4 +1,4 @@
-//! The guest's own fence, reached past the store: whoever gets that far with an old epoch is still refused.
+//! The guest's own fence, reached past the store: it refuses a caller with an old epoch.
 
 use std::ops::RangeInclusive;
 

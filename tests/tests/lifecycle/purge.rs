@@ -1,4 +1,4 @@
-//! After a purge there is nothing, and nothing of anybody else's is gone.
+//! A purge removes everything of its home, and nothing else.
 
 use std::path::Path;
 
@@ -100,7 +100,7 @@ fn what_is_not_ours_stays() {
     std::fs::write(home.path().join("config.toml"), "").expect("writes");
     let outside = tempfile::tempdir().expect("a directory");
     std::fs::write(outside.path().join("precious"), "x").expect("writes");
-    // Whatever somebody put there: no link is followed.
+    // Foreign files in the home: no link is followed.
     std::fs::create_dir_all(home.path().join("volumes")).expect("makes");
     std::os::unix::fs::symlink(outside.path(), home.path().join("volumes/link")).expect("links");
 
@@ -113,7 +113,7 @@ fn what_is_not_ours_stays() {
 }
 
 #[test]
-fn nothing_is_removed_without_a_word_or_from_a_strange_directory() {
+fn purge_needs_yes_and_a_home_of_coracle() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open();
@@ -130,9 +130,9 @@ fn nothing_is_removed_without_a_word_or_from_a_strange_directory() {
     assert!(strange.path().join("coracle.db").exists());
 }
 
-/// A program that has the home open while it is purged makes nothing any more: nobody would find it.
+/// A program that has the home open while it is purged makes nothing any more, because no later call would find it.
 #[test]
-fn who_used_the_home_before_makes_nothing_afterwards() {
+fn a_program_with_the_home_open_makes_nothing_after_a_purge() {
     requires!(native);
     let home = Home::new();
     let client = Client::start(&home, &[]);

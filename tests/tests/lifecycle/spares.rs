@@ -1,4 +1,4 @@
-//! Sandboxes made ahead: by the library while it is open, by a process of ours between calls of the command line.
+//! Spares, made by the library while it is open, or by `coracle spares` between calls of the command line.
 
 mod between_calls;
 mod taint;

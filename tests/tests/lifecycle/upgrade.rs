@@ -1,4 +1,4 @@
-//! Another build takes over a home with sandboxes in it: what runs goes on, what is stored is migrated, or it is refused.
+//! Another build takes over a home with sandboxes in it: commands go on, and it migrates the database or refuses the home.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! CPU: what is asked for is what is had.
+//! CPU: a command gets the share it was given, and no more.
 
 use std::time::Duration;
 

@@ -188,7 +188,7 @@ os.chmod('closed/inner', 0), os.chmod('closed', 0)
 }
 
 #[test]
-fn a_limit_nobody_can_keep_is_refused() {
+fn a_limit_that_cannot_be_enforced_is_refused() {
     requires!(native);
     let home = Home::ordinary();
 

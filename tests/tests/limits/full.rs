@@ -56,7 +56,7 @@ fn at_the_last_byte_and_inode_closing_gc_and_purge_work() {
 }
 
 #[test]
-fn whoever_is_killed_while_freeing_on_a_full_disk_is_followed_by_gc() {
+fn gc_finishes_a_teardown_that_was_killed_on_a_full_disk() {
     requires!(native);
     let points = ["native.destroy.killed", "destroy.row.after", "destroy.backend.after", "destroy.end.after"];
     for (number, point) in points.into_iter().take(count(2, 4)).enumerate() {
@@ -130,7 +130,7 @@ fn what_was_synced_while_the_disk_filled_up_is_there() {
 }
 
 #[test]
-fn below_the_reserve_nothing_new_is_made_and_everybody_is_told() {
+fn below_the_reserve_nothing_new_is_made_and_doctor_metrics_and_events_say_so() {
     requires!(native);
     let small = Small::new(Kind::Tmpfs);
     let home = &small.home;

@@ -1,4 +1,4 @@
-//! Limits hold, say so by type, and neither the machine nor coracle itself pays for what a command does.
+//! Limits hold and are reported by type; a command that hits them costs neither the machine nor coracle anything.
 
 mod cpu;
 mod disk;

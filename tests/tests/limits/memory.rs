@@ -63,7 +63,7 @@ fn files_in_memory_count_too() {
         // A place on disk has room for it; a place in memory must not.
         let on_disk = home.call(["run", "--", "stat", "-f", "-c", "%T", place]).succeed();
         if on_disk.text().trim() == "tmpfs" {
-            assert!(!ran.text().contains("survived"), "{place} is memory nobody counts");
+            assert!(!ran.text().contains("survived"), "{place} is memory that no limit counts");
         }
     }
 }

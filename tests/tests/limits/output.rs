@@ -70,7 +70,7 @@ fn a_gibibyte_on_the_terminal_does_not_fill_memory() {
 }
 
 #[test]
-fn a_reader_that_does_not_read_holds_up_nobody() {
+fn a_reader_that_does_not_read_blocks_no_other() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open();

@@ -1,4 +1,4 @@
-//! A call that is taken back, by a message or by going away, leaves nothing running.
+//! A call that is cancelled, by a message or because the client leaves, leaves nothing running.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn a_cancelled_exec_is_stopped_with_all_it_started() {
     client.notify("notifications/cancelled", json!({"requestId": id, "reason": "changed my mind"}));
 
     expect_dead(&home, "cancelled-tree");
-    assert!(client.heard().iter().all(|message| message["id"] != id), "nobody waits for an answer");
+    assert!(client.heard().iter().all(|message| message["id"] != id), "a cancelled call gets no answer");
     assert_eq!(home.live().len(), 1, "the sandbox stays");
 }
 
@@ -102,7 +102,7 @@ fn what_is_under_way_ends_with_the_client() {
 
 /// What is told meanwhile is no reason to wait for longer.
 #[test]
-fn signs_of_life_do_not_put_off_the_end() {
+fn progress_messages_do_not_delay_the_end() {
     requires!(native);
     let home = Home::new();
     let client = Client::start(&home, &[]);
@@ -159,7 +159,7 @@ fn a_command_in_the_background_outlives_the_client() {
 }
 
 #[test]
-fn a_call_that_takes_long_gives_signs_of_life() {
+fn a_long_call_sends_progress_messages() {
     requires!(native);
     let home = Home::new();
     let client = Client::start(&home, &[]);

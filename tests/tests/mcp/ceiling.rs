@@ -1,4 +1,4 @@
-//! What a person gives a door, and what of it a model may choose.
+//! The ceiling a person sets for a door, and what a model may choose below it.
 
 use coracle_tests::daemon::Daemon;
 use coracle_tests::http::Request;

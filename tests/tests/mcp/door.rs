@@ -15,7 +15,7 @@ pub fn url(home: &Home) -> String {
     format!("{}/mcp", relay.address().replace("tcp:", "http:"))
 }
 
-/// Sends a message and leaves the answer unread: whoever drops what this returns has gone away.
+/// Sends a message and leaves the answer unread: dropping what this returns closes the connection.
 pub fn send(daemon: &Daemon, headers: &[(&str, &str)], message: &Value) -> Box<dyn Stream> {
     let (mut stream, message) = (daemon.unix().connect().expect("the daemon listens"), message.to_string());
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();

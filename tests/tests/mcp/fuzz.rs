@@ -1,4 +1,4 @@
-//! Frames nobody would send, by the thousand: every answer is a message, and the server goes on.
+//! Thousands of malformed frames: every answer is a message, and the server goes on.
 
 use coracle_tests::daemon::Daemon;
 use coracle_tests::{Home, count, requires};

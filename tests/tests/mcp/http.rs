@@ -76,7 +76,7 @@ fn a_client_that_goes_away_has_its_command_stopped() {
     assert!(dead.is_some(), "{}", home.census().describe());
 }
 
-/// What it sent behind its request is for nobody to read until that is answered.
+/// The daemon does not read what it sent behind its request until that is answered.
 #[test]
 fn a_client_that_sent_a_byte_more_and_left_has_its_command_stopped() {
     requires!(native);
@@ -104,7 +104,7 @@ fn lasting(sandbox: &Value, word: &str) -> Value {
 }
 
 #[test]
-fn who_asks_for_progress_is_told_it_before_the_answer() {
+fn progress_that_was_asked_for_comes_before_the_answer() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
@@ -173,7 +173,7 @@ fn a_call_whose_client_leaves_at_once_is_noted() {
 }
 
 #[test]
-fn a_client_that_goes_away_after_a_sign_of_life_has_its_command_stopped() {
+fn a_client_that_goes_away_after_a_progress_message_has_its_command_stopped() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
@@ -218,7 +218,7 @@ fn an_older_client_takes_a_call_back_with_another_request() {
 }
 
 #[test]
-fn a_session_nobody_was_given_is_not_found_and_one_that_was_outlives_the_daemon() {
+fn an_unknown_session_is_not_found_and_a_known_one_outlives_the_daemon() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);

@@ -1,4 +1,4 @@
-//! A client may name its requests by any number and any string, and is told the same.
+//! The id of a request may be any number or string, and the answer repeats it as it was written.
 
 use coracle_tests::daemon::Daemon;
 use coracle_tests::{Home, SOON, eventually, requires};

@@ -1,4 +1,4 @@
-//! Telling clients of us, in their own settings.
+//! `mcp install`: our entry in clients' own settings.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

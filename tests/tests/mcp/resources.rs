@@ -45,7 +45,7 @@ fn a_large_file_is_read_to_a_bound_and_says_so() {
 }
 
 #[test]
-fn what_is_not_there_is_told_by_the_protocol() {
+fn a_missing_resource_is_an_error_of_the_protocol() {
     requires!(native);
     let home = Home::new();
     let client = Client::start(&home, &[]);

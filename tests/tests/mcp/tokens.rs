@@ -1,4 +1,4 @@
-//! `/mcp` for strangers: what a token is for, and nothing of anybody else's.
+//! `/mcp` with tokens: a token allows its operations, and shows nothing of other tenants.
 
 use coracle_tests::daemon::Daemon;
 use coracle_tests::http::Answer;
@@ -19,7 +19,7 @@ fn result(daemon: &Daemon, token: &str, tool: &str, arguments: Value) -> Value {
 }
 
 #[test]
-fn nobody_comes_in_over_the_network_without_a_token() {
+fn every_request_over_the_network_needs_a_token() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
@@ -80,7 +80,7 @@ fn tenants_know_nothing_of_each_other() {
 }
 
 #[test]
-fn a_session_is_of_no_use_to_who_has_stolen_it() {
+fn a_stolen_session_id_is_of_no_use() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
@@ -95,7 +95,7 @@ fn a_session_is_of_no_use_to_who_has_stolen_it() {
 }
 
 #[test]
-fn what_is_done_is_noted_with_who_did_it_and_without_what_was_said() {
+fn the_audit_log_has_the_caller_and_not_the_content() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);

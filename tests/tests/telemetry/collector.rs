@@ -19,7 +19,7 @@ use prost::Message;
 /// How long what was sent may be under way: exporters send every few hundred milliseconds here.
 const ARRIVAL: Duration = Duration::from_secs(15);
 
-/// How a collector treats whoever sends it something.
+/// How a collector treats its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     Honest,
@@ -29,7 +29,7 @@ pub enum Manner {
     Busy,
     /// Answers without an end.
     Endless,
-    /// Sends whoever comes to another collector.
+    /// Redirects clients to another collector.
     Elsewhere(SocketAddr),
     /// Answers with what is no HTTP.
     Babbling,

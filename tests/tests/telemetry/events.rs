@@ -1,4 +1,4 @@
-//! Every process that works in a home tells what it does, and any other can follow it.
+//! Every process that works in a home writes events, and any other process can follow them.
 
 use coracle_tests::{Home, SOON, count, eventually, requires};
 use serde_json::Value;
@@ -31,7 +31,7 @@ fn a_follower_sees_what_other_processes_do() {
 }
 
 #[test]
-fn one_shots_and_sandboxes_are_told_of_alike() {
+fn one_shots_and_sandboxes_have_the_same_events() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open();
@@ -65,7 +65,7 @@ fn a_reader_goes_on_behind_the_last_number_it_has() {
 }
 
 #[test]
-fn spares_are_told_of_when_they_are_taken() {
+fn a_spare_has_events_once_it_is_taken() {
     requires!(native);
     let home = Home::new().env("CORACLE_SPARES", "1");
     for _ in 0..3 {
@@ -85,7 +85,7 @@ fn spares_are_told_of_when_they_are_taken() {
 }
 
 #[test]
-fn a_kill_at_any_point_of_an_exec_leaves_its_end_to_be_told() {
+fn after_a_kill_at_any_point_the_end_of_an_exec_is_recorded() {
     requires!(native);
     for point in ["exec.admit.after", "exec.start.after", "exec.end.after"] {
         let home = Home::new();
@@ -104,7 +104,7 @@ fn a_kill_at_any_point_of_an_exec_leaves_its_end_to_be_told() {
 }
 
 #[test]
-fn many_writers_lose_nothing_and_tell_nothing_twice() {
+fn many_writers_lose_no_event_and_write_none_twice() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open();

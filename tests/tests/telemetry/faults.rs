@@ -1,4 +1,4 @@
-//! Whoever listens may be gone, slow or hostile: nothing that is done waits for it for more than a moment.
+//! A collector may be gone, slow or hostile: no call waits for it for more than a moment.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ fn expect_no_delay(endpoint: &str) {
 }
 
 #[test]
-fn a_collector_that_is_not_there_holds_nobody_up() {
+fn a_collector_that_is_not_there_delays_no_call() {
     requires!(native);
     let gone = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
 
@@ -42,14 +42,14 @@ fn a_collector_that_is_not_there_holds_nobody_up() {
 }
 
 #[test]
-fn a_collector_nobody_knows_the_address_of_holds_nobody_up() {
+fn a_collector_whose_name_does_not_resolve_delays_no_call() {
     requires!(native);
 
     expect_no_delay("http://collector.invalid:4318");
 }
 
 #[test]
-fn a_collector_that_does_not_even_accept_holds_nobody_up() {
+fn a_collector_that_does_not_accept_delays_no_call() {
     requires!(native);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -58,7 +58,7 @@ fn a_collector_that_does_not_even_accept_holds_nobody_up() {
 }
 
 #[test]
-fn hostile_collectors_hold_nobody_up() {
+fn hostile_collectors_delay_no_call() {
     requires!(native);
 
     for manner in [Manner::Silent, Manner::Busy, Manner::Endless, Manner::Babbling] {
@@ -74,7 +74,7 @@ fn hostile_collectors_hold_nobody_up() {
 }
 
 #[test]
-fn nobody_is_led_elsewhere() {
+fn redirects_of_a_collector_are_not_followed() {
     requires!(native);
     let other = Collector::honest();
     let collector = Collector::start(Manner::Elsewhere(other.address()));
@@ -84,11 +84,11 @@ fn nobody_is_led_elsewhere() {
 
     let came = collector.received();
     assert!(came[0].head.to_ascii_lowercase().contains("authorization: bearer hunter2"), "{}", came[0].head);
-    assert!(other.received().is_empty(), "the header went to somebody else");
+    assert!(other.received().is_empty(), "the header went to another collector");
 }
 
 #[test]
-fn variables_meant_for_other_programs_keep_nobody_from_working() {
+fn variables_meant_for_other_programs_fail_no_call() {
     requires!(native);
     let home = Home::new();
 

@@ -29,7 +29,7 @@ fn output_and_end_of_a_closed_sandbox_are_there() {
 }
 
 #[test]
-fn it_goes_when_its_time_has_come() {
+fn kept_output_is_removed_after_its_retention() {
     requires!(native);
     let home = Home::new().env("CORACLE_LOGS_RETENTION", "300ms");
     let sandbox = closed(&home);

@@ -1,4 +1,4 @@
-//! What the daemon counts, for whoever scrapes it and for a collector.
+//! The metrics of the daemon, for Prometheus and for a collector.
 
 use coracle_tests::http::Request;
 use coracle_tests::{Daemon, Home, SOON, eventually, requires};
@@ -63,7 +63,7 @@ fn what_was_done_is_what_is_counted() {
 }
 
 #[test]
-fn nobody_is_named_and_series_do_not_grow_with_what_is_done() {
+fn metrics_name_no_caller_and_series_do_not_grow_with_use() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);
@@ -103,13 +103,13 @@ fn spares_that_wait_are_counted() {
     });
 
     assert!(counted.is_some());
-    // Whoever adds up the states wants those somebody has.
+    // The sum over the states must be the sandboxes that callers have.
     assert_eq!(value(&samples, "coracle_sandboxes", &[("state", "spare")]), 0.0);
     daemon.end().expect_code(0);
 }
 
 #[test]
-fn what_sandboxes_are_refused_of_the_network_is_counted_once() {
+fn refused_connections_of_sandboxes_are_counted_once() {
     requires!(native);
     let home = Home::new().env("CORACLE_SPARES", "0");
     let daemon = Daemon::start(&home);
@@ -185,7 +185,7 @@ const SAME: [(&str, &str, &[Names]); 14] = [
     ("coracle_storage_low", "coracle.storage.low", &[]),
 ];
 
-/// What changes between two looks, whoever writes to the machine's disk.
+/// Changes between two looks, because other programs write to the machine's disk.
 const RESTLESS: &str = "coracle.storage.free";
 
 /// Returns what was scraped as it would have been sent.
@@ -240,7 +240,7 @@ fn a_collector_is_sent_the_same_numbers() {
 }
 
 #[test]
-fn metrics_are_shown_to_whoever_was_told_to_scrape_and_to_no_tenant() {
+fn metrics_need_a_token_made_for_them() {
     requires!(native);
     let home = Home::new();
     let daemon = Daemon::start(&home);

@@ -1,4 +1,4 @@
-//! What sandboxes use is what they use.
+//! `stats` reports what sandboxes really use.
 
 use coracle_tests::{Home, SOON, eventually, requires};
 use serde_json::Value;
@@ -34,7 +34,7 @@ fn time_memory_processes_and_files_are_counted() {
 }
 
 #[test]
-fn whoever_watches_does_not_keep_a_sandbox_alive() {
+fn watching_stats_does_not_keep_a_sandbox_alive() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open_with(&["--ttl", "2s"]);
@@ -48,7 +48,7 @@ fn whoever_watches_does_not_keep_a_sandbox_alive() {
 }
 
 #[test]
-fn others_see_what_it_takes_and_not_what_goes_on_in_it() {
+fn others_see_its_usage_and_not_its_commands() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open();
@@ -60,7 +60,7 @@ fn others_see_what_it_takes_and_not_what_goes_on_in_it() {
 }
 
 #[test]
-fn without_root_what_cannot_be_told_is_null() {
+fn without_root_unknown_usage_is_null() {
     requires!(native);
     let home = Home::ordinary();
     let sandbox = home.open();

@@ -1,4 +1,4 @@
-//! One trace of one command, whichever door it came by.
+//! One command is one trace, at every door.
 
 use std::io::Write;
 use std::process::ChildStdin;
@@ -126,7 +126,7 @@ fn a_command_is_one_trace_from_the_command_line_to_the_guest() {
 }
 
 #[test]
-fn making_and_removing_a_sandbox_is_told_down_to_the_backend() {
+fn making_and_removing_a_sandbox_has_spans_down_to_the_backend() {
     requires!(native);
     let collector = Collector::honest();
     let home = home_with(&collector);
@@ -159,7 +159,7 @@ fn output_that_is_passed_on_as_it_comes_ends_with_its_outcome() {
 }
 
 #[test]
-fn a_failure_is_told_by_its_kind_and_not_in_its_words() {
+fn a_failure_has_its_kind_in_the_span_and_not_its_message() {
     requires!(native);
     let collector = Collector::honest();
     let home = home_with(&collector);
@@ -176,7 +176,7 @@ fn a_failure_is_told_by_its_kind_and_not_in_its_words() {
 }
 
 #[test]
-fn a_request_over_http_is_one_trace_below_whoever_sent_it() {
+fn a_request_over_http_is_one_trace_below_its_caller() {
     requires!(native);
     let collector = Collector::honest();
     let home = home_with(&collector);
@@ -258,7 +258,7 @@ fn a_file_read_as_a_resource_is_one_trace_below_what_the_client_names() {
 }
 
 #[test]
-fn signs_of_life_are_neither_traces_nor_operations() {
+fn progress_messages_are_neither_traces_nor_operations() {
     requires!(native);
     let collector = Collector::honest();
     let home = home_with(&collector).env("CORACLE_SPARES", "0");
@@ -278,7 +278,7 @@ fn signs_of_life_are_neither_traces_nor_operations() {
         params["_meta"] = json!({"progressToken": "p"});
         let answer = message_to(path, "tools/call", &params).send(&daemon.unix()).expect(200);
         let text = String::from_utf8_lossy(&answer.body).into_owned();
-        assert!(text.contains("6 bytes of output"), "a sign of life was sent: {text}");
+        assert!(text.contains("6 bytes of output"), "a progress message was sent: {text}");
     }
     let scraped = Request::get("/metrics").send(&daemon.unix()).expect(200);
     daemon.end().expect_code(0);
@@ -296,7 +296,7 @@ fn signs_of_life_are_neither_traces_nor_operations() {
 }
 
 #[test]
-fn a_client_on_standard_input_is_below_whoever_started_the_server() {
+fn a_client_on_standard_input_is_below_the_process_that_started_the_server() {
     requires!(native);
     let collector = Collector::honest();
     let home = home_with(&collector);
@@ -338,7 +338,7 @@ fn stopping_what_a_client_takes_back_belongs_to_its_call() {
 }
 
 #[test]
-fn every_verb_that_asks_the_engine_is_told() {
+fn every_verb_that_calls_the_engine_has_a_span() {
     requires!(native);
     let collector = Collector::honest();
     let home = home_with(&collector);

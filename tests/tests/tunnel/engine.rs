@@ -1,4 +1,4 @@
-//! What listens at the other end: as much of an engine as a connection asks for.
+//! The other end: as much of a container engine as a connection needs.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK";
 
-/// A socket that answers whoever asks, until the test ends.
+/// A socket that answers every client, until the test ends.
 #[derive(Debug)]
 pub struct Engine {
     directory: TempDir,
@@ -41,8 +41,8 @@ impl Engine {
 /// Asks whatever is behind a socket, and returns its answer.
 pub fn ask(socket: &Path) -> String {
     let mut answer = String::new();
-    let mut stream = UnixStream::connect(socket).expect("somebody listens");
-    stream.write_all(b"GET /_ping HTTP/1.1\r\n\r\n").expect("somebody reads");
-    stream.read_to_string(&mut answer).expect("somebody answers");
+    let mut stream = UnixStream::connect(socket).expect("the socket listens");
+    stream.write_all(b"GET /_ping HTTP/1.1\r\n\r\n").expect("it reads");
+    stream.read_to_string(&mut answer).expect("it answers");
     answer
 }

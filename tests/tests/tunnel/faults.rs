@@ -1,4 +1,4 @@
-//! Whatever happens to a connection, the next call has one, or says why not.
+//! After any fault of the connection, the next call has a working one or says why not.
 
 use std::time::{Duration, Instant};
 
@@ -65,7 +65,7 @@ fn a_machine_that_goes_away_is_said_to_be_and_found_when_it_is_back() {
 
     far.sshd.stop();
     assert!(ends(master), "the connection outlives what it is to");
-    let away = far.open(&engine.socket()).expect_err("nobody listens");
+    let away = far.open(&engine.socket()).expect_err("nothing listens");
     far.sshd.start();
     let back = far.open(&engine.socket()).expect("the engine is there");
 

@@ -1,4 +1,4 @@
-//! One connection serves everyone who comes, and ends when nobody does.
+//! One connection serves all calls, and ends when it is idle.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn many_at_once_make_one_connection() {
 }
 
 #[test]
-fn nobody_else_may_use_the_connection() {
+fn no_other_user_may_use_the_connection() {
     requires!(sshd);
     let (far, engine) = (Far::new(Sshd::new()), Engine::new());
 
@@ -54,7 +54,7 @@ fn nobody_else_may_use_the_connection() {
 }
 
 #[test]
-fn a_connection_nobody_uses_ends_by_itself() {
+fn an_unused_connection_ends_by_itself() {
     requires!(sshd);
     let (mut far, engine) = (Far::new(Sshd::new()), Engine::new());
     // The first that is said counts for ssh, so this comes before our own ten minutes.

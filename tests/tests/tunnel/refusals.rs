@@ -1,4 +1,4 @@
-//! What ssh or the other machine refuses is said in ssh's words, with what to do, and leaves nothing behind.
+//! Refusals of ssh or the other machine are shown in ssh's words with a hint, and leave nothing behind.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn says(error: &Error, words: &str, hint: &str) {
 }
 
 #[test]
-fn a_machine_whose_key_nobody_knows_is_not_spoken_to() {
+fn a_machine_whose_key_is_unknown_is_refused() {
     requires!(sshd);
     let (far, engine) = (Far::new(Sshd::new()), Engine::new());
     far.sshd.forget_its_key();
@@ -40,7 +40,7 @@ fn a_machine_whose_key_nobody_knows_is_not_spoken_to() {
 }
 
 #[test]
-fn a_machine_whose_key_has_changed_is_not_spoken_to() {
+fn a_machine_whose_key_has_changed_is_refused() {
     requires!(sshd);
     let (mut far, engine) = (Far::new(Sshd::new()), Engine::new());
     far.sshd.stop();
@@ -55,7 +55,7 @@ fn a_machine_whose_key_has_changed_is_not_spoken_to() {
 }
 
 #[test]
-fn a_machine_that_does_not_let_us_in_asks_nobody_for_a_password() {
+fn a_machine_that_refuses_us_asks_for_no_password() {
     requires!(sshd);
     let (far, engine) = (Far::new(Sshd::new()), Engine::new());
     far.sshd.admit_nobody();
@@ -66,7 +66,7 @@ fn a_machine_that_does_not_let_us_in_asks_nobody_for_a_password() {
 }
 
 #[test]
-fn a_name_that_nobody_has_is_said_to_be_unknown() {
+fn an_unknown_host_name_is_said_to_be_unknown() {
     requires!(sshd);
     let far = Far::new(Sshd::new());
 
@@ -127,7 +127,7 @@ fn a_program_that_is_not_there_is_named() {
     says(&error, "could not start `/nowhere/ssh`", "CORACLE_SSH");
 }
 
-/// In a directory everyone may write to, somebody else may have been there first.
+/// In a directory every user may write to, another user may have been there first.
 #[test]
 fn a_directory_that_is_not_ours_alone_is_not_used() {
     requires!(sshd);

@@ -82,7 +82,7 @@ mod tests {
 
         assert_eq!(check(&package(Value::Null, false)).len(), 1);
         assert_eq!(check(&package(json!("dev"), false)).len(), 0);
-        assert_eq!(check(&package(Value::Null, true)).len(), 1, "whoever turns the feature on ships it");
+        assert_eq!(check(&package(Value::Null, true)).len(), 1, "a crate that turns the feature on ships it");
     }
 
     #[test]

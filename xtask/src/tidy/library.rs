@@ -9,7 +9,7 @@ use crate::cargo;
 /// What must not be among its dependencies: servers, protocols of doors, the command line, exporters of telemetry.
 ///
 /// hyper itself is there, as the client of engines. Its server comes along by a default of a dependency of bollard's, which
-/// nobody above can turn off.
+/// no crate above can turn off.
 const DOORS_ONLY: &[&str] =
     &["axum", "rmcp", "clap", "indicatif", "opentelemetry", "tracing-opentelemetry", "tracing-subscriber"];
 

@@ -1,4 +1,4 @@
-//! What is left when the keeper dies, when there are more connections than anybody may have, and from outside.
+//! The network when the keeper dies, with more connections than the limit, and from outside.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -113,7 +113,7 @@ fn nw_15_connections_are_counted_open_or_half_open() {
             let flood = arena.call(&["python3", "-c", MANY, &many, wires::SILENT]).start();
             let reached = eventually(SOON, || half_open(&net) > CONNECTIONS_MAX - SLACK);
             assert!(reached.is_some(), "the flood comes to {} connections only", half_open(&net));
-            // Counted well within the time after which a connection that nobody answers is given up, and its place
+            // Counted well within the time after which an unanswered connection is given up, and its place
             // taken by the next.
             let over = eventually(MORE, || half_open(&net) > CONNECTIONS_MAX + SLACK)
                 .map(|_| format!("{} connections at once", half_open(&net)));

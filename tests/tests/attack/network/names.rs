@@ -54,7 +54,7 @@ fn nw_06_a_host_is_read_in_one_way_only() {
         .with(&["--network", "allow=ok.test,*.ok.test"])
         .through(&net.door())
         .without(&["EgressSpelling", "EgressRules", "EgressAddress"])
-        // Nobody is asked for these by a name that is spelled out.
+        // No name server is asked for these under a spelled-out name.
         .every(&["asked for `evil.test`", "sent tcp to 169.254.169.254"])
         .run(|arena| {
             net.forget();
@@ -103,7 +103,7 @@ fn pretence(visit: &Visit) -> Breaches {
     if visit.server_name.is_none() && visit.at.port() == 443 {
         breaches.push("no server name arrived".to_owned());
     }
-    // The proxy writes the header itself, so it is told by the path. Inside TLS nobody but the server can look; that is
+    // The proxy writes the header itself, so it is told by the path. Only the server sees inside TLS; that is
     // written down in `docs/egress.md`.
     if [80, 8080].contains(&visit.at.port())
         && (visit.request.target().contains("pretended") || host.contains("evil.test"))

@@ -1,4 +1,4 @@
-//! Places no sandbox may be let to, however it asks for them: the machine, its network, and who hands out credentials.
+//! Addresses that no sandbox may reach, by any name: the machine, its network, and metadata services.
 
 use coracle_tests::internet::{Internet, Trap, trap, wires};
 use coracle_tests::{Attack, Breaches, Route, requires};

@@ -32,7 +32,7 @@ for pid in servants():
     # SEIZE: it does not stop what it traces, and ends with the tracer.
     if libc.ptrace(0x4206, pid, 0, 0) == 0:
         print('traced')
-    # Whoever may read is told that nothing is at this address; all others that they may not.
+    # A reader with the right gets that nothing is at this address; all others that they may not read.
     piece = (ctypes.c_size_t * 2)(8, 8)
     if libc.process_vm_readv(pid, piece, 1, piece, 1, 0) >= 0 or ctypes.get_errno() == errno.EFAULT:
         print('reached its memory')

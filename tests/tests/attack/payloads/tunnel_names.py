@@ -1,4 +1,4 @@
-# Puts data into names and has them asked for by whoever can be made to.
+# Puts data into names and has every available resolver look them up.
 import os, socket, struct, subprocess, sys, urllib.parse
 
 
@@ -17,7 +17,7 @@ def question(name, kind):
 def datagram(server, name, kind):
     stream = socket.socket(socket.AF_INET6 if ':' in server else socket.AF_INET, socket.SOCK_DGRAM)
     stream.settimeout(0.2)
-    # Connected, so that it is told when nobody is there.
+    # Connected, so that the kernel reports when nothing listens.
     stream.connect((server, 53))
     stream.send(question(name, kind))
     stream.recv(512)

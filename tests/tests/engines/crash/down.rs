@@ -1,4 +1,4 @@
-//! An engine that is not there: everybody is told so, soon and truly, and nothing is forgotten.
+//! A container engine that is down: every call says so soon, and coracle forgets nothing.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use coracle_tests::{Finished, Home, requires};
 
 use super::site::{Site, engine};
 
-/// Nobody has to wait for somebody who is not there.
+/// How long a call may take while the engine is down.
 const AT_ONCE: Duration = Duration::from_secs(12);
 
 #[track_caller]
@@ -116,7 +116,7 @@ fn another_engine_behind_the_same_socket_is_given_the_guest() {
     let ran = site.run("echo works").expect_code(0);
     assert_eq!(ran.text(), "works\n");
     site.call(&["gc"]).succeed();
-    assert_eq!(site.state(&sandbox), "lost", "as far as anybody can know");
+    assert_eq!(site.state(&sandbox), "lost", "as far as coracle can know");
 
     std::fs::remove_file(&socket).expect("the link is ours");
     std::os::unix::fs::symlink(engine.socket(), &socket).expect("a link can be made");

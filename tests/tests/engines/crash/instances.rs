@@ -1,4 +1,4 @@
-//! Two homes at one engine: neither ever touches what is the other's.
+//! Two homes on one container engine: neither ever touches the other's sandboxes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! Somebody else at the engine: what they do to our containers is noticed, and what is theirs is left alone.
+//! Other people at the same container engine: coracle notices what they do to our containers, and leaves theirs alone.
 
 use coracle_tests::engines::relay::Relay;
 use coracle_tests::engines::{Engine, TEST_IMAGE, docker};
@@ -30,7 +30,7 @@ fn refusal(site: &Site<'_>, sandbox: &str) -> Value {
 }
 
 #[test]
-fn an_image_nobody_can_be_asked_for_is_told_with_a_hint() {
+fn an_image_whose_registry_does_not_answer_is_an_error_with_a_hint() {
     requires!(docker);
     let site = Site::at(docker());
 
@@ -39,14 +39,14 @@ fn an_image_nobody_can_be_asked_for_is_told_with_a_hint() {
 
     assert_eq!(
         error["kind"], "not_available",
-        "whether there is such an image nobody could be asked: {error}"
+        "no registry could say whether there is such an image: {error}"
     );
     assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("localhost:1")), "{error}");
     site.expect_only(&[]);
 }
 
 #[test]
-fn what_somebody_ends_is_lost_and_can_be_closed() {
+fn a_container_ended_by_others_is_lost_and_can_be_closed() {
     requires!(docker);
     let ways: [&[&str]; 4] =
         [&["rm", "-f"], &["kill"], &["stop", "--time", "1"], &["restart", "--time", "1"]];
@@ -67,7 +67,7 @@ fn what_somebody_ends_is_lost_and_can_be_closed() {
 }
 
 #[test]
-fn what_somebody_renames_is_found_by_its_id() {
+fn a_container_renamed_by_others_is_found_by_its_id() {
     requires!(docker);
 
     for site in both_ways(docker()) {
@@ -84,7 +84,7 @@ fn what_somebody_renames_is_found_by_its_id() {
 }
 
 #[test]
-fn what_somebody_ends_during_a_command_is_a_lost_command() {
+fn a_container_ended_by_others_during_a_command_loses_the_command() {
     requires!(docker);
 
     for site in both_ways(docker()) {
@@ -101,7 +101,7 @@ fn what_somebody_ends_during_a_command_is_a_lost_command() {
 }
 
 #[test]
-fn what_somebody_holds_still_answers_nobody_and_is_not_lost() {
+fn a_container_paused_by_others_does_not_answer_and_is_not_lost() {
     requires!(docker);
 
     for site in both_ways(docker()) {
@@ -120,7 +120,7 @@ fn what_somebody_holds_still_answers_nobody_and_is_not_lost() {
 }
 
 #[test]
-fn a_container_of_somebody_elses_with_the_name_of_ours_is_left_alone() {
+fn a_foreign_container_with_the_name_of_ours_is_left_alone() {
     requires!(docker);
     let site = Site::at(docker());
     site.open_call(&[]).env("CORACLE_CRASH_AT", "docker.create.room").run();
@@ -166,7 +166,7 @@ fn an_image_that_claims_to_be_ours_makes_no_container_ours() {
 }
 
 #[test]
-fn the_guest_is_brought_again_after_somebody_removed_its_volume() {
+fn the_guest_is_installed_again_after_others_removed_its_volume() {
     requires!(docker);
     let engine = super::site::engine(coracle_tests::engines::Containers::End);
     let site = Site::at(&engine);

@@ -1,4 +1,4 @@
-//! The story of one sandbox on an engine, killed at each named point in turn.
+//! The story of one sandbox on a container engine; coracle is killed at each crash point in turn.
 
 use std::panic::catch_unwind;
 

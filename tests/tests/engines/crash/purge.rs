@@ -1,4 +1,4 @@
-//! A purge takes what is at an engine, too, and forgets nothing of one that it cannot reach.
+//! A purge removes what is on a container engine, too, and forgets nothing of one that it cannot reach.
 
 use coracle_tests::engines::{Containers, Ending, docker, podman, relay::Relay};
 use coracle_tests::requires;
@@ -31,13 +31,13 @@ fn expect_told_and_purged(site: &Site<'_>) {
 }
 
 #[test]
-fn what_is_at_docker_is_told_of_and_purged() {
+fn what_is_on_docker_is_listed_and_purged() {
     requires!(docker);
     expect_told_and_purged(&Site::at(docker()));
 }
 
 #[test]
-fn what_is_at_podman_is_told_of_and_purged() {
+fn what_is_on_podman_is_listed_and_purged() {
     requires!(podman);
     expect_told_and_purged(&Site::at(podman()));
 }
@@ -60,7 +60,7 @@ fn an_engine_that_never_comes_back_can_be_given_up() {
     assert!(reason.contains("given up") && reason.contains(container.as_str()), "{reason}");
     assert!(report["forgotten"].to_string().contains(&purged), "{report}");
     assert!(!site.home.path().exists(), "the home is left");
-    // Its containers are to be seen to by somebody before it goes.
+    // Its containers must be removed before it goes.
     engine.begin().expect("an engine starts again");
     for sandbox in [closed, purged] {
         for id in engine.container_ids(&format!("coracle.sandbox={sandbox}")) {

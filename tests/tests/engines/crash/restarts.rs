@@ -1,4 +1,4 @@
-//! The engine killed and started again while something is under way.
+//! The container engine is killed and started again during commands, creation and removal.
 
 use std::time::Duration;
 

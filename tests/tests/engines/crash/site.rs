@@ -1,4 +1,4 @@
-//! A home and the engine its sandboxes are at, with a count of what is left there.
+//! A home and the container engine its sandboxes are on, with a count of what is left there.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// Nothing may take longer, whatever was done to the engine: it would be called a hang.
 pub const DEADLINE: Duration = Duration::from_secs(60);
-/// How long an engine may take to finish what it was asked by somebody who was killed over it.
+/// How long an engine may take to finish a request whose client was killed.
 const SETTLE: Duration = SOON;
 
 /// Starts an engine of a test's own, which may be ended and started again.
@@ -85,7 +85,7 @@ impl<'a> Site<'a> {
         });
         let images = self.engine.document("/images/json?all=1");
         let images = images.as_array().into_iter().flatten().map(Value::to_string);
-        // Without a name it is what an installation has left, of this home only if nobody else uses the engine.
+        // Without a name it is what an installation has left, of this home only if no other home uses the engine.
         let nameless = |image: &String| !self.engine.is_shared() && image.contains("<none>");
         let images = images.filter(|image| image.contains(&installer) || nameless(image));
         let directories = self.home.census().directories;
@@ -95,7 +95,7 @@ impl<'a> Site<'a> {
 
     /// Fails unless one `gc` leaves exactly these sandboxes, each with one container and one directory.
     ///
-    /// An engine goes on with what it was asked after whoever asked was killed, so that the first `gc` may come too
+    /// An engine goes on with a request after its client was killed, so that the first `gc` may come too
     /// early; what it could not see yet is never lost to a later one.
     #[track_caller]
     pub fn expect_only(&self, sandboxes: &[&str]) {

@@ -1,4 +1,4 @@
-//! What engines cannot do: a short list, declared before anyone asks, and refused in one way.
+//! What container engines cannot do: a short list, which the probe declares and every call refuses alike.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub const OTHERWISE: &[(&str, &[TestBackend], &str)] = &[
     ("ls /dev | sort", ENGINES, "engines mount message queues in /dev"),
     ("ls /proc | grep -c '^1$'", ENGINES, "only who may mount can hide processes; they cannot be reached"),
     ("/.coracle", ENGINES, "the guest's program is in the container's own tree, read-only"),
-    ("HOME/absent", &[TestBackend::Ssh], "a directory of this machine is not to be had on another"),
+    ("HOME/absent", &[TestBackend::Ssh], "another machine does not have the directories of this one"),
 ];
 const ENGINES: &[TestBackend] = &[TestBackend::Docker, TestBackend::Podman, TestBackend::Ssh];
 

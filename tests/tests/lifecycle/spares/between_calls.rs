@@ -33,7 +33,7 @@ fn without_the_setting_a_call_leaves_nothing() {
 }
 
 #[test]
-fn the_next_call_takes_what_was_made_ahead_and_is_told_apart_from_no_other() {
+fn the_next_call_takes_a_spare_and_looks_like_any_other() {
     requires!(native);
     let home = Home::new();
     run(&home, &["true"]).succeed();
@@ -49,7 +49,7 @@ fn the_next_call_takes_what_was_made_ahead_and_is_told_apart_from_no_other() {
         eventually(PATIENCE, || !home.census().guests().iter().any(|guest| spare.contains(guest)))
             .expect("what was used is removed");
     }
-    assert_eq!(home.live().len(), 0, "spares are nobody's");
+    assert_eq!(home.live().len(), 0, "spares have no owner");
 
     home.call(["spares", "--stop"]).env("CORACLE_SPARES", "1").succeed();
     eventually(PATIENCE, || keepers(&home).is_empty()).expect("it ends");

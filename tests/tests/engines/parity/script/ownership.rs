@@ -1,4 +1,4 @@
-//! One owner at a time, and what everyone else is told.
+//! One owner at a time, and the errors that other runs get.
 
 use serde_json::json;
 
