@@ -76,7 +76,7 @@ impl Internet {
         Self::around(None, |names| Namespace::new(Some(names)))
     }
 
-    /// Makes one whose machine has the network of an engine: what is in the network of the engine is in this internet.
+    /// Makes one whose machine has the network of a container engine: containers of that engine are in this internet.
     /// There is one at a time.
     pub fn of_engine(engine: &Engine) -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
@@ -155,7 +155,8 @@ impl Internet {
         others.map(|name| format!("asked for `{name}`")).collect()
     }
 
-    /// Forgets everything that has happened once nothing more does: what was cut off has its last words.
+    /// Forgets everything that has happened, once nothing more happens: connections that were cut send their last packets
+    /// first.
     pub fn forget_when_quiet(&self) {
         let mut seen = 0;
         while self.packets().len() != seen {

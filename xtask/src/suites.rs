@@ -28,6 +28,8 @@ const LONGEST: &[&str] = &[
     "programs",
     "crash",
     "mcp",
+    "telemetry",
+    "lifecycle",
     "builds",
     "images",
 ];

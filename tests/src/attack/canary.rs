@@ -9,8 +9,8 @@ use tempfile::TempDir;
 
 use crate::Finished;
 
-/// A file of the machine that everybody may read and write, in a directory that everybody may enter: nothing but the
-/// walls of the sandbox keeps an attacker from it.
+/// A file of the machine that every user may read and write, in a directory that every user may enter: only the
+/// walls of the sandbox keep an attacker from it.
 #[derive(Debug)]
 pub struct Canary {
     directory: TempDir,

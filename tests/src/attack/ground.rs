@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use crate::Home;
 use crate::engines::{Containers, Engine, Kind, Storage, api};
 
-/// The image attacks at an engine are tried in: programs of this machine, which are all there have to be.
+/// The image for attacks on a container engine: programs of this machine, which suffice.
 pub const IMAGE: &str = "localhost/coracle-attack:1";
 
 /// A backend attacks are tried on.

@@ -27,7 +27,7 @@ pub enum Storage {
 #[derive(Debug)]
 pub struct EngineDir {
     path: PathBuf,
-    /// Locked for as long as anyone has it open to write: that is how the dead are told from the living.
+    /// Locked for as long as a process has it open to write: the lock tells a live engine from a dead one.
     log: File,
 }
 
@@ -49,7 +49,7 @@ impl EngineDir {
     }
 }
 
-/// A leash with an engine at its end, which is not yet told to start.
+/// A leash for an engine that has not been started yet.
 #[derive(Debug)]
 pub struct Leash {
     child: Child,
@@ -109,7 +109,7 @@ impl Drop for Leash {
     }
 }
 
-/// Removes the directories of those that were killed before they could.
+/// Removes the directories of engines that were killed before they could do so.
 fn sweep() {
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
     let dirs = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
