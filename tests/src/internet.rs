@@ -91,7 +91,7 @@ impl Internet {
 
     fn around(alone: Option<MutexGuard<'static, ()>>, machine: impl FnOnce(&Path) -> Namespace) -> Self {
         let mut resolver = NamedTempFile::new().expect("a file can be made");
-        // No server is asked twice, so that queries can be counted.
+        // The resolver makes one attempt, so that queries can be counted.
         writeln!(resolver, "nameserver {}\noptions timeout:5 attempts:1", wires::NAME_SERVER)
             .expect("a file can be written");
         let everybody = std::fs::Permissions::from_mode(0o644);

@@ -79,7 +79,7 @@ fn a_snapshot_fails_if_its_caller_was_stopped() {
     assert_eq!(std::fs::read_dir(home.path().join("snapshots")).map_or(0, Iterator::count), 0);
 }
 
-/// `close` says what stands in the way, and whose it is.
+/// `close` names the process that stands in the way.
 #[test]
 fn a_close_does_not_wait_for_a_caller_that_was_stopped() {
     requires!(native);

@@ -1,4 +1,4 @@
-//! Limits hold and are reported by type; a command that hits them costs neither the machine nor coracle anything.
+//! Limits hold and are reported by type; neither the machine nor coracle suffers from what a command does.
 
 mod cpu;
 mod disk;

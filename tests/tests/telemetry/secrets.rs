@@ -10,7 +10,7 @@ use super::collector::{Collector, Received};
 
 const CANARY: &str = "canary-7c1f9e";
 
-/// Every attribute a span may have. Before you add one, make sure that a stranger cannot write its value.
+/// Every attribute a span may have. Before you add one, consider who could have written its value.
 const KNOWN: &[&str] = &[
     "container.image.name",
     "coracle.backend",

@@ -54,7 +54,7 @@ fn nw_06_a_host_is_read_in_one_way_only() {
         .with(&["--network", "allow=ok.test,*.ok.test"])
         .through(&net.door())
         .without(&["EgressSpelling", "EgressRules", "EgressAddress"])
-        // No name server is asked for these under a spelled-out name.
+        // No host in the list spells these plainly: only a host that is misread leads there.
         .every(&["asked for `evil.test`", "sent tcp to 169.254.169.254"])
         .run(|arena| {
             net.forget();

@@ -1,4 +1,4 @@
-//! What container engines cannot do: a short list, which the probe declares and every call refuses alike.
+//! What container engines cannot do: a short list, which `show` and `backends` declare and every call refuses alike.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
