@@ -1,7 +1,8 @@
-//! Answers that are kept under a key, so that whoever asks again, not knowing whether it was heard, is told the same.
+//! Answers kept under an idempotency key, so that a client which repeats a request gets the same answer.
 //!
-//! A key belongs to one run of one tenant. It is noted before the call is carried out and gets its answer afterwards: one
-//! without an answer whose caller is gone is a call that was cut off, and nobody knows how far it came.
+//! A key belongs to one run of one tenant. The store notes the key before the call is carried out and adds the answer
+//! afterwards. A key without an answer whose caller is gone stands for a call that was cut off: how far it came is
+//! unknown.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,10 +11,10 @@ use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::ids::{RunId, TenantId};
 
-/// As long as anything that is shorter than a path.
+/// Bounds the key like any other name that is shorter than a path.
 const KEY_LEN_MAX: usize = 255;
 
-/// What a caller calls one request, however often it is sent.
+/// The client's name for one request; the same however often the client sends it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestKey(String);
 
@@ -36,7 +37,7 @@ impl FromStr for RequestKey {
     }
 }
 
-/// Whose key it is, and the key.
+/// A key with the tenant and the run it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Asked {
     pub tenant: Option<TenantId>,
@@ -44,10 +45,10 @@ pub struct Asked {
     pub key: RequestKey,
 }
 
-/// What was asked, in so few bytes that it can be compared.
+/// A digest of the request, small enough to store and compare.
 pub type Fingerprint = [u8; 32];
 
-/// What was answered.
+/// A kept answer.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
@@ -60,43 +61,43 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// What is known under a key.
+/// What the store knows about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recalled {
-    /// Nothing was; from now on this question is.
+    /// The key was unknown; the store has noted it now.
     New,
-    /// Another question was asked under it.
+    /// The key stands for a different request.
     Other,
-    /// It was asked, and has no answer: it is under way, or was cut off.
+    /// The request is known and has no answer: it is running, or it was cut off.
     Unanswered,
     Answered(Answer),
 }
 
-/// What may be kept for each tenant, and for the home's own people.
+/// How much the store keeps for each tenant, and for the home's own people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Of those with an answer, and as many again of those without: neither takes the room of the other.
+    /// Bounds keys with an answer and, separately, keys without one, so that neither kind displaces the other.
     pub keys: usize,
     pub bytes: usize,
 }
 
 /// Keeps answers. Safe to use from many threads and processes at once.
 pub trait Answers: Send + Sync {
-    /// Notes a question under its key, unless the key is known. Of many at once exactly one is told `New`.
+    /// Notes a request under its key, unless the key is known. Of many simultaneous callers exactly one gets `New`.
     ///
-    /// `now` is observed time. What the same tenant asked longest ago and has no answer to is forgotten, as much as is
-    /// beyond the bounds; never the question that was just noted.
+    /// `now` is observed time. Where the tenant has more unanswered requests than the bounds allow, the oldest of
+    /// them are forgotten; never the one that was just noted.
     fn ask(&self, asked: &Asked, question: &Fingerprint, now: Timestamp, bounds: Bounds) -> Result<Recalled>;
 
-    /// Keeps the answer to what was noted; nothing if that was forgotten since.
+    /// Keeps the answer to a noted request; does nothing if the request was forgotten since.
     ///
-    /// What was answered to the same tenant longest ago is forgotten, as much as is beyond the bounds and no more; never
-    /// the answer that was just kept.
+    /// Where the tenant has more answers than the bounds allow, the oldest of them are forgotten, no more than
+    /// necessary; never the one that was just kept.
     fn answer(&self, asked: &Asked, answer: &Answer, bounds: Bounds) -> Result<()>;
 
-    /// Forgets a key: what was asked was not done, and may be asked anew.
+    /// Forgets a key, because its request was not carried out and may be sent again.
     fn withdraw(&self, asked: &Asked) -> Result<()>;
 
-    /// Forgets everything that was asked before `before`, in observed time; returns how much.
+    /// Forgets every request noted before `before`, in observed time; returns how many.
     fn forget_asked(&self, before: Timestamp) -> Result<usize>;
 }

@@ -1,5 +1,5 @@
-//! The port to what makes sandboxes. A backend starts a container with the guest in it, hands back a byte stream to
-//! the guest, and destroys it; everything else is spoken over the stream.
+//! The port to backends. A backend starts a container with the guest in it, returns a byte stream to the guest, and
+//! destroys the container; everything else goes over the stream.
 
 use std::os::unix::net::UnixStream;
 
@@ -31,18 +31,19 @@ pub struct Order<'a> {
     pub spec: &'a Spec,
     pub secret: &'a Secret,
     pub epoch: Epoch,
-    /// The sandbox it takes the place of, which is closed next.
+    /// The sandbox that this one replaces; the caller closes it next.
     pub replaces: Option<&'a SandboxId>,
     pub life: Life,
 }
 
-/// What a sandbox ends with, beside what it is told.
+/// What ends a sandbox besides an explicit order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Life {
     /// Nothing: it outlives the process that made it.
     #[default]
     Own,
-    /// The process that makes it, however that dies. A backend that cannot tell lets it live on until it is idle.
+    /// The process that makes it, however that process dies. A backend that cannot notice this lets the sandbox live
+    /// until it is idle.
     Maker,
 }
 
@@ -51,11 +52,11 @@ pub enum Life {
 pub struct Created {
     pub placement: Placement,
     pub profile: Profile,
-    /// What the image says of itself; its `workdir` is there already.
+    /// What the image declares about itself; its `workdir` is filled in already.
     pub image: image::Config,
 }
 
-/// What holds, and what does not and why.
+/// Which walls stand, and which do not and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     pub walls: Vec<Wall>,
@@ -66,9 +67,9 @@ pub struct Profile {
 pub struct Wall {
     pub name: String,
     pub enforced: bool,
-    /// By what it is enforced, or why it is not.
+    /// What enforces it, or why nothing does.
     pub how: String,
-    /// What would make it enforced.
+    /// What the operator can do to have it enforced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -77,12 +78,13 @@ pub struct Wall {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
     pub available: bool,
-    /// Why not, where it is not.
+    /// Why the backend cannot be used; absent if it can.
     pub reason: Option<String>,
-    /// What it runs on, as in `Docker 27.3.1 (API 1.47)`; nothing where it is part of coracle.
+    /// The container engine and its version, as in `Docker 27.3.1 (API 1.47)`; absent where the backend is part of
+    /// coracle.
     #[serde(default)]
     pub version: Option<String>,
-    /// Where that listens; nothing where it is part of coracle.
+    /// Where the container engine listens; absent where the backend is part of coracle.
     #[serde(default)]
     pub endpoint: Option<String>,
     pub profile: Profile,
@@ -92,29 +94,30 @@ pub struct Probe {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub sandbox: SandboxId,
-    /// Its guest is running. Without it only leftovers are there.
+    /// Its guest is running. If `false`, only leftovers exist.
     pub alive: bool,
-    /// How its guest has ended, where it did so by itself and left word of it.
+    /// How its guest ended, where it ended by itself and recorded why.
     pub end: Option<GuestEnd>,
-    /// What is there, for people: `cgroup`, `directory`, `process`.
+    /// The objects found, for people: `cgroup`, `directory`, `process`.
     pub objects: Vec<String>,
 }
 
-/// How a guest has ended by itself.
+/// How a guest ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuestEnd {
-    /// It was idle for as long as it may be, and ended then.
+    /// It reached its idle limit.
     Idle { ended: Timestamp },
     /// The client it was tied to is gone.
     Untied,
 }
 
-/// What all processes of a home know of an engine that does not answer.
+/// What all processes of a home know about a container engine that does not answer.
 pub trait Silence: Send + Sync {
-    /// Tells whether it did not answer lately, so that there is no point in asking again just now.
+    /// Tells whether the container engine failed to answer lately, so that asking again now is useless.
     fn is_noted(&self) -> bool;
 
-    /// Notes that it did not. Each note in a row is good for longer than the one before; an answer ends that.
+    /// Notes that the container engine did not answer. Each note in a row lasts longer than the one before; an answer
+    /// resets that.
     fn note(&self);
 }
 
@@ -123,58 +126,60 @@ pub trait Backend: Send + Sync {
     /// Returns the name users choose it by.
     fn name(&self) -> &str;
 
-    /// Tells whether it can be used here and what it would enforce. Makes nothing, and answers within seconds whatever
-    /// it waits for.
+    /// Tells whether the backend works on this machine and which walls it would enforce. Makes nothing, and answers
+    /// within seconds whatever it waits for.
     fn probe(&self) -> Probe;
 
-    /// Refuses a spec it could not make a sandbox of now: `not_available`, or `unsupported` with the `misfits` in the
-    /// details. Asked where there is another one to fall back to; costs little and makes nothing.
+    /// Refuses a spec that the backend could not make a sandbox of now: `not_available`, or `unsupported` with the
+    /// `misfits` in the details. Called where there is another backend to fall back to; cheap, and makes nothing.
     fn fit(&self, spec: &Spec) -> Result<()> {
         fit::check_probe(self.name(), &self.probe(), spec)
     }
 
-    /// Tells whether its sandboxes end when the machine coracle runs on is restarted. Of those that are somewhere else
-    /// the survey alone says whether they live.
+    /// Tells whether a restart of coracle's machine ends the backend's sandboxes. For sandboxes on another machine,
+    /// only the survey tells whether they live.
     fn ends_with_this_machine(&self) -> bool {
         true
     }
 
-    /// Brings what the spec needs beforehand, such as its image. May take long; calling it twice costs little.
+    /// Fetches what the spec needs, such as its image. May take long; a second call is cheap.
     fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()>;
 
     /// Starts a sandbox whose guest answers when this returns.
     ///
-    /// A row in state `creating` exists already. On error nothing of it is left, as far as that could be done;
-    /// `destroy` finishes what could not. A limit in `spec.limits.required` that cannot be enforced and is not in
-    /// `allow_missing` is refused before anything is made, and so is a wall in `spec.require` that would not stand.
+    /// A row in state `creating` exists already. On error the backend removes what it made, as far as it can;
+    /// `destroy` removes the rest. Before it makes anything, the backend refuses a limit in `spec.limits.required`
+    /// that it cannot enforce and that is not in `allow_missing`, and a wall in `spec.require` that would not stand.
     fn create(&self, order: &Order<'_>) -> Result<Created>;
 
-    /// Opens a new stream to the guest. Fails with `not_found` only where it is proved that the guest is gone: the
-    /// sandbox is called lost then. A lack of descriptors, memory, rights or time is any other kind.
+    /// Opens a new stream to the guest. Fails with `not_found` only where the guest is proved to be gone, because the
+    /// engine then calls the sandbox lost. A lack of descriptors, memory, rights or time is any other kind.
     fn connect(&self, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream>;
 
-    /// Tells whether a stream to the guest can end although both ends live, as one that an engine carries.
+    /// Tells whether a stream to the guest can break although both ends live, as one that a container engine carries.
     fn may_break(&self, _placement: &Placement) -> bool {
         false
     }
 
-    /// Returns how a guest has ended that is proved to be gone; nothing where it did not end by itself, or nobody can say.
-    /// Commands cannot make it say anything.
+    /// Returns how a guest that is proved to be gone has ended; `None` where it did not end by itself, or the reason
+    /// is unknown. Commands in the sandbox cannot forge it.
     fn guest_end(&self, _sandbox: &SandboxId) -> Option<GuestEnd> {
         None
     }
 
-    /// Returns what a sandbox uses now. What cannot be told is absent; nothing is changed and nobody in it notices.
+    /// Returns what a sandbox uses now. Values the backend cannot measure are absent. Changes nothing, and processes
+    /// in the sandbox do not notice.
     fn usage(&self, _sandbox: &SandboxId, _placement: &Placement) -> Result<Usage> {
         Ok(Usage::default())
     }
 
-    /// Removes every trace. Succeeds if there is none; works without a placement, from any half-made state.
+    /// Removes every trace of a sandbox. Succeeds if there is none; works without a placement, from any half-made
+    /// state.
     fn destroy(&self, sandbox: &SandboxId) -> Result<()>;
 
-    /// Gives up on a sandbox that cannot be destroyed because nobody answers where it is: removes what of it is in the
-    /// home, and returns what is left elsewhere, for people. Asks nobody. `unsupported` where all of a sandbox is on
-    /// this machine.
+    /// Gives up on a sandbox that cannot be destroyed because its container engine does not answer: removes what the
+    /// home has of it, and returns what is left elsewhere, for people. Contacts no container engine. `unsupported`
+    /// where all of a sandbox is on this machine.
     fn forget(&self, sandbox: &SandboxId) -> Result<Vec<String>> {
         Err(Error::new(
             Kind::Unsupported,
@@ -183,45 +188,46 @@ pub trait Backend: Send + Sync {
         .hint("`coracle gc` tries again to remove it"))
     }
 
-    /// Returns what is known of the engine it has to ask; nothing where it asks nobody.
+    /// Returns the note on the container engine it depends on; `None` where it depends on none.
     fn silence(&self) -> Option<&dyn Silence> {
         None
     }
 
-    /// Returns where it keeps images; nothing if it has none but its own.
+    /// Returns where it keeps images; `None` if it has only the `host` image.
     fn images(&self) -> Option<&dyn Images>;
 
-    /// Returns what builds images into [`Backend::images`]; nothing if it cannot by itself.
+    /// Returns what builds images into [`Backend::images`]; `None` if it cannot build.
     fn builder(&self) -> Option<&dyn Builder> {
         None
     }
 
-    /// Returns what forks and snapshots its sandboxes; nothing if it cannot.
+    /// Returns what forks and snapshots its sandboxes; `None` if it cannot.
     fn forking(&self) -> Option<&dyn Forking> {
         None
     }
 
-    /// Returns where it keeps volumes; nothing if it cannot.
+    /// Returns where it keeps volumes; `None` if it cannot.
     fn volumes(&self) -> Option<&dyn Volumes>;
 
-    /// Removes what it keeps for this instance beside sandboxes, of which there are none any more, and outside the home:
-    /// volumes, what it has installed, connections. Succeeds if there is nothing; returns how many volumes there were.
+    /// Removes what it keeps for this instance outside the home, besides sandboxes, of which none are left: volumes,
+    /// what it has installed, connections. Succeeds if there is nothing; returns how many volumes there were.
     fn purge(&self) -> Result<usize> {
         Ok(0)
     }
 
-    /// Is told that the disk of the home is nearly full, often while it is, and once that it is so no more. What is written
-    /// in a sandbox and synced has to be there, or the sync has to fail, also where the disk has no room for it.
+    /// Prepares for a disk of the home that is nearly full. The engine calls it often while that lasts, and once with
+    /// `false` when it is over. Where the disk has no room, a sync in a sandbox must still either keep the data or
+    /// fail.
     fn brace(&self, _low: bool) {}
 
     /// Lists every sandbox of this instance that has left anything on the machine, and nothing of others.
     ///
-    /// What is missing here, or not `alive`, is destroyed. So it fails as a whole where it cannot see, or cannot tell
-    /// whether a guest is alive: only proof of death counts.
+    /// The engine destroys what is missing here or not `alive`. So the survey fails as a whole where it cannot see,
+    /// or cannot tell whether a guest is alive: only proof of death counts.
     fn survey(&self) -> Result<Vec<Found>>;
 
-    /// Lists what is made of this home's files outside it and can belong to none of its sandboxes, for people. Waits a
-    /// little for what the machine is about to let go of.
+    /// Lists objects outside the home that use its files and belong to none of its sandboxes, for people. Waits a
+    /// little for objects that the kernel is about to release.
     fn remains(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }

@@ -37,7 +37,7 @@ impl FromStr for Bytes {
             "t" | "tb" | "tib" => 40,
             _ => return Err(refuse()),
         };
-        // Half a byte is a slip of the pen.
+        // A fraction of a byte is a typing error.
         let whole = shift > 0 || !number.contains('.');
         scaled(number, 1 << shift).filter(|_| whole).map(Self).ok_or_else(refuse)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{Error, Kind, Result};
 
-/// Cancels one call. All clones are the same signal, and once given it stays given.
+/// Cancels one call. All clones share one signal; once sent, it stays sent.
 #[derive(Clone, Default)]
 pub struct Cancel(Arc<Shared>);
 
@@ -20,7 +20,7 @@ struct Shared {
 struct State {
     cancelled: Option<Why>,
     next: u64,
-    /// What ends those who wait elsewhere: in the kernel, at a guest, in a runtime.
+    /// Callbacks that end waits elsewhere: in the kernel, at a guest, in a runtime.
     hooks: Vec<(u64, Hook)>,
 }
 
@@ -34,7 +34,7 @@ enum Why {
     Deadline,
 }
 
-/// Cancels when it is dropped: for a future that its runtime drops when the client has left.
+/// Cancels when it is dropped: for a future that the runtime drops when the client disconnects.
 #[derive(Debug)]
 pub struct CancelOnDrop(Option<Cancel>);
 
@@ -43,13 +43,13 @@ impl CancelOnDrop {
         Self(Some(cancel.clone()))
     }
 
-    /// Lets it be dropped without consequence.
+    /// Drops the guard without cancelling.
     pub fn disarm(mut self) {
         self.0 = None;
     }
 }
 
-/// Keeps a hook registered. Dropped, the hook is not called any more, unless another thread is just calling it.
+/// Keeps a hook registered. Dropping it unregisters the hook; another thread may be calling the hook at that moment.
 #[must_use = "the hook is gone as soon as this is dropped"]
 pub struct Registration {
     cancel: Cancel,
@@ -57,7 +57,7 @@ pub struct Registration {
 }
 
 impl Cancel {
-    /// Ends the call: calls every hook, once, on this thread, and wakes all who wait.
+    /// Ends the call: runs every hook once on this thread, and wakes all waiting threads.
     pub fn cancel(&self) {
         self.end(Why::Caller);
     }
@@ -77,7 +77,7 @@ impl Cancel {
         hooks.into_iter().for_each(|(_, hook)| hook());
     }
 
-    /// Tells whether anybody else has this signal. If not, nobody can give it, and nothing has to listen.
+    /// Tells whether there is another clone. If not, nothing can send the signal, and nothing has to listen.
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -86,7 +86,7 @@ impl Cancel {
         self.state().cancelled.is_some()
     }
 
-    /// Fails with `aborted`, or `timeout` after a deadline, if the call was cancelled. For places from which nothing has
+    /// Fails with `aborted`, or `timeout` after a deadline, if the call was cancelled. For places where nothing has
     /// to be undone.
     pub fn check(&self) -> Result<()> {
         match self.is_cancelled() {
@@ -95,7 +95,7 @@ impl Cancel {
         }
     }
 
-    /// Says why a call that was cancelled has ended.
+    /// Returns the error that says why the call was cancelled.
     pub fn reason(&self) -> Error {
         match self.state().cancelled {
             None | Some(Why::Caller) => Error::new(Kind::Aborted, "the call was cancelled"),
@@ -103,8 +103,8 @@ impl Cancel {
         }
     }
 
-    /// Has `hook` called when the call is cancelled: at once, if it was already. It must not block for long, because it
-    /// runs on the thread that cancels.
+    /// Registers `hook` to run when the call is cancelled; runs it at once if it already was. The hook must not block
+    /// for long, because it runs on the thread that cancels.
     pub fn on_cancel(&self, hook: impl FnOnce() + Send + 'static) -> Registration {
         let mut state = self.state();
         let id = state.next;
@@ -118,7 +118,7 @@ impl Cancel {
         Registration { cancel: self.clone(), id }
     }
 
-    /// Waits for `time`, or until the call is cancelled; tells whether it was.
+    /// Waits for `time` or until the call is cancelled; returns `true` if it was cancelled.
     pub fn sleep(&self, time: Duration) -> bool {
         let waited =
             self.0.cancelled.wait_timeout_while(self.state(), time, |state| state.cancelled.is_none());

@@ -1,8 +1,8 @@
 //! The ceiling of a door: which sandboxes callers get through it, and which fields of them they may choose.
 //!
-//! A person sets it when they start a door a model speaks through, or when they make a token. The engine applies it in
-//! two places: where a spec is resolved ([`Ceiling::complete`], then [`Ceiling::check`]), and where a sandbox is looked
-//! up ([`Ceiling::check_record`]), so that a model does not get by a name what it may not ask for.
+//! A person sets it when they start a door for a model, or when they make a token. The engine applies it in two
+//! places: where it resolves a spec ([`Ceiling::complete`], then [`Ceiling::check`]), and where it looks up a sandbox
+//! ([`Ceiling::check_record`]), so that a model cannot get by name what it may not ask for.
 
 mod bounds;
 mod choices;
@@ -21,42 +21,43 @@ use crate::tenant;
 pub use bounds::Bounds;
 pub use choices::{Choice, Choices};
 
-/// What callers of one door may have.
+/// The most that callers of one door may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ceiling {
-    /// What sandboxes are where callers do not choose.
+    /// The spec of sandboxes in fields that callers do not choose.
     spec: SpecInput,
     freedom: Freedom,
     bounds: Bounds,
-    /// What sandboxes may have mounted; anything the policy allows if absent.
+    /// The mounts that sandboxes may have; any that the policy allows if absent.
     mounts: Option<Vec<Mount>>,
     snapshots: Snapshots,
-    /// The image of its sandboxes where callers do not choose one. None where the policy allows no default.
+    /// The image of sandboxes where callers choose none. Absent where the policy does not allow the default image.
     image: Option<String>,
 }
 
-/// Which snapshots callers may start from, beside the one the ceiling gives.
+/// Which snapshots callers may start from, besides the one the ceiling gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Snapshots {
-    /// Those of their tenant, which the engine tells from others'.
+    /// Those of their tenant; the engine checks whose they are.
     OfTenant,
-    /// None: nobody can say whose files are in them.
+    /// None, because the owner of the files in them is unknown.
     None,
 }
 
-/// What callers may write.
+/// Which fields callers may write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Freedom {
-    /// These fields alone; all others are as the ceiling has them.
+    /// Only these fields; the ceiling decides all others.
     Chosen(Choices),
-    /// Every field; what is absent is as it is for everybody, or the bound where that is less.
+    /// Every field; an absent one gets the usual default, or the bound where that is less.
     Everything,
 }
 
 impl Ceiling {
-    /// Returns the ceiling of a door a model speaks through: sandboxes are as `spec` says, and `choices` may be less.
+    /// Returns the ceiling of a door for a model: sandboxes are as `spec` says, and the model may lower what is in
+    /// `choices`.
     ///
-    /// Refuses a spec the policy does not allow, so that the door does not open with it.
+    /// Refuses a spec the policy does not allow, so that the door does not start with it.
     pub fn of_model(spec: SpecInput, choices: Choices, policy: &Policy) -> Result<Self> {
         let top = match spec.image {
             Some(_) => Spec::resolve(spec.clone(), policy)?,
@@ -68,8 +69,8 @@ impl Ceiling {
         Ok(Self { spec, freedom, bounds, mounts, snapshots: Snapshots::None, image })
     }
 
-    /// Returns the ceiling of a model that shows a token: sandboxes are what the token's bounds say, and the default
-    /// where they say nothing.
+    /// Returns the ceiling of a model with a token: sandboxes are what the token's bounds say, and the default where
+    /// the bounds say nothing.
     pub fn of_model_with_token(bounds: Option<&Bounds>, policy: &Policy) -> Result<Self> {
         let bounds = bounds.cloned().unwrap_or_default();
         let choices = bounds.let_choose.clone();
@@ -78,13 +79,13 @@ impl Ceiling {
         Ok(Self { bounds, snapshots: Snapshots::OfTenant, ..ceiling })
     }
 
-    /// Returns the ceiling of a program that shows a token: it may write every field, within the bounds.
+    /// Returns the ceiling of a program with a token: it may write every field, within the bounds.
     pub fn of_token(bounds: Bounds) -> Self {
         let (spec, freedom) = (SpecInput::default(), Freedom::Everything);
         Self { spec, freedom, bounds, mounts: None, snapshots: Snapshots::OfTenant, image: None }
     }
 
-    /// Tells whether callers may choose this.
+    /// Tells whether callers may choose this field.
     pub fn lets_choose(&self, choice: Choice) -> bool {
         match &self.freedom {
             Freedom::Chosen(choices) => choices.has(choice),
@@ -92,18 +93,20 @@ impl Ceiling {
         }
     }
 
-    /// Tells whether a volume is mounted in its sandboxes.
+    /// Tells whether the ceiling mounts this volume in its sandboxes.
     pub fn mounts_volume(&self, name: &VolumeName) -> bool {
         let is_it = |mount: &Mount| matches!(&mount.source, Source::Volume(volume) if volume == name);
         self.mounts.as_ref().is_none_or(|mounts| mounts.iter().any(is_it))
     }
 
-    /// Tells whether it is a model's. The volumes of its sandboxes are the person's then, and not the caller's to delete.
+    /// Tells whether this is a model's ceiling. Its volumes then belong to the person, and the model may not delete
+    /// them.
     pub fn is_of_model(&self) -> bool {
         matches!(self.freedom, Freedom::Chosen(_))
     }
 
-    /// Returns the spec a caller gets for what it wrote. What it may not write is refused, however little it is.
+    /// Returns the spec a caller gets for what it wrote. Refuses a field the caller may not write, whatever its
+    /// value.
     pub fn complete(&self, written: SpecInput, purpose: Purpose, policy: &Policy) -> Result<SpecInput> {
         if let Some(image) = &written.image {
             self.check_image(image, policy)?;
@@ -117,8 +120,9 @@ impl Ceiling {
         }
     }
 
-    /// Returns what counts as written where a caller opens a sandbox by its key: its own fields, and those a person has
-    /// decided on. What it may choose and did not is open: it may have chosen less the last time.
+    /// Returns the fields to compare when a caller opens a sandbox by its key: the caller's own, and those a person
+    /// has decided. A field the caller may choose and left out is not compared: it may have chosen less the last
+    /// time.
     pub fn written(&self, written: SpecInput) -> SpecInput {
         let Freedom::Chosen(choices) = &self.freedom else { return written };
         let mut whole = self.spec.clone();
@@ -134,7 +138,7 @@ impl Ceiling {
         whole
     }
 
-    /// Lays what a caller chose over the ceiling's own spec.
+    /// Lays the caller's choices over the ceiling's own spec.
     fn overlaid(&self, written: SpecInput, purpose: Purpose) -> SpecInput {
         let mut spec = self.spec.clone();
         spec.image = written.image.or(spec.image);
@@ -151,7 +155,7 @@ impl Ceiling {
             }
             (own, chosen) => chosen.or(own),
         };
-        // A sandbox for one command is gone a minute after its caller; a ceiling can only make that less.
+        // A sandbox for one command ends a minute after its caller; a ceiling can only shorten that.
         let long = self.bounds.limits.timeout_seconds.is_none_or(|idle| idle >= ONE_COMMAND_IDLE.as_secs());
         if chose_idle || (purpose == Purpose::OneCommand && long) {
             spec.ttl = None;
@@ -166,7 +170,7 @@ impl Ceiling {
         spec.for_purpose(purpose)
     }
 
-    /// Refuses an image callers may not choose.
+    /// Refuses an image that callers may not choose.
     pub fn check_image(&self, image: &str, policy: &Policy) -> Result<()> {
         let own = self.spec.image.as_deref().unwrap_or(&policy.image);
         if !self.lets_choose(Choice::Image) {
@@ -174,14 +178,15 @@ impl Ceiling {
             return if same { Ok(()) } else { Err(not_chosen("image", own)) };
         }
         self.check_snapshot(image)?;
-        // A name of a registry has this machine go there; which of its own network may be asked is the operator's.
+        // A registry in an image's name makes this machine connect to it. Only the operator decides which private
+        // networks.
         if self.bounds.images.is_none() {
             tenant::check_registry(image, &policy.images)?;
         }
         self.check_listed(image)
     }
 
-    /// Refuses a snapshot of others' files.
+    /// Refuses a snapshot with other people's files.
     fn check_snapshot(&self, image: &str) -> Result<()> {
         let given = self.spec.image.as_deref() == Some(image);
         match (self.snapshots, ImageId::among_names(image)) {
@@ -192,7 +197,7 @@ impl Ceiling {
         }
     }
 
-    /// Refuses an image that is not on the list, where there is one.
+    /// Refuses an image that is not on the list, if there is a list.
     fn check_listed(&self, image: &str) -> Result<()> {
         let Some(patterns) = &self.bounds.images else { return Ok(()) };
         let allowed = Allowed::only(patterns.clone())?;
@@ -206,7 +211,7 @@ impl Ceiling {
         checked.map_err(|error| error.hint(format!("the ceiling allows {}", patterns.join(", "))))
     }
 
-    /// Refuses a spec that is more than the ceiling.
+    /// Refuses a spec above the ceiling.
     pub fn check(&self, spec: &Spec) -> Result<()> {
         self.bounds.check(spec)?;
         self.check_listed(&spec.image)?;
@@ -232,7 +237,7 @@ impl Ceiling {
         }
     }
 
-    /// Refuses a model a sandbox that was made from something else than its own are: by its name it would get an image, a
+    /// Refuses a model a sandbox whose origin differs from its own. By name it would otherwise get an image, a
     /// backend or variables (a key of the person's, say) that it cannot ask for.
     fn check_origin(&self, spec: &Spec) -> Result<()> {
         let Freedom::Chosen(choices) = &self.freedom else { return Ok(()) };
@@ -249,11 +254,11 @@ impl Ceiling {
         }
     }
 
-    /// Refuses a sandbox that is there and has more than the ceiling.
+    /// Refuses an existing sandbox that has more than the ceiling allows.
     pub fn check_record(&self, record: &Record) -> Result<()> {
         if record.state == State::Quarantined {
             let what =
-                format!("sandbox `{}` was found without a record, so nobody knows what it may do", record.id);
+                format!("sandbox `{}` was found without a record, so its rights are unknown", record.id);
             return Err(Error::new(Kind::Denied, what)
                 .hint("open another sandbox; the person who started this server can look at it")
                 .detail("sandbox_id", record.id.as_str()));
@@ -271,7 +276,7 @@ impl Ceiling {
     }
 }
 
-/// Tells whether a mount is no more than another.
+/// Tells whether `mount` grants no more than `allowed`.
 fn covers(allowed: &Mount, mount: &Mount) -> bool {
     let access = match (allowed.access, mount.access) {
         (Access::ReadWrite, _) | (Access::Overlay, Access::Overlay) | (_, Access::ReadOnly) => true,
@@ -292,7 +297,7 @@ fn not_chosen(field: &str, own: &str) -> Error {
     ))
 }
 
-/// Refuses what is more than the ceiling.
+/// Returns the error for a request above the ceiling.
 fn beyond(what: String, field: &str) -> Error {
     Error::new(Kind::Denied, what)
         .hint("ask for less; the person who started this server, or made your token, sets the most you may have")

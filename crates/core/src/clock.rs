@@ -89,7 +89,7 @@ fn numbers(text: &str, between: char) -> Option<[u64; 3]> {
     parts?.try_into().ok()
 }
 
-/// Reads digits alone; what Rust reads as a number may have a sign.
+/// Reads digits only; Rust's parser would also accept a sign.
 fn number(text: &str) -> Option<u64> {
     is_digits(text).then(|| text.parse().ok()).flatten()
 }
@@ -98,8 +98,8 @@ fn is_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns year, month and day so many days after 1970-01-01. Counted in years that begin in March, the day that is there
-/// only sometimes is the last one, and months follow one rule.
+/// Returns year, month and day so many days after 1970-01-01. It counts years from March: a leap day is then the last
+/// day of a year, and the lengths of months follow one rule.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
@@ -120,10 +120,10 @@ fn days_before(year: u64, month: u64) -> u64 {
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
-    /// Returns what the machine's clock says. Anybody may set it, forth and back.
+    /// Returns the machine's wall clock. It can be set forwards and backwards.
     fn now(&self) -> Timestamp;
 
-    /// Returns the time since the machine was started, sleep included. Nobody can set it.
+    /// Returns the time since the machine started, sleep included. It cannot be set.
     fn up(&self) -> Duration;
 }
 

@@ -1,6 +1,6 @@
-//! What serde says of data it could not read, in words of people: its own are those of Rust's types.
+//! Serde's messages about data it could not read, reworded for people: serde's own words are Rust's types.
 
-/// Returns a complaint of serde's as the end of a sentence about the value or the document; what is none is returned as it is.
+/// Returns a serde message as the end of a sentence about the value or the document; returns other text unchanged.
 pub fn plainly(complaint: &str) -> String {
     let ended = || {
         let rest = complaint.strip_prefix("EOF while parsing ")?;
@@ -9,7 +9,7 @@ pub fn plainly(complaint: &str) -> String {
     mismatch(complaint).or_else(|| field(complaint)).or_else(ended).unwrap_or_else(|| complaint.to_owned())
 }
 
-/// Tells whether a complaint is about a field that is there and should not be, or the other way round, and returns its name.
+/// Returns the name of the field, if the message is about one that is missing or not allowed.
 pub fn named_field(complaint: &str) -> Option<&str> {
     let is_named = complaint.starts_with("unknown field") || complaint.starts_with("missing field");
     complaint.split('`').nth(1).filter(|_| is_named)
@@ -28,7 +28,7 @@ fn mismatch(complaint: &str) -> Option<String> {
     Some(format!("has {found} parts and not {}", what_is_wanted(found, expected)))
 }
 
-/// Parts what was found from what was expected. What was found may hold anything, and what was expected is ours.
+/// Splits what was found from what was expected. The first part may hold any text; the second is ours.
 fn parted(rest: &str) -> Option<(&str, &str)> {
     rest.rsplit_once(", expected ")
 }
@@ -106,29 +106,29 @@ mod tests {
         Kill,
     }
 
-    fn told<T: DeserializeOwned + std::fmt::Debug>(json: &str) -> String {
+    fn wording<T: DeserializeOwned + std::fmt::Debug>(json: &str) -> String {
         let value: serde_json::Value = serde_json::from_str(json).expect("JSON");
         plainly(&serde_json::from_value::<T>(value).expect_err("it does not fit").to_string())
     }
 
     #[test]
-    fn types_are_said_in_words() {
-        assert_eq!(told::<u64>("\"x\""), "is the text \"x\" and not a whole number");
-        assert_eq!(told::<u64>("-1"), "is the number -1 and not a whole number from 0 on");
-        assert_eq!(told::<usize>("1.5"), "is the number 1.5 and not a whole number");
-        assert_eq!(told::<bool>("null"), "is null and not true or false");
-        assert_eq!(told::<Vec<String>>("{}"), "is an object and not a list");
-        assert_eq!(told::<Vec<String>>("[true]"), "is true and not a text");
-        assert_eq!(told::<Sample>("\"x\""), "is the text \"x\" and not an object");
-        assert_eq!(told::<Word>("\"x\""), "is `x` and not `keep` or `kill`");
-        assert_eq!(told::<Word>("[]"), "is a list and not a text");
+    fn types_become_plain_words() {
+        assert_eq!(wording::<u64>("\"x\""), "is the text \"x\" and not a whole number");
+        assert_eq!(wording::<u64>("-1"), "is the number -1 and not a whole number from 0 on");
+        assert_eq!(wording::<usize>("1.5"), "is the number 1.5 and not a whole number");
+        assert_eq!(wording::<bool>("null"), "is null and not true or false");
+        assert_eq!(wording::<Vec<String>>("{}"), "is an object and not a list");
+        assert_eq!(wording::<Vec<String>>("[true]"), "is true and not a text");
+        assert_eq!(wording::<Sample>("\"x\""), "is the text \"x\" and not an object");
+        assert_eq!(wording::<Word>("\"x\""), "is `x` and not `keep` or `kill`");
+        assert_eq!(wording::<Word>("[]"), "is a list and not a text");
     }
 
     #[test]
-    fn fields_are_said_in_words() {
-        assert_eq!(told::<Sample>("{}"), "the field `count` is missing");
+    fn fields_become_plain_words() {
+        assert_eq!(wording::<Sample>("{}"), "the field `count` is missing");
         assert_eq!(
-            told::<Sample>("{\"count\": 1, \"more\": 2}"),
+            wording::<Sample>("{\"count\": 1, \"more\": 2}"),
             "there is no field `more`; there are `count`"
         );
         assert_eq!(plainly("unknown field `more`"), "there is no field `more`");

@@ -1,10 +1,10 @@
 //! Numbers with a fraction, as people write them, in whole units.
 
-/// Longer fractions say nothing about any unit there is.
+/// More decimals than any unit needs.
 const DECIMALS_MAX: usize = 9;
 
-/// Returns `text` times `scale`, rounded up so that little is never nothing; nothing where the text is no number such as
-/// `2` or `1.5`, or the result is too large.
+/// Returns `text` times `scale`, rounded up so that a small amount never becomes zero; `None` where the text is no
+/// number such as `2` or `1.5`, or the result is too large.
 pub(crate) fn scaled(text: &str, scale: u64) -> Option<u64> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

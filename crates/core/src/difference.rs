@@ -1,4 +1,4 @@
-//! Where a sandbox that is there differs from what a caller wrote. What the caller did not write is not compared.
+//! Where an existing sandbox differs from what a caller wrote. Fields the caller did not write are not compared.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -15,9 +15,9 @@ use crate::user;
 /// One field that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// As operations call it; variables, labels and mounts with their name or target, as in `env.PATH`.
+    /// The field's name in operations; variables, labels and mounts with their name or target, as in `env.PATH`.
     pub field: String,
-    /// What was written and what the sandbox has. Absent where either may be a secret.
+    /// The value the caller wrote and the value the sandbox has. Absent where either may be a secret.
     pub values: Option<Values>,
 }
 
@@ -38,7 +38,7 @@ impl Difference {
         Self { field, values: None }
     }
 
-    /// Returns it as an error's details have it.
+    /// Returns it as JSON for an error's details.
     pub fn to_json(&self) -> Value {
         match &self.values {
             Some(Values { written, sandbox }) => {
@@ -49,7 +49,7 @@ impl Difference {
     }
 }
 
-/// What a caller wrote, and what the policy made of it.
+/// What a caller wrote, and the spec the policy made of it.
 #[derive(Debug, Clone)]
 pub struct Wish {
     pub written: SpecInput,
@@ -57,7 +57,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// Returns every written field in which a sandbox is not what was asked for.
+    /// Returns every written field whose value the sandbox does not have.
     pub fn differences(&self, record: &Record) -> Vec<Difference> {
         let mut found = Vec::new();
         self.compare_contents(record, &mut found);
@@ -68,7 +68,7 @@ impl Wish {
         found
     }
 
-    /// Compares what is in it: image, language, variables, directories.
+    /// Compares the contents: image, language, variables, directories.
     fn compare_contents(&self, record: &Record, found: &mut Vec<Difference>) {
         let (written, asked, has) = (&self.written, &self.spec, &record.spec);
         if written.image.is_some() && !is_image(&asked.image, record) {
@@ -138,17 +138,18 @@ impl Wish {
             let shown = |seconds: u64| format!("{seconds}s");
             found.push(Difference::new("ttl", shown(asked.timeout_seconds), shown(has.timeout_seconds)));
         }
-        // Files are on disk unless somebody says otherwise.
+        // Files are on disk by default.
         let storage = record.spec.storage.unwrap_or(Storage::Disk);
         if let Some(asked) = self.written.storage.filter(|asked| *asked != storage) {
             found.push(Difference::new("storage", asked, storage));
         }
     }
 
-    /// Compares what it may reach and do.
+    /// Compares the rights: network, privileges, walls, sockets.
     fn compare_rights(&self, record: &Record, found: &mut Vec<Difference>) {
         let (written, asked, has) = (&self.written, &self.spec, &record.spec);
-        // Narrowing it later was no wish for another sandbox; nor is naming what is left.
+        // A caller that narrows the network later still wants this sandbox; so does one that names what is left of
+        // it.
         let known = same(&asked.network, &has.network) || same(&asked.network, record.network());
         if written.network.is_some() && !known {
             found.push(Difference::new("network", &asked.network, record.network()));
@@ -194,7 +195,8 @@ impl Wish {
     }
 }
 
-/// Tells whether a sandbox was made from an image of that name: by the same name, or by one that led to that digest.
+/// Tells whether a sandbox was made from the image of that name: by the same name, or by another one of the same
+/// digest.
 fn is_image(asked: &str, record: &Record) -> bool {
     if asked == record.spec.image {
         return true;

@@ -35,7 +35,7 @@ pub enum Kind {
     Timeout,
     Aborted,
     EgressDenied,
-    /// The caller has shown nothing, or too little, that would allow it, or it is more than the ceiling of its door.
+    /// The token is missing, invalid or too weak, or the request is above the ceiling of its door.
     Denied,
     Internal,
 }
@@ -81,8 +81,8 @@ pub struct Error {
 }
 
 impl Error {
-    /// Makes an error that says what was attempted and on what. What cannot be seen in the message is escaped: it may repeat
-    /// what a stranger wrote.
+    /// Makes an error that says what was attempted and on what. Escapes invisible characters, because the message may
+    /// repeat text of strangers.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         let message = printable::message(&message.into());
         Self { kind, message, hint: None, details: Map::new(), source: None }
@@ -128,7 +128,8 @@ impl Error {
         text
     }
 
-    /// Tells whether want of room on a disk may be the cause. Where no system call is named, that is any fault of ours.
+    /// Tells whether a full disk may be the cause. Where the error names no system call, any fault of ours may be due
+    /// to it.
     pub fn may_lack_room(&self) -> bool {
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {

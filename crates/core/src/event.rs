@@ -1,8 +1,9 @@
-//! What happened to sandboxes, in the order it happened: told by comparing a record before and after a change.
+//! Events of sandboxes, in the order they happened. The store derives them by comparing a record before and after a
+//! change.
 //!
-//! The store appends these in the transaction that changes the record, so no door can change a sandbox in silence and
-//! none can tell of a change that did not happen. What goes on inside, the start and the end of commands, is appended by
-//! whoever sees it first. Never in an event: what a command is, its environment, its output.
+//! The store appends them in the transaction that changes the record, so no door can change a sandbox without an
+//! event, and no event reports a change that did not happen. The start and end of commands are appended by the
+//! process that sees them first. Never in an event: a command line, its environment, its output.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,14 +18,14 @@ use crate::lifecycle::State;
 use crate::observed::Moment;
 use crate::record::Record;
 
-/// The most that is repeated of a reason; the record has all of it.
+/// How much of a reason an event repeats; the record has all of it.
 const REASON_MAX: usize = 500;
 
-/// What happened. The names are stable and the same on every door.
+/// The kind of an event. The names are stable and the same on every door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Somebody asked for it, and it is being made, or taken from those made ahead.
+    /// A caller asked for it; it is being made, or taken from the spares.
     Opened,
     /// It can be used.
     Ready,
@@ -38,31 +39,31 @@ pub enum Kind {
     Resuming,
     /// Saving it failed, and it can be used as before.
     Revived,
-    /// A run took it that was nobody's.
+    /// A run claimed it while it had no owner.
     Claimed,
     /// Its owner lent it to another run.
     Lent,
-    /// Its owner gave it back, to the run before or to nobody.
+    /// Its owner gave it back, to the previous holder or to no owner.
     GivenBack,
     /// It may reach less than before.
     Narrowed,
-    /// Another one was made from its files.
+    /// A fork was made from its files.
     Forked,
-    /// It was idle for as long as it may be, and has ended.
+    /// It reached its idle limit and ended.
     Expired,
-    /// It is gone and nobody destroyed it.
+    /// It is gone although no caller closed it.
     Lost,
     /// It was found without a record.
     Quarantined,
     Destroying,
     Destroyed,
-    /// Something of it is left; the janitor tries again.
+    /// Its removal failed in part; the janitor tries again.
     DestroyFailed,
     ExecStarted,
     ExecEnded,
-    /// The disk of the home is nearly full: nothing new is made. Of no sandbox, and told to no tenant.
+    /// The disk of the home is nearly full: nothing new is made. Belongs to no sandbox; tenants do not see it.
     StorageLow,
-    /// There is room on it again.
+    /// The disk of the home has room again.
     StorageRecovered,
 }
 
@@ -131,13 +132,14 @@ impl Kind {
     }
 }
 
-/// Something that happened to a sandbox, or to the home.
+/// One event of a sandbox, or of the home.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// When it happened, in milliseconds since 1970. The order is that of the numbers: the clock may be set back.
+    /// When it happened, in milliseconds since 1970. Events are ordered by number, not by this: the clock may be set
+    /// back.
     pub at: Timestamp,
     pub kind: Kind,
-    /// Absent where it happened to the home.
+    /// Absent for an event of the home.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_id: Option<SandboxId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,23 +148,23 @@ pub struct Event {
     pub run: Option<RunId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exec_id: Option<ExecId>,
-    /// What more there is to say; which fields there are depends on the kind.
+    /// Further fields; which ones depends on the kind.
     pub details: Map<String, Value>,
-    /// When it happened in observed time, by which it is forgotten. Nobody is told.
+    /// When it happened in observed time, which decides when it is forgotten. Doors do not show it.
     #[serde(skip, default = "Event::never")]
     pub observed: Timestamp,
 }
 
-/// An event that was written down, with the number it goes by.
+/// A stored event, with its number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Numbered {
-    /// Grows with every event of the home; numbers of events one may not see are left out.
+    /// Grows with every event of the home; readers do not get the numbers of events they may not see.
     pub seq: u64,
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// Returns what a change of a record tells; nothing of spares until somebody takes them.
+/// Returns the events of a change of a record; none for spares until a caller takes them.
 pub fn between(before: Option<&Record>, after: &Record) -> Vec<Event> {
     if after.is_untaken() {
         return Vec::new();
@@ -173,18 +175,18 @@ pub fn between(before: Option<&Record>, after: &Record) -> Vec<Event> {
     }
 }
 
-/// Tells whether this change is the end of whatever still ran in a sandbox.
+/// Tells whether this change ends all execs that still ran in a sandbox.
 pub fn ends_execs(before: &Record, after: &Record) -> bool {
     let over = |state: State| state.is_ended() || state == State::Lost;
     !over(before.state) && over(after.state)
 }
 
-/// Tells of an exec that was started.
+/// Returns the event of an exec that started.
 pub fn exec_started(record: &Record, exec: &ExecId, at: impl Into<Moment>) -> Event {
     Event { exec_id: Some(exec.clone()), ..Event::new(record, Kind::ExecStarted, at, json!({})) }
 }
 
-/// Tells of an exec that has ended.
+/// Returns the event of an exec that ended.
 pub fn exec_ended(record: &Record, exec: &ExecId, at: impl Into<Moment>, end: &End) -> Event {
     let details = json!({
         "outcome": end.outcome,
@@ -195,7 +197,7 @@ pub fn exec_ended(record: &Record, exec: &ExecId, at: impl Into<Moment>, end: &E
     Event { exec_id: Some(exec.clone()), ..Event::new(record, Kind::ExecEnded, at, details) }
 }
 
-/// Tells that the disk of the home is nearly full, or that it is so no more.
+/// Returns the event that the disk of the home is nearly full, or no longer is.
 pub fn storage(level: &Level, at: impl Into<Moment>) -> Event {
     let Moment { wall, observed } = at.into();
     Event {
@@ -214,17 +216,17 @@ pub fn storage(level: &Level, at: impl Into<Moment>) -> Event {
     }
 }
 
-/// How an exec came to its end.
+/// How an exec ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     pub outcome: Outcome,
-    /// Absent where nobody knows.
+    /// Absent if unknown.
     pub duration_ms: Option<u64>,
     pub limits_hit: Vec<LimitHit>,
 }
 
 impl End {
-    /// The end of an exec whose sandbox went away before anybody saw one.
+    /// The end of an exec whose sandbox was gone before any process saw it end.
     pub const UNSEEN: Self = Self { outcome: Outcome::Lost, duration_ms: None, limits_hit: Vec::new() };
 }
 
@@ -252,7 +254,7 @@ impl Event {
     }
 }
 
-/// A sandbox somebody sees for the first time: one that is made, found, or taken from those made ahead.
+/// Events of a sandbox that becomes visible to callers: it is made, found, or taken from the spares.
 fn beginning(before: Option<&Record>, after: &Record) -> Vec<Event> {
     if after.state == State::Quarantined {
         return vec![Event::of(after, Kind::Quarantined, why(after))];
@@ -276,7 +278,7 @@ fn changes(before: &Record, after: &Record) -> Vec<Event> {
     if before.state != after.state {
         events.extend(of_state(before.state, after));
     }
-    // An end with a reason of its own is one that leaves something behind.
+    // A sandbox that is destroyed with a new reason leaves something behind.
     if after.state == State::Destroyed && before.reason != after.reason {
         events.iter_mut().for_each(|event| event.details = object(why(after)));
     }
@@ -293,7 +295,7 @@ fn changes(before: &Record, after: &Record) -> Vec<Event> {
 fn of_state(before: State, after: &Record) -> Vec<Event> {
     let (kind, details) = match after.state {
         State::Creating => (Kind::Opened, json!({})),
-        // Nobody sees a spare.
+        // Callers do not see spares.
         State::Spare => return Vec::new(),
         State::Ready => return of_ready(before, after),
         State::Paused => (Kind::Paused, json!({})),
@@ -333,7 +335,7 @@ fn of_ready(before: State, after: &Record) -> Vec<Event> {
     }
 }
 
-/// Tells of a child in the history of the sandbox it was made from.
+/// Returns the event that the parent of a fork gets.
 fn of_parent(child: &Record) -> Option<Event> {
     let parent = child.forked_from.clone()?;
     let event = Event::of(child, Kind::Forked, json!({"child": child.id}));
@@ -372,20 +374,20 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Which events somebody wants.
+/// Which events a reader wants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Those of one tenant; of everybody if absent.
+    /// Only those of one tenant; all if absent.
     pub tenant: Option<TenantId>,
     pub sandbox: Option<SandboxId>,
-    /// Of any kind if empty.
+    /// Only these kinds; all if empty.
     pub kinds: Vec<Kind>,
-    /// What happened before is left out.
+    /// Only events from this time on.
     pub from: Option<Timestamp>,
 }
 
 impl Filter {
-    /// Tells whether it wants this one.
+    /// Tells whether the filter lets this event through.
     pub fn admits(&self, event: &Event) -> bool {
         (self.tenant.is_none() || self.tenant == event.tenant)
             && (self.sandbox.is_none() || self.sandbox == event.sandbox_id)
@@ -398,14 +400,15 @@ impl Filter {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Page {
     pub events: Vec<Numbered>,
-    /// Everything up to this number was looked at: the place to go on behind.
+    /// Every event up to this number was examined; pass it as `since` to go on.
     pub next: u64,
-    /// Everything of the filter's tenant up to this number is forgotten, zero if nothing is. Where the filter has none,
-    /// something of somebody's up to this number is; it is never behind `next`.
+    /// All events of the filter's tenant up to this number are forgotten; zero if none are. Without a tenant in the
+    /// filter, some events up to this number are forgotten. Never greater than `next`.
     pub forgotten: u64,
 }
 
-/// Returns how many events each may keep so that `keep` are left: whoever has most makes room.
+/// Returns how many events each owner may keep so that `keep` are left in all: the owners with the most events lose
+/// some.
 pub fn share(mut counts: Vec<u64>, keep: u64) -> u64 {
     counts.sort_unstable();
     let (mut room, mut owners) = (keep, counts.len() as u64);
@@ -420,20 +423,20 @@ pub fn share(mut counts: Vec<u64>, keep: u64) -> u64 {
     u64::MAX
 }
 
-/// Keeps events. Part of every store: what is told of records is written with them.
+/// Keeps events. Part of every store, because events are written together with the records they are about.
 pub trait Log: Send + Sync {
-    /// Appends what happened inside sandboxes. The start and the end of one exec are each written once, whoever tells
-    /// them and however often; what ended before everything that is still kept of the same tenant, where some is forgotten, was
-    /// told then, and is not told again.
+    /// Appends events of execs. The start and the end of one exec are each written once, however often and by however
+    /// many processes they are reported. Where events of a tenant were forgotten, an end older than everything still
+    /// kept of that tenant was written before, and is not written again.
     fn tell(&self, events: &[Event]) -> Result<()>;
 
-    /// Returns at most `max` events behind the number `since`, in order.
+    /// Returns at most `max` events after number `since`, in order.
     fn events(&self, since: u64, filter: &Filter, max: usize) -> Result<Page>;
 
-    /// Returns the number of the newest event, zero before the first. Costs next to nothing.
+    /// Returns the number of the newest event, zero before the first. Cheap.
     fn newest_event(&self) -> Result<u64>;
 
-    /// Forgets the oldest events: those from before `before`, and more until `keep` are left, of whoever has most: a tenant,
-    /// or the home's own people. Numbers are never used again. Returns how many.
+    /// Forgets the oldest events: those from before `before`, and more until `keep` are left, taken from the owner
+    /// with the most: a tenant, or the home's own people. Numbers are never reused. Returns how many.
     fn forget_events(&self, before: Timestamp, keep: u64) -> Result<u64>;
 }

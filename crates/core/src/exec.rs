@@ -1,4 +1,4 @@
-//! What an exec is asked to do and how it ended.
+//! What an exec shall do and how it ended.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub enum Outcome {
     OomKilled,
     TimedOut,
     Stopped,
-    /// The sandbox went away before the end was seen.
+    /// The sandbox was gone before the end was seen.
     Lost,
 }
 
@@ -64,7 +64,7 @@ impl LimitHit {
     }
 }
 
-/// The part of the output that was not kept: from chunk `from` on, `bytes` in all.
+/// The part of the output that was not kept: `bytes` in all, from chunk `from` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Truncation {
     pub from: u64,

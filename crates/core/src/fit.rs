@@ -22,7 +22,7 @@ pub fn check_available(backend: &str, probe: &Probe) -> Result<()> {
 }
 
 /// Refuses a spec with a limit the caller wrote, or a wall the caller demands, that would not be enforced. `profile`
-/// is what would be.
+/// lists what the backend would enforce.
 pub fn check(backend: &str, profile: &Profile, spec: &Spec) -> Result<()> {
     let stands = |name: &str| profile.walls.iter().any(|wall| wall.name == name && wall.enforced);
     let misfits: Vec<&str> = demands(spec).filter(|name| !stands(name)).collect();
@@ -44,7 +44,7 @@ fn demands(spec: &Spec) -> impl Iterator<Item = &str> {
     limits
         .map(|limit| limit.name())
         .chain(spec.require.iter().map(String::as_str))
-        // Changing owners and users takes users to change to.
+        // Changing owners and users needs users to change to.
         .chain((spec.privileges == Privileges::Install).then_some("separate_users"))
 }
 

@@ -1,4 +1,4 @@
-//! The optional part of a backend that forks and snapshots sandboxes: what it is told, and what it gives back.
+//! The optional part of a backend that forks and snapshots sandboxes: its input and its results.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -14,15 +14,15 @@ use crate::image::{self, Stored};
 use crate::lease::Epoch;
 use crate::spec::Spec;
 
-/// A sandbox that is held as it is while its files are taken.
+/// A sandbox that a caller holds still while a backend takes its files.
 #[derive(Debug)]
 pub struct HeldSandbox<'a> {
     pub sandbox: &'a SandboxId,
     pub placement: &'a Placement,
     pub spec: &'a Spec,
-    /// Whose it is; what is kept of it is theirs.
+    /// The tenant that owns it, and every copy of its files.
     pub tenant: Option<&'a TenantId>,
-    /// What its image says of itself.
+    /// What its image declares about itself.
     pub image: &'a image::Config,
     /// What holds it.
     pub grip: &'a dyn Grip,
@@ -30,51 +30,51 @@ pub struct HeldSandbox<'a> {
     pub idle: bool,
 }
 
-/// What holds a sandbox. Its guest ends the hold by itself if the caller is stopped.
+/// Keeps a sandbox from changing. The guest ends the hold by itself if the caller stops.
 pub trait Grip: fmt::Debug + Sync {
-    /// Makes sure that the sandbox has been held without a break until now. Whoever takes files does so once it has all of
-    /// them and before they show anywhere: an error says that they are worth nothing.
+    /// Makes sure that the hold has lasted without a break until now. A backend calls this after it took all files
+    /// and before they become visible: on an error they may be inconsistent and must be thrown away.
     fn confirm(&self) -> Result<()>;
 
-    /// Calls `deed` with the connection that holds the sandbox. Nobody else speaks on it meanwhile, and nobody renews
-    /// the hold.
+    /// Calls `deed` with the connection that holds the sandbox. Until it returns, no other thread writes to the
+    /// connection, and none renews the hold.
     fn lend(&self, deed: &mut dyn FnMut(&Lent<'_>));
 }
 
 /// The connection that holds a sandbox.
 #[derive(Debug)]
 pub struct Lent<'a> {
-    /// While any copy of it is open and the hold is renewed, nothing in the sandbox changes.
+    /// While any copy of this descriptor is open and the hold is renewed, nothing in the sandbox changes.
     pub stream: BorrowedFd<'a>,
-    /// How it is renewed; absent where the guest holds for as long as the connection is open.
+    /// How to renew the hold; absent where the guest holds for as long as the connection is open.
     pub renewal: Option<Renewal>,
 }
 
-/// What a hold is renewed with.
+/// What the renewer sends to the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Renewal {
     pub epoch: Epoch,
     pub lease: Duration,
 }
 
-/// How files were taken.
+/// How the backend took the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// They became a layer that all who start from it share. Takes no longer for many files than for few.
+    /// As a layer that all forks share. The time does not depend on the number of files.
     Layered,
-    /// They were copied. Takes as long as there is data.
+    /// As a copy. The time grows with the amount of data.
     Copied,
 }
 
-/// Takes the files of sandboxes. A backend that can do so hands it out, see
+/// Takes the files of sandboxes. A backend that can do so returns it from
 /// [`Backend::forking`](crate::Backend::forking).
 pub trait Forking: Send + Sync {
-    /// Takes the files of a sandbox, to make others from. Afterwards it can be let go and goes on as it was: the same
-    /// guest, the same files.
+    /// Takes the files of a sandbox, to make others from. Afterwards the caller can end the hold, and the sandbox
+    /// goes on as before: the same guest, the same files.
     ///
-    /// `unsupported` where it cannot be done, `limit_exceeded` where it was done too often. On error the sandbox is as
-    /// it was. What was taken and never used goes with the result, or with the process that has it.
+    /// `unsupported` where it cannot be done, `limit_exceeded` where it was done too often. On error the sandbox is
+    /// as it was. Files that were taken and never used are removed with the result, or with the process that has it.
     fn fork_source<'a>(&'a self, held: &HeldSandbox<'_>) -> Result<Box<dyn ForkSource + 'a>>;
 
     /// Keeps the files of a sandbox as an image others are made from, under this name. It survives the sandbox and power
@@ -85,12 +85,12 @@ pub trait Forking: Send + Sync {
 
 /// Files of a sandbox as they were at one moment, to make forks from.
 ///
-/// Whoever has it also has the right to work on the sandbox it was taken from; it is of no use after that.
+/// Its owner also has the right to work on the sandbox the files come from; without that right it is useless.
 pub trait ForkSource: Send + Sync {
     /// Returns how the files were taken.
     fn method(&self) -> Method;
 
-    /// Starts a sandbox that has these files, under the contract of [`Backend::create`](crate::Backend::create). Its
-    /// spec is that of the sandbox they are from. What either writes from then on, the other does not see.
+    /// Starts a sandbox with these files, under the contract of [`Backend::create`](crate::Backend::create). It has
+    /// the spec of its source. What either sandbox writes from then on, the other does not see.
     fn create(&self, order: &Order<'_>) -> Result<Created>;
 }

@@ -1,5 +1,5 @@
-//! Room on the disk of the home: how much of it new things leave alone, and the port to what is held back so that
-//! freeing works when nothing is left.
+//! Room on the disk of the home: how much must stay free before anything new is made, and the port to the ballast,
+//! which lets removals work on a full disk.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use serde::Serialize;
 use crate::bytes::Bytes;
 use crate::error::{Error, Kind, Result};
 
-/// The default reserve: this much, or a twentieth of the disk where that is less.
+/// The default reserve in bytes: this much, or a twentieth of the disk where that is less.
 const RESERVE: u64 = 2 << 30;
 const PART: u64 = 20;
-/// The same for files and directories.
+/// The default reserve in inodes, likewise.
 const INODES: u64 = 10_000;
 
-/// What fails while less than this is left may have failed for want of room: no change of a record needs more.
+/// A failure while less than this is free may be due to the full disk: no change of a record needs more.
 const SCARCE_BYTES: u64 = 4 << 20;
 const SCARCE_INODES: u64 = 16;
 
-/// What a filesystem has left.
+/// What a filesystem has free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
     pub bytes: u64,
     pub total_bytes: u64,
-    /// Absent where the filesystem makes as many as it needs.
+    /// Absent where the filesystem makes inodes as needed.
     pub inodes: Option<Inodes>,
 }
 
@@ -35,13 +35,13 @@ pub struct Inodes {
     pub total: u64,
 }
 
-/// The setting `storage.reserve`: how much has to be left before something new is made.
+/// The setting `storage.reserve`: how much must be free before anything new is made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reserve {
     /// 2 GiB or a twentieth of the disk, whichever is less; 10,000 inodes or a twentieth of them.
     #[default]
     Usual,
-    /// This much, and the usual number of inodes. Zero turns the check off.
+    /// This many bytes, and the usual number of inodes. Zero turns the check off.
     Bytes(u64),
 }
 
@@ -50,14 +50,14 @@ pub enum Reserve {
 pub struct Level {
     pub free_bytes: u64,
     pub total_bytes: u64,
-    /// Below this nothing new is made.
+    /// Below this, coracle makes nothing new.
     pub reserve_bytes: u64,
-    /// Absent where the filesystem makes as many as it needs.
+    /// Absent where the filesystem makes inodes as needed.
     pub free_inodes: Option<u64>,
     pub reserve_inodes: u64,
-    /// Less is left than the reserve.
+    /// Less is free than the reserve.
     pub low: bool,
-    /// What is held back for freeing.
+    /// The ballast, which removals may use.
     pub ballast_bytes: u64,
 }
 
@@ -87,19 +87,19 @@ impl fmt::Display for Reserve {
 }
 
 impl Left {
-    /// Tells whether want of room may be why something failed.
+    /// Tells whether a full disk may be why something failed.
     pub fn is_scarce(self) -> bool {
         self.bytes < SCARCE_BYTES || self.inodes.is_some_and(|inodes| inodes.left < SCARCE_INODES)
     }
 
-    /// Tells whether the disk is nearly full, whatever reserve is set.
+    /// Tells whether the disk is nearly full, independent of the configured reserve.
     pub fn is_low(self) -> bool {
         Level::of(self, Reserve::Usual, 0).low
     }
 }
 
 impl Level {
-    /// Compares what is left with the reserve.
+    /// Compares the free space with the reserve.
     pub fn of(left: Left, reserve: Reserve, ballast_bytes: u64) -> Self {
         let reserve_bytes = reserve.bytes(left.total_bytes);
         let reserve_inodes = left.inodes.map_or(0, |inodes| reserve.inodes(inodes.total));
@@ -120,7 +120,7 @@ impl Level {
         if !self.low {
             return Ok(());
         }
-        // Without numbers in the message: how full the machine is tells a tenant of others.
+        // No numbers in the message: how full the machine is tells a tenant about others.
         Err(Error::new(Kind::LimitExceeded, format!("could not {what}: the disk of the home is nearly full"))
             .hint(
                 "close sandboxes, remove images and volumes, or run `coracle gc`; `coracle doctor` shows how much is \
@@ -134,42 +134,42 @@ impl Level {
     }
 }
 
-/// The disk of a home, and what is held back on it. Safe to use from many threads and processes at once.
+/// The disk of a home, and the ballast on it. Safe to use from many threads and processes at once.
 pub trait Disk: fmt::Debug + Send + Sync {
-    /// Returns what is left; nothing where that cannot be told.
+    /// Returns what is free; `None` where that is unknown.
     fn left(&self) -> Option<Left>;
 
-    /// Returns how many bytes are held back.
+    /// Returns the size of the ballast.
     fn held_back(&self) -> u64;
 
-    /// Gives a part of what is held back to a call that frees something; `false` if there is nothing more to give.
+    /// Gives a part of the ballast to a call that removes something; `false` if none is left.
     fn give_way(&self) -> bool;
 
-    /// Holds back again what was given, if there is plenty of room. Never fails: the next one tries again.
+    /// Restores the ballast if there is plenty of room. Never fails: the next call tries again.
     fn refill(&self);
 
-    /// Notes whether there is a shortage; `true` for exactly one of all who notice a change.
+    /// Notes whether there is a shortage; returns `true` for exactly one of all callers that notice a change.
     fn note(&self, shortage: Shortage, is_there: bool) -> bool;
 }
 
 /// What a disk may be short of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shortage {
-    /// Less is left than the reserve that is set: nothing new is made.
+    /// Less is free than the configured reserve: nothing new is made.
     Reserve,
-    /// The disk is nearly full: backends take care that what is synced is there.
+    /// The disk is nearly full: backends make sure that synced data is there.
     Room,
 }
 
-/// Does something that makes room, and lets it have what is held back where it fails for want of room.
+/// Runs work that makes room. Where it fails for want of room, gives it a part of the ballast and tries again.
 ///
-/// `work` may be done several times, so it has to leave nothing half done when it fails.
+/// `work` may run several times, so it must leave nothing half done when it fails.
 pub fn freeing<T>(disk: &dyn Disk, mut work: impl FnMut() -> Result<T>) -> Result<T> {
     let mut given = false;
     loop {
         match work() {
-            // Only after a failure: what is given before somebody needs it is taken by the program that fills the disk.
-            // And only where it helps: an engine that does not answer would use up everything.
+            // Only after a failure: the program that fills the disk would take what is given earlier. And only where
+            // it helps: a container engine that does not answer would use up all ballast.
             Err(error)
                 if error.may_lack_room() && disk.left().is_some_and(Left::is_scarce) && disk.give_way() =>
             {
@@ -217,7 +217,7 @@ mod tests {
         assert!(few.is_low() && left(GIB, 100 * GIB).is_low() && !left(3 * GIB, 100 * GIB).is_low());
     }
 
-    /// A disk on which nothing is left but what was given way.
+    /// A disk with no free space but what the ballast gives.
     #[derive(Debug, Default)]
     struct Full {
         given: AtomicU64,

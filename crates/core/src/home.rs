@@ -1,4 +1,4 @@
-//! The home of an instance: every path coracle has in it. Files and directories that are not named here are not coracle's.
+//! The home of an instance: every path coracle has in it. Other files and directories there are not coracle's.
 
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ pub struct Home {
 macro_rules! entries {
     ($($(#[$doc:meta])+ $method:ident = $name:literal;)+) => {
         impl Home {
-            /// The names of all that coracle makes in a home, in the order a purge removes it: a purge that is cut short
-            /// needs the database to know what is left, and the instance's id to find it on the machine.
+            /// The names of everything coracle makes in a home, in the order a purge removes them. A purge that is
+            /// cut short needs the database to know what is left, and the instance's id to find it on the machine.
             pub const OWN: &[&str] = &[$($name),+];
 
             $($(#[$doc])+ pub fn $method(&self) -> PathBuf {
@@ -37,39 +37,39 @@ entries! {
     volumes = "volumes";
     /// The native backend's: files of sandboxes kept as images.
     snapshots = "snapshots";
-    /// The engine backends': a directory for each engine, with one for each sandbox.
+    /// The container engine backends': a directory for each container engine, with one for each sandbox.
     engines = "engines";
     /// The engine's: a directory for each keeper, with its lock, its socket and the denials of its sandbox.
     keepers = "keepers";
     /// The engine's: kept logs of closed sandboxes.
     logs = "logs";
-    /// The store's: work locks, a file for each sandbox somebody works on.
+    /// The store's: work locks, a file for each sandbox that a process works on.
     locks = "locks";
-    /// The command line's: its time is that of the last sweep.
+    /// The command line's: its modification time is that of the last sweep.
     swept = "swept";
-    /// The command line's: its time is that of the last look for layers nobody uses.
+    /// The command line's: its modification time is that of the last search for unused layers.
     collected = "collected";
-    /// The command line's: what people were told once and need not be told again.
+    /// The command line's: notices that people have seen once and need not see again.
     said = "said";
     /// The spare pool's socket, by its old name: an older coracle may serve the same home.
     spares_socket = "stock.sock";
     /// The spare pool's lock, by its old name; held by the process that keeps the spares.
     spares_lock = "stock.lock";
-    /// The store's lock; held by whoever makes or migrates the database.
+    /// The store's lock; held by the process that makes or migrates the database.
     migration_lock = "migrate.lock";
-    /// The daemon's socket, unless it is told another.
+    /// The daemon's default socket.
     daemon_socket = "coracle.sock";
     /// The daemon's lock; held by the process that serves the home.
     daemon_lock = "serve.lock";
-    /// The daemon's: who asked for what.
+    /// The daemon's: which client asked for what.
     audit = "audit.jsonl";
-    /// The disk space and inodes that are held back.
+    /// The disk space and inodes held back for removals.
     ballast = "ballast";
     /// The engine's: which tenants brought an image.
     claims = "claims";
-    /// The store's: where a new database is made.
+    /// The store's: the directory in which it makes a new database.
     making = "making";
-    /// The store's: the instance's id before it has its name.
+    /// The store's: the instance's id while it is being written.
     instance_draft = "instance.draft";
     /// The database's write-ahead log, of no use without it.
     database_log = "coracle.db-wal";
@@ -84,7 +84,7 @@ entries! {
 }
 
 impl Home {
-    /// Takes a directory for a home; nothing is looked at or made.
+    /// Takes a directory as a home; reads and makes nothing.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
@@ -102,7 +102,8 @@ impl Home {
 
 /// Returns a short path to a socket in an open directory; only the last part of `socket` counts.
 ///
-/// A socket's path has at most 107 bytes, and the home's may be longer: it is named through a descriptor.
+/// The kernel limits a socket's path to 107 bytes, and the home's may be longer. So the path goes through the
+/// directory's descriptor.
 pub fn short_path(directory: &impl AsRawFd, socket: impl AsRef<Path>) -> PathBuf {
     let directory = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
     directory.join(socket.as_ref().file_name().unwrap_or_default())

@@ -1,4 +1,5 @@
-//! Names of things: sandboxes, execs, runs, instances, volumes and session keys. Made from raw input once, at the edge.
+//! Names of things: sandboxes, execs, runs, instances, volumes and session keys. Parsed from raw input once, at the
+//! edge.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +15,7 @@ pub(crate) const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Longest id a caller may choose: leaves room for a prefix within a 255-byte file name.
 const CHOSEN_MAX: usize = 128;
 
-/// Defines an id with a prefix that the system makes up and that sorts by time of creation.
+/// Defines an id with a prefix; coracle generates it, and it sorts by time of creation.
 macro_rules! id_type {
     ($(#[$doc:meta])* $name:ident, $prefix:literal, $field:literal) => {
         $(#[$doc])*
@@ -29,7 +30,7 @@ macro_rules! id_type {
                 Self(format!(concat!($prefix, "{}"), sortable(now, random)))
             }
 
-            /// Returns the id, if the text is a whole one of those the system makes up.
+            /// Returns the id, if the text is a complete generated one.
             pub fn whole(text: &str) -> Option<Self> {
                 let rest = text.strip_prefix($prefix)?;
                 let made_up = rest.len() == 26 && rest.bytes().all(|byte| ALPHABET.contains(&byte));
@@ -73,7 +74,7 @@ macro_rules! id_type {
 }
 
 impl ImageId {
-    /// Returns the id, if an image is named by one and not as registries name theirs.
+    /// Returns the id, if the image's name is one and not a registry's reference.
     pub fn among_names(name: &str) -> Option<Self> {
         Self::whole(name)
     }
@@ -105,11 +106,11 @@ id_type!(
 );
 
 id_type!(
-    /// Names who shares a machine with others without seeing them; the operator chooses it.
+    /// Names a group of callers that shares a machine with others without seeing them; the operator chooses it.
     TenantId, "tnt_", "tenant"
 );
 id_type!(
-    /// Names a token, without its secret: for listings and for whoever wants to know who did something.
+    /// Names a token without its secret, for listings and the audit log.
     TokenId, "tok_", "token"
 );
 
@@ -155,7 +156,7 @@ impl FromStr for SessionKey {
                 "must be 1 to 256 bytes without characters that control a terminal or the direction of text",
             ));
         }
-        // Nobody could reach the sandbox by it: a whole id always means the sandbox that has it.
+        // The sandbox could not be found by this key: a complete id always means the sandbox with that id.
         match SandboxId::whole(text) {
             Some(id) => {
                 Err(Error::invalid("session_key", format!("is `{id}`, which could be a sandbox's id"))
@@ -166,12 +167,12 @@ impl FromStr for SessionKey {
     }
 }
 
-/// Reads the key of a record. Older coracles took characters that are refused now; their sandboxes are still there.
+/// Reads the key of a record. Older versions accepted characters that are refused now; their sandboxes still exist.
 pub(crate) fn stored_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SessionKey>, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.map(SessionKey))
 }
 
-/// Ids become file and cgroup names, so the grammar holds nothing a path or a shell could read otherwise.
+/// Ids become file and cgroup names, so the grammar has no character with a meaning in a path or a shell.
 fn check(text: &str, field: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'@');
     let first = text.as_bytes().first().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');

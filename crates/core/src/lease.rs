@@ -1,5 +1,5 @@
-//! Who owns a sandbox. Every change of owner raises the epoch, the return to an earlier holder included, so that a
-//! claim from before a hand-over can always be told from one after it.
+//! Who owns a sandbox. Every change of owner raises the epoch, also a return to an earlier holder, so that a claim
+//! from before a change of owner always differs from one after it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Kind};
 use crate::ids::{RunId, SandboxId};
 
-/// Counts changes of ownership of one sandbox. Never goes back.
+/// Counts changes of ownership of one sandbox. Never decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Epoch(pub u64);
@@ -21,10 +21,11 @@ impl Epoch {
     }
 }
 
-/// How often a sandbox may be lent on: deeper than any workflow, and every holder is in every record and answer.
+/// How often a sandbox may be lent on. More than any workflow needs; bounded because every record and answer lists
+/// all holders.
 const HOLDERS_MAX: usize = 64;
 
-/// What a caller shows: its run and, if it wants to be sure, the epoch it believes in.
+/// What a caller shows: its run and, if it wants to be sure, the epoch it expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     pub run: RunId,
@@ -33,7 +34,7 @@ pub struct Claim {
 
 /// The holders of a sandbox, lender before borrower; the last one owns it.
 ///
-/// This is the stored value. What callers hold is a handle that cannot be copied.
+/// This is the stored value. Callers get a handle that cannot be copied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     holders: Vec<RunId>,
@@ -46,7 +47,7 @@ impl Lease {
         Self { holders: vec![owner], epoch: Epoch::FIRST }
     }
 
-    /// Makes the lease of a sandbox that was found and belongs to nobody.
+    /// Makes the lease of a sandbox that was found and has no owner.
     pub fn unowned() -> Self {
         Self { holders: Vec::new(), epoch: Epoch::FIRST }
     }
@@ -56,7 +57,7 @@ impl Lease {
         self.holders.last()
     }
 
-    /// Returns everyone the sandbox goes back to, the owner last.
+    /// Returns all holders, the owner last; each gets the sandbox back from the one after it.
     pub fn holders(&self) -> &[RunId] {
         &self.holders
     }
@@ -65,9 +66,9 @@ impl Lease {
         self.epoch
     }
 
-    /// Returns the epoch to act under, if the claim stands.
+    /// Returns the epoch to act under, if the claim is valid.
     ///
-    /// Ownership is looked at before the epoch: who does not own it learns that first, whatever epoch it shows.
+    /// Checks ownership before the epoch: a caller that is not the owner learns that first, whatever epoch it shows.
     pub fn admit(&self, claim: &Claim) -> Result<Epoch, Denied> {
         let Some(owner) = self.owner() else { return Err(Denied::Unowned { current: self.epoch }) };
         if *owner == claim.run {
@@ -100,7 +101,7 @@ impl Lease {
 
     fn transferred(&self, claim: &Claim, to: &RunId) -> Result<Self, Denied> {
         self.admit(claim)?;
-        // A run twice in the stack could not tell its two tenures apart when the sandbox comes back.
+        // A run that is in the stack twice could not tell its two tenures apart when the sandbox returns.
         if self.holders.contains(to) {
             return Err(Denied::HoldsAlready { to: to.clone() });
         }
@@ -120,7 +121,8 @@ impl Lease {
 
     fn check_epoch(&self, claim: &Claim) -> Result<Epoch, Denied> {
         match claim.epoch {
-            // An epoch from the future comes from a store that was restored since: as little to be trusted as an old one.
+            // An epoch from the future comes from before a restore of the store; it is as untrustworthy as an old
+            // one.
             Some(claimed) if claimed != self.epoch => Err(Denied::Stale { claimed, current: self.epoch }),
             _ => Ok(self.epoch),
         }
@@ -134,11 +136,11 @@ pub enum Event {
     Claim,
     /// Lends it to another run.
     Transfer { to: RunId },
-    /// Gives it back to the run before, or to nobody.
+    /// Gives it back to the previous holder, or to no owner.
     Release,
 }
 
-/// Why a claim does not stand.
+/// Why a claim is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     #[error("owned by run `{owner}`")]
@@ -183,7 +185,7 @@ impl Denied {
                 .hint("give it back with `coracle release` instead of lending it to a run that waits for it")
                 .detail("to", to.as_str()),
             Self::TooDeep => error
-                .hint(format!("give it back with `coracle release {sandbox}`; whoever has it then may lend it"))
+                .hint(format!("give it back with `coracle release {sandbox}`; the run that gets it may lend it"))
                 .detail("limit", HOLDERS_MAX),
             Self::Exhausted => error.hint("open a new sandbox"),
         }

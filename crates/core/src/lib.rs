@@ -1,7 +1,7 @@
-//! The words of coracle and its pure rules, and the ports everything else plugs into.
+//! Coracle's vocabulary and pure rules, and the ports that everything else implements.
 //!
-//! Nothing here touches a clock, a file, a socket or the environment: ownership, lifecycle and reconciliation are
-//! functions from what is known to what shall be done, so the shipping code is what the property tests run.
+//! Nothing here reads a clock, a file, a socket or the environment. Ownership, lifecycle and reconciliation are
+//! functions from facts to decisions, so the property tests run the code that ships.
 
 pub mod answer;
 pub mod backend;

@@ -13,7 +13,7 @@ use crate::ids::SandboxId;
 #[serde(rename_all = "snake_case")]
 pub enum State {
     Creating,
-    /// Made ahead, for whoever next wants one like it. Nobody's, and shown to nobody.
+    /// Made ahead, for the next caller that wants one like it. It has no owner, and listings do not show it.
     Spare,
     Ready,
     Paused,
@@ -24,11 +24,11 @@ pub enum State {
     Destroyed,
     /// It could not be made; nothing of it is left.
     Failed,
-    /// It was idle for as long as it may be, and has ended.
+    /// It reached its idle limit and ended.
     Expired,
-    /// It was there and is not any more, without having been destroyed by us.
+    /// It existed and is gone, although coracle did not destroy it.
     Lost,
-    /// It is ours but nothing is known of it; kept aside for a person to look at.
+    /// It carries this home's mark but has no record; kept aside for a person to look at.
     Quarantined,
     /// Removing it failed; the next `gc` tries again.
     DestroyFailed,
@@ -55,14 +55,14 @@ impl State {
 
     /// Returns the state after the event, or refuses it.
     ///
-    /// Teardown is monotone: from `destroying` nothing leads back to a sandbox that could be used.
+    /// Teardown is monotone: no event leads from `destroying` back to a usable sandbox.
     pub fn step(self, event: Event) -> Result<Self, Refused> {
         match (self, event) {
             (Self::Creating | Self::Resuming, Event::Started) => Ok(Self::Ready),
             (Self::Creating, Event::MadeAhead) => Ok(Self::Spare),
             (Self::Spare, Event::Taken) => Ok(Self::Ready),
             (Self::Creating, Event::NotStarted) => Ok(Self::Failed),
-            // What it would have resumed from is still in git, so a failed attempt costs nothing.
+            // The saved state is still in git, so a failed attempt costs nothing.
             (Self::Resuming, Event::NotStarted) => Ok(Self::Hibernated),
             (Self::Ready, Event::Pause) => Ok(Self::Paused),
             (Self::Paused, Event::Unpause) => Ok(Self::Ready),
@@ -82,12 +82,12 @@ impl State {
         }
     }
 
-    /// Tells whether its row still stands for something: its session key is taken and listings show it.
+    /// Tells whether the sandbox counts as existing: its session key is taken and listings show it.
     pub fn is_live(self) -> bool {
         !self.is_ended()
     }
 
-    /// Tells whether nothing will ever happen to it again.
+    /// Tells whether its state can never change again.
     pub fn is_ended(self) -> bool {
         matches!(self, Self::Destroyed | Self::Failed | Self::Expired)
     }
@@ -97,7 +97,7 @@ impl State {
         self == Self::Ready
     }
 
-    /// Tells whether its guest is there to be asked what changes nothing.
+    /// Tells whether its guest can answer read-only requests.
     pub fn accepts_looks(self) -> bool {
         matches!(self, Self::Ready | Self::Paused)
     }
@@ -122,7 +122,7 @@ impl State {
         }
     }
 
-    /// Refuses an operation, by its verb, that this state does not admit.
+    /// Returns the error for an operation, by its verb, that this state does not admit.
     pub fn refuse(self, sandbox: &SandboxId, verb: &str) -> Error {
         let (kind, hint) = self.advice(sandbox);
         Error::new(kind, format!("could not {verb} sandbox `{sandbox}`: it is {self}"))
@@ -163,30 +163,30 @@ impl fmt::Display for State {
     }
 }
 
-/// What happens to a sandbox.
+/// What can happen to a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
     /// Its guest answers.
     Started,
-    /// Its guest answers, and nobody has asked for it yet.
+    /// Its guest answers, and no caller has asked for it yet.
     MadeAhead,
-    /// Somebody wants one like this spare.
+    /// A caller wants a sandbox like this spare.
     Taken,
-    /// Making it failed and nothing of it is left.
+    /// It could not be made, and nothing of it is left.
     NotStarted,
     Pause,
     Unpause,
     Hibernate,
-    /// What is in it is safe; the sandbox itself may go.
+    /// Its files are saved; the sandbox itself may go.
     Saved,
-    /// Saving it failed, and it is still there.
+    /// Saving its files failed, and it still exists.
     NotSaved,
     Resume,
-    /// It is gone and nobody destroyed it.
+    /// It is gone although no caller closed it.
     Vanished,
-    /// It has ended because it was idle for as long as it may be.
+    /// It reached its idle limit and ended.
     Idled,
-    /// Someone wants it gone. Also the retry of a removal that stopped half way.
+    /// A caller wants it removed. Also the retry of a removal that stopped half way.
     Destroy,
     Removed,
     NotRemoved,
@@ -235,7 +235,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Returns the error every door shows; what has ended is `not_found`.
+    /// Returns the error every door shows: `not_found` for a sandbox that has ended.
     pub fn into_error(self, sandbox: &SandboxId) -> Error {
         self.state.refuse(sandbox, self.event.verb())
     }

@@ -1,4 +1,4 @@
-//! Limits of a sandbox: what the caller may write, the defaults, the ceilings.
+//! Limits of a sandbox: what a caller may write, the defaults, the maxima.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Says where the most that may be asked for is set.
+/// The hint that tells where the maximum is set.
 pub(crate) const SET_BY_OPERATOR: &str =
     "ask for less; the operator sets the maximum, in `[limits]` of `config.toml` (`coracle config` shows it)";
 
@@ -38,12 +38,12 @@ pub struct LimitsInput {
 }
 
 impl LimitsInput {
-    /// Returns these limits, and another's where they say nothing.
+    /// Returns these limits, filled up from `other` where absent.
     pub fn or(self, other: &Self) -> Self {
         self.joined(other, Option::or)
     }
 
-    /// Returns these limits, with none above another's.
+    /// Returns these limits, each lowered to `most` where it is above.
     pub fn lowered_to(&self, most: &Self) -> Self {
         let lower = |own: Option<u64>, most: Option<u64>| own.map(|own| own.min(most.unwrap_or(own)));
         self.clone().joined(most, lower)
@@ -61,7 +61,7 @@ impl LimitsInput {
         }
     }
 
-    /// Tells whether a limit a backend has to enforce is written.
+    /// Tells whether the caller wrote this limit, which a backend has to enforce.
     pub fn writes(&self, limit: Limit) -> bool {
         match limit {
             Limit::Cpu => self.cpu_millicores.is_some(),
@@ -83,7 +83,7 @@ pub struct Limits {
     #[serde(default)]
     pub inodes: Option<u64>,
     pub output_bytes: u64,
-    /// Those the caller wrote: what cannot be enforced of them is refused.
+    /// The limits the caller wrote: the backend refuses the sandbox if it cannot enforce one.
     pub required: Vec<Limit>,
 }
 
@@ -108,7 +108,7 @@ impl Limit {
     }
 }
 
-/// The default and the most a caller may ask for.
+/// The default, and the most a caller may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
     pub default: u64,
@@ -151,14 +151,14 @@ impl Limits {
             (Limit::Disk, input.workspace_mb.or(input.inodes)),
         ];
         Ok(Self {
-            // Below 10 ms of each second the kernel refuses the quota.
+            // The kernel refuses a CPU quota below 10 ms of each second.
             cpu_millicores: Some(pick(
                 "limits.cpu_millicores",
                 input.cpu_millicores,
                 10,
                 ranges.cpu_millicores,
             )?),
-            // Less than this and no interpreter starts; the failure would look like ours.
+            // With less, no interpreter starts, and the failure would look like coracle's.
             memory_mb: Some(pick("limits.memory_mb", input.memory_mb, 4, ranges.memory_mb)?),
             pids: Some(pick("limits.pids", input.pids, 1, ranges.pids)?),
             timeout_seconds: pick(
@@ -174,7 +174,7 @@ impl Limits {
         })
     }
 
-    /// Returns no limits at all but those that protect coracle itself.
+    /// Returns no limits except those that protect coracle itself.
     pub fn unlimited(ranges: &Ranges) -> Self {
         Self {
             cpu_millicores: None,

@@ -1,4 +1,4 @@
-//! Directories brought into a sandbox: from the machine, or kept by coracle as volumes that outlive sandboxes.
+//! Directories mounted into a sandbox: from the host, or volumes, which coracle keeps beyond the life of sandboxes.
 
 use std::path::{Component, Path};
 
@@ -9,12 +9,12 @@ use crate::error::{Error, Kind, Result};
 use crate::ids::VolumeName;
 use crate::spec::check_absolute;
 
-/// Each costs the sandbox a mount, and travels in one message with all others.
+/// Each costs the sandbox a mount, and all travel to the guest in one message.
 const MOUNTS_MAX: usize = 32;
-/// What the guest builds itself, and where its program is in a container; nothing may be put over or into it.
+/// What the guest mounts itself, and where its program is in a container; nothing may be mounted over or into these.
 const RESERVED: [&str; 4] = ["/proc", "/sys", "/dev", "/.coracle"];
-/// Where the guest, and engines, write files such as `hosts`. Below it anything may be mounted, over it nothing: they would
-/// be written into the caller's directory.
+/// Where the guest and container engines write files such as `hosts`. Mounts are allowed below it but not over it:
+/// these files would end up in the caller's directory.
 const ETC: &str = "/etc";
 
 /// A directory brought into the sandbox, as a caller writes it.
@@ -29,16 +29,17 @@ pub struct MountInput {
     pub access: Access,
 }
 
-/// What may be done to a mounted directory.
+/// What a sandbox may do to a mounted directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Access {
-    /// Changes are made to the directory itself.
+    /// The sandbox changes the directory itself.
     #[default]
     #[serde(rename = "rw")]
     ReadWrite,
     #[serde(rename = "ro")]
     ReadOnly,
-    /// Changes are the sandbox's own and go with it; the directory stays as it is. For caches many share.
+    /// The sandbox gets its own writable layer, which is removed with it; the directory does not change. For shared
+    /// caches.
     #[serde(rename = "overlay")]
     Overlay,
 }
@@ -49,12 +50,12 @@ pub struct Mount {
     pub source: Source,
     pub target: String,
     pub access: Access,
-    /// Directories a source of the machine must be in when all links are followed; anywhere if absent.
+    /// Directories in which a source on the host must be after all links are resolved; anywhere if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Vec<String>>,
 }
 
-/// As a caller would write it.
+/// Writes it as a caller would.
 impl From<Mount> for MountInput {
     fn from(mount: Mount) -> Self {
         let source = match mount.source {
@@ -69,19 +70,19 @@ impl From<Mount> for MountInput {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// On the machine. Never deleted by us.
+    /// On the host. Coracle never deletes it.
     Directory(String),
-    /// Kept by coracle.
+    /// A volume, kept by coracle.
     Volume(VolumeName),
 }
 
-/// Which directories of the machine may be mounted. An absent list allows any.
+/// Which directories of the host may be mounted. An absent list allows any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MountPolicy {
     pub allow: Option<Vec<String>>,
 }
 
-/// Checks what a caller wrote; returns the mounts in the order they are made, outer ones first.
+/// Checks what a caller wrote; returns the mounts in the order to make them, outer ones first.
 pub fn resolve(inputs: Vec<MountInput>, policy: &MountPolicy) -> Result<Vec<Mount>> {
     if inputs.len() > MOUNTS_MAX {
         return Err(Error::invalid("mounts", format!("has more than {MOUNTS_MAX} entries")));
@@ -133,7 +134,7 @@ fn directory(path: &str, policy: &MountPolicy) -> Result<String> {
     }
 }
 
-/// Returns an absolute path without `.`, doubled or trailing slashes; nothing if it goes up.
+/// Returns an absolute path without `.`, doubled or trailing slashes; `None` if it contains `..`.
 fn normal(path: &str) -> Option<String> {
     let mut whole = String::new();
     for component in Path::new(path).components() {

@@ -1,11 +1,11 @@
-//! What somebody may have meant by a name that does not exist.
+//! Suggestions for a misspelt name.
 
-/// More wrong letters than this are another name.
+/// A name with more wrong letters than this is a different name.
 const DISTANCE_MAX: usize = 3;
 /// Longer input is not a misspelt name and not worth comparing.
 const LEN_MAX: usize = 64;
 
-/// Returns the names that are close to `wanted`, closest first, or those it is a part of.
+/// Returns the names that are close to `wanted`, closest first; otherwise those that contain it.
 pub fn names_like(wanted: &str, names: &[&'static str]) -> Vec<&'static str> {
     if wanted.is_empty() || wanted.len() > LEN_MAX {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! What a sandbox may reach: nothing, what a list names, or the internet. Pure: names in, decisions out; whoever dials
-//! asks once for the name and once for the address it found.
+//! What a sandbox may reach: nothing, the hosts on a list, or the internet. Pure: names in, decisions out. The egress
+//! proxy asks twice: for the name, and for the address it resolved to.
 
 pub mod address;
 pub mod denial;
@@ -21,7 +21,7 @@ pub use self::name::{Host, Name};
 pub use self::rule::{Rule, Speech};
 use crate::error::{Error, Result};
 
-/// More than any list a person keeps, few enough to bind a listener for each.
+/// More than people keep in a list, and few enough to bind a listener for each.
 pub const RULES_MAX: usize = 256;
 
 /// What a sandbox may reach.
@@ -35,7 +35,7 @@ pub enum Network {
 }
 
 impl Network {
-    /// Returns what may be spoken with a host at a port, if it may be reached at all.
+    /// Returns which protocol the sandbox may use with a host at a port; `None` if it may not connect.
     pub fn admits(&self, host: &Host, port: u16) -> Option<Speech> {
         match self {
             Self::None => None,
@@ -44,12 +44,13 @@ impl Network {
         }
     }
 
-    /// Tells whether an address that a name led to may be dialled: a public one, or one that a rule lists as such.
+    /// Tells whether the proxy may dial an address that a name resolved to: a public one, or one that a rule lists as
+    /// an address.
     pub fn admits_address(&self, address: IpAddr, port: u16) -> bool {
         !self.is_none() && (self.lists_address(address, port) || address::is_public(address))
     }
 
-    /// Tells whether a rule lists an address as such.
+    /// Tells whether a rule lists this address explicitly.
     pub fn lists_address(&self, address: IpAddr, port: u16) -> bool {
         match self {
             Self::None | Self::Open => false,
@@ -57,7 +58,7 @@ impl Network {
         }
     }
 
-    /// Tells whether everything it admits another admits, too.
+    /// Tells whether `other` admits everything this network admits.
     pub fn is_within(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::None, _) => true,
@@ -75,7 +76,7 @@ impl Network {
     }
 }
 
-/// A rule for an address that is not public admits what `open` does not.
+/// A rule for a private address admits what `open` does not.
 fn is_of_the_internet(rule: &Rule) -> bool {
     match &rule.target {
         rule::Target::Name(_) | rule::Target::Below(_) => true,
@@ -146,12 +147,12 @@ impl<'de> Deserialize<'de> for Network {
     }
 }
 
-/// What the operator allows of it.
+/// What the operator allows of the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkPolicy {
     /// The most any sandbox may have.
     pub max: Network,
-    /// Networks that are not public and may be named by a rule all the same.
+    /// Networks that are not public and that a rule may name all the same.
     pub private: Vec<Cidr>,
     pub caps: Caps,
 }
@@ -198,7 +199,7 @@ impl NetworkPolicy {
         }
     }
 
-    /// What the operator lists as private goes beyond `open`, which is about the internet alone.
+    /// Private networks the operator lists exceed `open`, which means the internet only.
     fn is_excepted(&self, network: &Network) -> bool {
         match (network, &self.max) {
             (Network::Allow(_), Network::Open) => true,

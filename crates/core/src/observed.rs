@@ -1,8 +1,8 @@
-//! Time that is known to have passed. What is destroyed or forgotten after a while goes by it, and never by the machine's
-//! clock, which anybody may set and which a dead battery sets to 1970.
+//! Observed time: time that is known to have passed. Retention and removal go by it, and never by the wall clock,
+//! which can be set and which a dead battery sets to 1970.
 //!
-//! It is counted for each home, from zero: what passes by the clock of the machine *and* by the time since its start. A
-//! clock that jumps adds nothing; neither does the time a machine is off.
+//! Each home counts it from zero: what passes by the wall clock *and* by the time since boot. A jump of the clock
+//! adds nothing; neither does the time a machine is off.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 
-/// What the machine's clocks say at one moment.
+/// The machine's clocks at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// What anybody may set.
+    /// The wall clock, which can be set.
     pub wall: Timestamp,
-    /// The boot the machine is in.
+    /// The id of the current boot.
     pub boot: String,
-    /// The time since it began, sleep included. Nobody can set it.
+    /// The time since boot, sleep included. It cannot be set.
     pub up: Duration,
 }
 
-/// A reading, and the time that was observed until then.
+/// A reading, and the time observed until then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Anchor {
     observed_ms: u64,
@@ -31,7 +31,7 @@ pub struct Anchor {
 }
 
 impl Anchor {
-    /// Begins to count.
+    /// Starts to count.
     pub fn first(reading: &Reading) -> Self {
         Self {
             observed_ms: FIRST_MS,
@@ -41,12 +41,12 @@ impl Anchor {
         }
     }
 
-    /// Returns the time observed until a reading; never less than at the anchor. What passed since the anchor is lost when a
-    /// clock is set back: at most [`UNCOUNTED_MAX`].
+    /// Returns the time observed until a reading; never less than at the anchor. A clock that is set back loses what
+    /// passed since the anchor: at most [`UNCOUNTED_MAX`].
     pub fn at(&self, reading: &Reading) -> Timestamp {
         let by_wall = reading.wall.as_millis().saturating_sub(self.wall_ms);
         let up = millis(reading.up);
-        // In another boot at least the time since it began has passed.
+        // In a new boot, at least the time since its start has passed.
         let by_boot = if reading.boot == self.boot { up.saturating_sub(self.up_ms) } else { up };
         Timestamp::from_millis(self.observed_ms.saturating_add(by_wall.min(by_boot)))
     }
@@ -56,8 +56,8 @@ impl Anchor {
         Self { observed_ms: self.at(reading).as_millis(), ..Self::first(reading) }
     }
 
-    /// Tells whether it is time to count on from here: a clock that was set back would count nothing until it has caught
-    /// up, and what passes in a boot is lost with it.
+    /// Tells whether the anchor must move. After the clock was set back, nothing would count until it has caught up;
+    /// and a reboot loses what passed since the anchor.
     pub fn is_due(&self, reading: &Reading) -> bool {
         let passed = millis(reading.up).abs_diff(self.up_ms);
         reading.boot != self.boot
@@ -66,11 +66,11 @@ impl Anchor {
     }
 }
 
-/// Where counting begins. Records of older versions have no stamp (0) and so count as ten minutes old at first: not new,
+/// Where counting starts. Records of older versions have no stamp (0) and so look ten minutes old at first: not new,
 /// and far from any expiry.
 const FIRST_MS: u64 = 600_000;
 
-/// How much may go uncounted: the anchor moves at least this often.
+/// How much time may go uncounted: the anchor moves at least this often.
 pub const UNCOUNTED_MAX: Duration = Duration::from_secs(30);
 
 /// A moment, by the machine's clock for people and by observed time for decisions.
@@ -81,7 +81,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Returns the moment so long before.
+    /// Returns the moment `ago` earlier.
     pub fn before(self, ago: Duration) -> Self {
         let back = |at: Timestamp| Timestamp::from_millis(at.as_millis().saturating_sub(millis(ago)));
         Self { wall: back(self.wall), observed: back(self.observed) }
@@ -89,7 +89,7 @@ impl Moment {
 }
 
 impl From<Timestamp> for Moment {
-    /// Takes a clock for one that nobody sets.
+    /// Takes a clock value as both times; for clocks that are never set.
     fn from(at: Timestamp) -> Self {
         Self { wall: at, observed: at }
     }

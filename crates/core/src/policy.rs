@@ -1,4 +1,5 @@
-//! What the operator allows and what is used where a caller is silent. Comes from configuration, never from a caller.
+//! What the operator allows, and the defaults where a caller says nothing. Comes from configuration, never from a
+//! caller.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,24 +19,24 @@ pub struct Policy {
     pub limits: Ranges,
     /// Wall time of an exec that names none.
     pub exec_timeout: Duration,
-    /// The most wall time an exec may have; without it one may run for ever.
+    /// The most wall time an exec may have; unlimited if absent.
     pub exec_timeout_max: Option<Duration>,
     /// Time between TERM and KILL at a deadline.
     pub grace: Duration,
-    /// How many bytes of output an answer over HTTP or MCP carries; of more, the beginning and the end.
+    /// How many bytes of output an HTTP or MCP answer carries; of longer output, the beginning and the end.
     pub inline_output: u64,
     /// The image of a sandbox that names none.
     pub image: String,
-    /// The images of languages, where it is not the default one.
+    /// The images of languages that do not use the default image.
     pub runtimes: BTreeMap<Runtime, String>,
-    /// Images to bring before anybody asks for them.
+    /// Images to pull in advance.
     pub prepull: Vec<String>,
     pub images: Allowed,
     pub mounts: MountPolicy,
     pub network: NetworkPolicy,
     pub backends: Preference,
     pub tenants: Tenants,
-    /// How much of the disk of the home new things leave alone.
+    /// How much of the home's disk must stay free.
     pub reserve: Reserve,
 }
 
@@ -46,7 +47,7 @@ impl Default for Policy {
             exec_timeout: Duration::from_secs(5 * 60),
             exec_timeout_max: None,
             grace: Duration::from_secs(2),
-            // More than a model or a log page reads, and little beside what a daemon has.
+            // More than a model or a log page reads, and little compared with a daemon's memory.
             inline_output: 1 << 20,
             image: HOST.to_owned(),
             runtimes: BTreeMap::new(),

@@ -1,9 +1,9 @@
-//! Text from elsewhere made safe to read: a name must not move the cursor, turn the line round or pass for a line of ours.
+//! Makes foreign text safe to print: a name must not move the cursor, reverse the line or pass for one of our lines.
 //!
 //! Messages are escaped here and nowhere else; data, such as the details of an error or the output of a command, is not.
 
-/// Tells whether a character changes how others are shown, or is not shown at all: controls, marks that turn the direction of
-/// text, and what has no width.
+/// Tells whether a character changes how others appear, or is invisible: control characters, marks that turn the
+/// direction of text, and characters of zero width.
 pub fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -15,7 +15,7 @@ pub fn is_hidden(character: char) -> bool {
 pub fn line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
-        // Not all that `escape_debug` would escape: accents that combine with a letter are part of many languages.
+        // Not everything that `escape_debug` would escape: combining accents are part of many languages.
         match is_hidden(character) {
             true => shown.extend(character.escape_debug()),
             false => shown.push(character),
@@ -24,12 +24,12 @@ pub fn line(text: &str) -> String {
     shown
 }
 
-/// Does the same to each of several lines.
+/// Does the same to each line of a text.
 pub fn message(text: &str) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Does the same; lines behind the first are indented, so that none passes for a new message.
+/// Does the same, and indents every line after the first, so that none passes for a new message.
 pub fn paragraph(text: &str) -> String {
     message(text.trim_end()).replace('\n', "\n  ")
 }

@@ -1,5 +1,5 @@
-//! What to do when records and reality disagree: a join of both, in both directions. Only decides; whoever carries a
-//! plan out takes the work lock of each sandbox first and looks at its record once more.
+//! Decides what to do when records and reality disagree: a full join of both. It only decides; the janitor, which
+//! carries a plan out, takes the work lock of each sandbox first and reads its record again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,18 +13,19 @@ use crate::record::Record;
 /// How long an object without a record is kept for a person to look at.
 pub const QUARANTINE: Duration = Duration::from_secs(24 * 3600);
 
-/// How long a lost sandbox can be asked about before its record, and its session key, are let go. Lists show one that has
-/// expired for as long.
+/// How long the record of a lost sandbox, and its session key, are kept so that callers can ask about it. Lists show
+/// an expired one for as long.
 pub const LOST_KEPT: Duration = Duration::from_secs(3600);
 
-/// What a plan depends on besides records and objects.
+/// What a plan depends on besides records and found objects.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// The time observed until now: no clock that somebody sets makes anything old.
+    /// The time observed until now: setting a clock makes nothing old.
     pub observed: Timestamp,
-    /// The boot the machine is in; absent where sandboxes do not end with it.
+    /// The id of the current boot; absent where sandboxes do not end with this machine.
     pub boot: Option<&'a str>,
-    /// Sandboxes someone is working on, and those whose record changed during the survey. Strictly left alone.
+    /// Sandboxes that another process works on, and those whose record changed during the survey. The plan never
+    /// touches them.
     pub busy: &'a BTreeSet<SandboxId>,
     /// How long quarantined sandboxes are kept; [`QUARANTINE`] unless configured.
     pub quarantine: Duration,
@@ -35,36 +36,36 @@ pub struct Facts<'a> {
 impl Facts<'_> {
     /// Returns the observed time before which ended records are forgotten.
     ///
-    /// Forget only after the plan was carried out: an object that outlived its record would be quarantined.
+    /// Forget only after the plan was carried out: an object whose record is forgotten first would be quarantined.
     pub fn forget_before(&self) -> Timestamp {
         let retention = u64::try_from(self.retention.as_millis()).unwrap_or(u64::MAX);
         Timestamp::from_millis(self.observed.as_millis().saturating_sub(retention))
     }
 }
 
-/// What shall be done about one sandbox.
+/// What to do about one sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Destroy what is there, then record that it could not be started.
+    /// Destroy its objects, then record that it could not be started.
     Fail { id: SandboxId, reason: Reason },
-    /// Record that it vanished, then destroy what is there.
+    /// Record that it vanished, then destroy its objects.
     Lose { id: SandboxId, reason: Reason },
     /// Record that saving it failed; the sandbox lives and can be used again.
     Revive { id: SandboxId },
     /// Destroy it, then record that it is gone.
     Finish { id: SandboxId },
-    /// Destroy what is there; the record stays as it is.
+    /// Destroy its objects; the record stays as it is.
     Sweep { id: SandboxId },
-    /// Make a record in state `quarantined`; what is there stays.
+    /// Make a record in state `quarantined`; its objects stay.
     Quarantine { id: SandboxId },
-    /// Record that it was idle for as long as it may be, then destroy what is there.
+    /// Record that it reached its idle limit, then destroy its objects.
     Expire { id: SandboxId, ended: Timestamp },
-    /// Record that it shall go, destroy it, record that it is gone.
+    /// Record that it is being removed, destroy it, record that it is gone.
     Discard { id: SandboxId },
 }
 
 impl Action {
-    /// Returns the sandbox it is about.
+    /// Returns the sandbox the action is about.
     pub fn sandbox(&self) -> &SandboxId {
         match self {
             Self::Fail { id, .. }
@@ -82,20 +83,21 @@ impl Action {
 /// Why a sandbox is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    #[error("whoever was making it stopped before it was done")]
+    #[error("the process that was making it stopped before it was done")]
     Abandoned,
     #[error("the machine was restarted")]
     Restarted,
-    #[error("its guest is gone, and nobody has ended it")]
+    #[error("its guest ended unexpectedly")]
     GuestGone,
 }
 
-/// Decides what brings records and reality together; at most one action for each sandbox.
+/// Decides how to bring records and reality together; at most one action for each sandbox.
 ///
-/// Call it for one backend at a time, with all live records of that backend and the ended ones of whatever was found,
-/// and only if its survey succeeded: silence of a backend is not absence. Read the records, then survey, then read the records again: a
-/// record comes before its object, so the second reading knows every object that was found. Pass that one, and add
-/// to `busy` what differs between the two: such a sandbox may have started after the survey.
+/// Call it for one backend at a time, with all live records of that backend and the ended ones of every object found,
+/// and only if its survey succeeded: a backend that does not answer proves nothing. Read the records, then survey,
+/// then read the records again: a record is written before its object is made, so the second reading has a record for
+/// every object found. Pass the second reading, and add to `busy` what differs between the two: such a sandbox may
+/// have started after the survey.
 pub fn plan(records: &[Record], found: &[Found], facts: &Facts<'_>) -> Vec<Action> {
     let mut seen = BTreeMap::new();
     for object in found {
@@ -130,7 +132,7 @@ impl Presence {
         }
     }
 
-    /// Returns what two objects of one sandbox say together.
+    /// Combines what two objects of one sandbox show.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Guest, _) | (_, Self::Guest) => Self::Guest,
@@ -157,14 +159,15 @@ fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<
                 // It may have ended by itself before the restart.
                 Some(GuestEnd::Idle { ended }) => Action::Expire { id, ended },
                 Some(GuestEnd::Untied) => Action::Finish { id },
-                // After a restart a process that looks like the guest is another one.
+                // After a restart, a process that looks like the guest is a different one.
                 None if restarted => Action::Lose { id, reason: Reason::Restarted },
                 None => Action::Lose { id, reason: Reason::GuestGone },
             })
         }
         State::Ready | State::Paused => None,
         State::Hibernating => Some(Action::Revive { id }),
-        // Whoever tends a spare works on it all the time, and is left alone; a spare nobody works on is a leftover.
+        // The process that keeps a spare holds its work lock all the time, so the spare is left alone; one without a
+        // holder is a leftover.
         State::Spare | State::Destroying | State::DestroyFailed => Some(Action::Finish { id }),
         State::Quarantined => {
             (facts.observed.since(record.observed_at) > facts.quarantine).then_some(Action::Discard { id })

@@ -13,12 +13,13 @@ use crate::observed::Moment;
 use crate::selection::Refusal;
 use crate::spec::Spec;
 
-/// Everything known of a sandbox from outside it.
+/// Everything coracle knows about a sandbox from outside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub id: SandboxId,
     pub state: State,
-    /// Whose it is, where the machine is shared; nobody else sees it. Absent for the home's own people.
+    /// The tenant that owns it, where the machine is shared; other tenants do not see it. Absent for the home's own
+    /// people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
     #[serde(default, deserialize_with = "stored_key")]
@@ -26,41 +27,41 @@ pub struct Record {
     pub lease: Lease,
     pub spec: Spec,
     pub backend: String,
-    /// Backends that were to be used before that one, and why they were not.
+    /// Backends that were tried before that one, and why they refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refusal>,
-    /// Where the backend finds it again; absent until it is there.
+    /// Where the backend finds it again; absent until it exists.
     pub placement: Option<Placement>,
-    /// What was observed to be enforced when it started.
+    /// Which walls were seen to stand when it started.
     pub profile: Option<Profile>,
-    /// What the image it was made from says of itself.
+    /// What its image declares about itself.
     #[serde(default)]
     pub image: Option<image::Config>,
-    /// What is left of the network it was made with, where that was narrowed.
+    /// The remaining network, where it was narrowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrowed: Option<Network>,
-    /// What was started before this epoch is to be killed before anyone is served again: its owner had no right to it any
-    /// more, or it was to end with the change of owner. Stays until the guest has confirmed it.
+    /// Execs started before this epoch must be killed before anyone is served: their owner has lost the sandbox,
+    /// or they were to end with the change of owner. Stays until the guest has confirmed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_kill: Option<Epoch>,
     /// The sandbox whose files it started with.
     #[serde(default)]
     pub forked_from: Option<SandboxId>,
-    /// The sandbox whose key it shall have, while it is being made for that.
+    /// The sandbox whose key it takes over, while it is being made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<SandboxId>,
     pub secret: Secret,
-    /// The boot of the machine it was made under; processes do not outlive that.
+    /// The boot of the machine it was made under; processes do not survive a reboot.
     pub boot: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// The same in observed time, by which it is given up or forgotten; older coracles did not write it.
+    /// The same in observed time, which decides when it is given up or forgotten; older versions did not write it.
     #[serde(default = "never")]
     pub observed_at: Timestamp,
-    /// Since when it was idle, where it has ended because of that.
+    /// Since when it was idle, if that is why it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<Timestamp>,
-    /// Why it is in the state it is in, for people.
+    /// Why it is in its state, for people.
     pub reason: Option<String>,
 }
 
@@ -74,24 +75,24 @@ impl Record {
         Moment { wall: self.updated_at, observed: self.observed_at }
     }
 
-    /// Returns where commands start.
+    /// Returns the directory commands start in.
     pub fn workdir(&self) -> &str {
         let of_image = self.image.as_ref().and_then(|image| image.workdir.as_deref());
         self.spec.workdir(of_image)
     }
 
-    /// Returns the user commands run as unless they say otherwise, as the caller or the image said it; root if absent.
+    /// Returns the user that commands run as by default, as the caller or the image named it; root if absent.
     pub fn user(&self) -> Option<&str> {
         self.spec.user(self.image.as_ref())
     }
 
-    /// Tells whether it was made ahead and nobody has taken it yet, or ever did. Whatever happens to it is nobody's
-    /// business. What was found without a record has no secret, and is everybody's.
+    /// Tells whether it was made ahead and no caller has taken it, or ever did; callers then see none of its events.
+    /// A sandbox found without a record has no secret, and all callers see it.
     pub fn is_untaken(&self) -> bool {
         self.lease.owner().is_none() && self.lease.epoch() == Epoch::FIRST && self.secret != Secret::UNKNOWN
     }
 
-    /// Returns what it may reach now.
+    /// Returns the network it may reach now.
     pub fn network(&self) -> &Network {
         self.narrowed.as_ref().unwrap_or(&self.spec.network)
     }
@@ -102,7 +103,7 @@ impl Record {
 pub struct Secret(pub [u8; 32]);
 
 impl Secret {
-    /// Stands in the record of a sandbox that was found, and whose guest nobody can talk to.
+    /// Stands in the record of a sandbox that was found without one: coracle cannot talk to its guest.
     pub const UNKNOWN: Self = Self([0; 32]);
 }
 

@@ -1,4 +1,4 @@
-//! Redacts errors for tenants: they learn that the machine failed, and not where things are on it.
+//! Redacts errors for tenants: they learn that the machine failed, and not what is where on it.
 
 use crate::{Error, Kind, Record};
 
@@ -8,10 +8,10 @@ const OWN: [&str; 4] = ["sandbox_id", "state", "image", "backend"];
 const NOT_OWN: [&str; 6] =
     ["not_removed", "refused", "free_bytes", "reserve_bytes", "free_inodes", "reserve_inodes"];
 
-/// Returns an error as a tenant may see it. Errors about the machine lose their causes, paths and other facts about it.
+/// Returns an error as a tenant may see it. Errors about the machine lose their causes, paths and other details.
 pub fn redact(error: &Error) -> Error {
     let about_the_machine = is_about_the_machine(error.kind);
-    let mut told = match about_the_machine {
+    let mut redacted = match about_the_machine {
         true => Error::new(error.kind, without_paths(&error.message))
             .hint("try again; if it stays, tell the operator the request's id"),
         false => {
@@ -20,14 +20,14 @@ pub fn redact(error: &Error) -> Error {
             whole
         }
     };
-    let may_be_told =
+    let may_be_shown =
         |name: &str| if about_the_machine { OWN.contains(&name) } else { !NOT_OWN.contains(&name) };
-    let details = error.details.iter().filter(|(name, _)| may_be_told(name));
-    told.details.extend(details.map(|(name, value)| (name.clone(), value.clone())));
-    told
+    let details = error.details.iter().filter(|(name, _)| may_be_shown(name));
+    redacted.details.extend(details.map(|(name, value)| (name.clone(), value.clone())));
+    redacted
 }
 
-/// Returns in words what went wrong with a sandbox, redacted if a tenant owns it.
+/// Returns as text what went wrong with a sandbox, redacted if a tenant owns it.
 pub fn reason(record: &Record, error: &Error) -> String {
     match record.tenant {
         None => error.chain(),
@@ -56,7 +56,7 @@ fn is_about_the_machine(kind: Kind) -> bool {
     }
 }
 
-/// Puts `…` where a path of the machine stands. Messages have names in backticks.
+/// Replaces paths of the machine by `…`. Messages have names in backticks.
 fn without_paths(message: &str) -> String {
     let parts = message.split('`').enumerate();
     let is_path = |part: &str| part.starts_with('/') || part.starts_with("unix:");
@@ -76,23 +76,23 @@ mod tests {
             .detail("not_removed", "/srv/x")
             .caused_by(cause);
 
-        let told = redact(&error).to_json();
+        let redacted = redact(&error).to_json();
 
-        assert_eq!(told["error"]["message"], "could not read sandbox `sbx_1` in `…`");
+        assert_eq!(redacted["error"]["message"], "could not read sandbox `sbx_1` in `…`");
         let unreachable =
             Error::new(Kind::NotAvailable, "could not get `ghcr.io/o/n:1` by `unix:/run/x.sock`");
         assert_eq!(redact(&unreachable).message, "could not get `ghcr.io/o/n:1` by `…`");
-        assert_eq!(told["error"]["details"], serde_json::json!({"sandbox_id": "sbx_1"}));
-        assert!(!told.to_string().contains("srv"), "{told}");
+        assert_eq!(redacted["error"]["details"], serde_json::json!({"sandbox_id": "sbx_1"}));
+        assert!(!redacted.to_string().contains("srv"), "{redacted}");
     }
 
     #[test]
-    fn what_is_about_the_tenants_own_things_is_told_as_it_is() {
+    fn errors_about_the_tenants_own_things_stay_as_they_are() {
         let error =
             Error::new(Kind::NotFound, "there is no file `/workspace/x`").detail("path", "/workspace/x");
 
-        let told = redact(&error);
+        let redacted = redact(&error);
 
-        assert_eq!((told.message, told.details), (error.message, error.details));
+        assert_eq!((redacted.message, redacted.details), (error.message, error.details));
     }
 }

@@ -1,4 +1,4 @@
-//! Languages: what they are called, what runs a program in them, and which image has that.
+//! Languages: their names, the interpreter of each, and the image that has it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::image::{HOST, Reference};
 use crate::near;
 
-/// A language whose interpreter or compiler the caller wants.
+/// A language whose interpreter or compiler a caller wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Runtime {
@@ -46,13 +46,13 @@ impl Runtime {
         NAMES[self as usize]
     }
 
-    /// Returns what it is called elsewhere, which is understood, too.
+    /// Returns its other common name, which coracle understands, too.
     pub fn other_name(self) -> Option<&'static str> {
         (self == Self::Node).then_some("nodejs")
     }
 
-    /// Returns the words that run a program and the name its text gets in the workspace, beside other files so that
-    /// they can be imported.
+    /// Returns the command that runs a program, and the name of the program's file. The file is in the workspace, so
+    /// that it can import others there.
     pub fn interpreter(self) -> (&'static [&'static str], &'static str) {
         match self {
             Self::Python => (&["python3"], "main.py"),
@@ -85,7 +85,7 @@ impl FromStr for Runtime {
 }
 
 impl<'de> Deserialize<'de> for Runtime {
-    /// Refuses with our own words: serde's know no near miss.
+    /// Refuses with our own message: serde's suggests no similar name.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
@@ -98,26 +98,26 @@ fn unknown(text: &str) -> Error {
         near => format!("; did you mean {}?", near.join(" or ")),
     };
     let known = NAMES.join(", ");
-    // In one sentence: where JSON is read, only the message of an error survives.
+    // One sentence: where JSON is parsed, only the message of an error survives.
     Error::invalid("runtime", format!("is `{shown}`, none of {known}{near}"))
         .hint("for another language, name an image that has it with `image`")
         .detail("runtimes", NAMES.to_vec())
 }
 
-/// Where the images of languages come from.
+/// Which images languages use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Catalogue {
-    /// Stands in front of names that have no registry of their own, as in `registry.example/golden/`.
+    /// Precedes names without a registry, as in `registry.example/golden/`.
     pub prefix: Option<String>,
-    /// What the operator wrote for a language.
+    /// The images the operator configured.
     pub written: BTreeMap<Runtime, String>,
 }
 
 impl Catalogue {
     /// Returns the image of each language that has one of its own; the others use the default image.
     ///
-    /// With a prefix every language has one: without anything written it is `PREFIXcoracle-LANGUAGE:latest`, which is
-    /// what the files in `images/` build.
+    /// With a prefix every language has one: by default `PREFIXcoracle-LANGUAGE:latest`, which the files in `images/`
+    /// build.
     pub fn images(&self) -> Result<BTreeMap<Runtime, String>> {
         let mut images = BTreeMap::new();
         for runtime in Runtime::ALL {

@@ -1,8 +1,8 @@
-//! Which backend makes a sandbox: what the caller names, else what the operator prefers, and after it only what somebody
-//! wrote down to fall back to.
+//! Which backend makes a sandbox: the one the caller names, else the one the operator prefers, and after it only
+//! those that the caller or the operator listed as fallback.
 //!
-//! Only decides. Whoever carries it out says what each backend answered; nothing is asked that cannot change the choice,
-//! so that the ordinary case, one backend and nothing to fall back to, costs nothing.
+//! Only decides. The caller asks the backends and passes on what each answered. A backend whose answer cannot change
+//! the choice is not asked, so the ordinary case, one backend without fallback, costs nothing.
 
 use std::collections::VecDeque;
 
@@ -14,28 +14,29 @@ use crate::error::{Error, Kind, Result};
 
 /// The word for the first backend, in the operator's order, that can make the sandbox.
 pub const AUTO: &str = "auto";
-/// The backend of macOS, as project files of other tools call it. There is none of it on other systems.
+/// The backend of macOS, by the name project files of other tools use. Other systems do not have it.
 pub const MACOS_CONTAINER: &str = "macos-container";
-/// Nobody has this many places to make sandboxes at; each may be asked in turn.
+/// More than any machine has; each may be asked in turn.
 const NAMES_MAX: usize = 16;
 /// Room for a user, a host and the path of a socket on it.
 const NAME_LEN_MAX: usize = 512;
-/// A reason is for a person to read; an engine on another machine may send anything.
+/// A reason is for people; a container engine on another machine may send anything.
 const REASON_LEN_MAX: usize = 1000;
 
 /// The operator's choice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Preference {
-    /// The one that is used where a caller names none; the first of the roll-call if absent.
+    /// The backend where a caller names none; the first of the roll-call if absent.
     pub backend: Option<String>,
-    /// What may be used instead, where a caller names neither a backend nor a fallback.
+    /// Backends to try instead, where a caller names neither a backend nor a fallback.
     pub fallback: Vec<String>,
-    /// What [`AUTO`] means; the roll-call if absent.
+    /// The order that [`AUTO`] tries; the roll-call if absent.
     pub order: Option<Vec<String>>,
 }
 
 impl Preference {
-    /// Decides by what the caller wrote: who names a backend wants that one, and no other they did not name.
+    /// Applies the operator's preference to what the caller wrote: a caller that names a backend gets no other it did
+    /// not name.
     pub fn resolve(
         &self,
         backend: Option<String>,
@@ -56,13 +57,14 @@ impl Preference {
 pub struct Refusal {
     pub backend: String,
     pub reason: String,
-    /// The limits and walls the sandbox demands that it cannot enforce; none where it could not be used at all.
+    /// The limits and walls that the sandbox demands and the backend cannot enforce; empty where the backend cannot
+    /// be used at all.
     #[serde(default)]
     pub misfits: Vec<String>,
 }
 
 impl Refusal {
-    /// Keeps what a backend answered.
+    /// Keeps a backend's error.
     pub fn of(backend: &str, error: &Error) -> Self {
         let misfits = error.details.get("misfits").and_then(Value::as_array);
         let names = misfits.into_iter().flatten().filter_map(Value::as_str);
@@ -74,17 +76,17 @@ impl Refusal {
     }
 }
 
-/// The choice among backends, one after the other.
+/// The backends to try, one after the other.
 #[derive(Debug, Clone)]
 pub struct Selection {
     candidates: VecDeque<String>,
-    /// There never was but one.
+    /// There was only one from the start.
     alone: bool,
     refused: Vec<Refusal>,
 }
 
 impl Selection {
-    /// Starts with what a spec names. `roll` is the roll-call, which stands for what nobody said.
+    /// Starts with what a spec names. `roll` is the roll-call, the default.
     pub fn of(backend: Option<&str>, fallback: &[String], preference: &Preference, roll: &[&str]) -> Self {
         let order = match &preference.order {
             Some(order) => order.iter().map(String::as_str).collect(),
@@ -103,18 +105,18 @@ impl Selection {
         Self { alone: candidates.len() == 1, candidates, refused: Vec::new() }
     }
 
-    /// Returns those that are left.
+    /// Returns the backends that are left.
     pub fn candidates(&self) -> impl Iterator<Item = &str> {
         self.candidates.iter().map(String::as_str)
     }
 
-    /// Tells whether there is nothing to choose between.
+    /// Tells whether there is no choice.
     pub fn is_alone(&self) -> bool {
         self.alone
     }
 
-    /// Returns the next that says it fits, and keeps what the others said. The only one is not asked: making the sandbox
-    /// asks it, and says why not.
+    /// Returns the next backend that fits, and keeps what the others answered. An only backend is not asked: making
+    /// the sandbox asks it, and says why not.
     pub fn next(&mut self, mut ask: impl FnMut(&str) -> Result<()>) -> Option<String> {
         while let Some(name) = self.candidates.pop_front() {
             if self.alone {
@@ -128,20 +130,20 @@ impl Selection {
         None
     }
 
-    /// Keeps that a backend did not do it after all.
+    /// Records that a backend failed after all.
     pub fn refuse(&mut self, backend: &str, error: &Error) {
         self.refused.push(Refusal::of(backend, error));
     }
 
-    /// Returns those that were not used, in the order they were asked.
+    /// Returns the backends that were not used, in the order they were asked.
     pub fn refused(&self) -> &[Refusal] {
         &self.refused
     }
 
-    /// Says that none is left, and why.
+    /// Returns the error that no backend is left, and why.
     pub fn exhausted(&self) -> Error {
         let misfits = self.refused.iter().any(|refusal| !refusal.misfits.is_empty());
-        // One that is here and cannot enforce what is demanded says more than one that is not here.
+        // A backend that is here and cannot enforce a demand tells more than one that is not here.
         let kind = if misfits { Kind::Unsupported } else { Kind::NotAvailable };
         let reasons: Vec<_> =
             self.refused.iter().map(|refusal| format!("{}: {}", refusal.backend, refusal.reason)).collect();
@@ -151,7 +153,7 @@ impl Selection {
     }
 }
 
-/// Tells whether an error in making a sandbox is the backend's fault, so that another one may do better.
+/// Tells whether an error in making a sandbox is the backend's fault, so that another backend may succeed.
 pub fn may_move_on(kind: Kind) -> bool {
     match kind {
         Kind::NotAvailable | Kind::Unsupported | Kind::StartFailed => true,
@@ -178,7 +180,7 @@ pub fn listed(refused: &[Refusal]) -> Value {
     serde_json::to_value(refused).unwrap_or_default()
 }
 
-/// Refuses lists no machine needs and names that could not be a backend's.
+/// Refuses lists longer than any machine needs, and names no backend could have.
 pub fn check_names(field: &str, names: &[String]) -> Result<()> {
     if names.len() > NAMES_MAX {
         return Err(Error::invalid(field, format!("names more than {NAMES_MAX} backends")));
@@ -186,10 +188,10 @@ pub fn check_names(field: &str, names: &[String]) -> Result<()> {
     names.iter().try_for_each(|name| check_name(field, name))
 }
 
-/// Refuses what could not be the name of a backend; which there are is the roster's to say.
+/// Refuses text that could not be the name of a backend; the roster knows which exist.
 pub fn check_name(field: &str, name: &str) -> Result<()> {
     let printable = name.bytes().all(|byte| byte.is_ascii_graphic());
-    // Names reach programs as arguments, where a leading dash means something else.
+    // Programs get names as arguments, where a leading dash starts an option.
     match printable && !name.is_empty() && !name.starts_with('-') && name.len() <= NAME_LEN_MAX {
         true => Ok(()),
         false => Err(Error::invalid(

@@ -1,4 +1,4 @@
-//! What a sandbox shall be: what a caller writes, and the checked value everything else works with.
+//! What a sandbox shall be: the caller's text, and the checked value everything else works with.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,21 +18,21 @@ use crate::policy::Policy;
 use crate::printable::is_hidden;
 pub use crate::runtime::Runtime;
 
-/// Where the work is, unless the caller says otherwise.
+/// The default directory of the work.
 pub const WORKSPACE: &str = "/workspace";
 /// The longest path the kernel takes, its terminator included.
 pub const PATH_MAX: usize = 4096;
-/// How long a sandbox for one command is kept when its caller is gone.
+/// How long a sandbox for one command outlives its caller.
 pub const ONE_COMMAND_IDLE: Duration = Duration::from_secs(60);
-/// Bounds of one `env` block: what `execve` takes for a single string, and a generous total.
+/// Bounds of one `env` block: the kernel's limit for a single `execve` string, and a generous total.
 const ENV_VALUE_MAX: usize = 128 << 10;
 const ENV_TOTAL_MAX: usize = 512 << 10;
 /// A label is for people and scripts to find things by, not a place to keep data.
 const LABELS_MAX: usize = 64;
 const LABEL_LEN_MAX: usize = 256;
-/// There are fewer walls than this.
+/// More than there are walls.
 const WALLS_MAX: usize = 64;
-/// More than any user name; also keeps messages about it short.
+/// Longer than any user name; also keeps messages about it short.
 const USER_MAX: usize = 256;
 
 /// A sandbox as a caller describes it. Everything may be absent.
@@ -66,7 +66,7 @@ pub struct SpecInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The backend that makes it; `auto` for the first that can. The operator's choice if absent.
     pub backend: Option<String>,
-    /// Backends that may be used, in this order, where that one cannot. None unless somebody wrote some down.
+    /// Backends that may be used, in this order, where that one cannot. None by default.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<String>,
     /// How long the sandbox may be idle, as in `15m`; another way to write `limits.timeout_seconds`.
@@ -86,16 +86,16 @@ pub struct SpecInput {
     pub allow_sockets: bool,
 }
 
-/// What a sandbox is made for.
+/// The purpose of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To stay, for as many commands as there will be.
+    /// To stay, for any number of commands.
     Session,
     OneCommand,
 }
 
 impl SpecInput {
-    /// Returns the spec of a sandbox that is made for this.
+    /// Returns the spec adapted to its purpose.
     pub fn for_purpose(self, purpose: Purpose) -> Self {
         match purpose {
             Purpose::Session => self,
@@ -103,7 +103,8 @@ impl SpecInput {
         }
     }
 
-    /// Returns the spec of a sandbox for one command: whoever made it removes it, and if they die it is soon gone.
+    /// Returns the spec of a sandbox for one command: its caller removes it, and if the caller dies it soon ends by
+    /// idling.
     pub fn for_one_command(mut self) -> Self {
         let written = match &self.limits {
             Some(LimitsChoice::Limits(limits)) => limits.clone(),
@@ -120,7 +121,7 @@ impl SpecInput {
     }
 }
 
-/// Limits, or the explicit word that there are none.
+/// Limits, or the explicit word `unlimited`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum LimitsChoice {
@@ -129,7 +130,7 @@ pub enum LimitsChoice {
 }
 
 impl<'de> Deserialize<'de> for LimitsChoice {
-    /// Decides by the shape alone, so that a mistake inside is reported by the name of its field.
+    /// Decides by the JSON type alone, so that a mistake inside is reported with the name of its field.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Choice;
 
@@ -165,31 +166,31 @@ pub enum Unlimited {
 #[serde(rename_all = "snake_case")]
 pub enum Storage {
     Disk,
-    /// Counted as the sandbox's memory. Quick to make and to remove: what one-shots get unless they say otherwise.
+    /// Counted as the sandbox's memory. Quick to make and to remove: the default of sandboxes for one command.
     Memory,
 }
 
-/// What commands may do beyond the least.
+/// What commands may do beyond the minimum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Privileges {
     /// No capability at all.
     #[default]
     Minimal,
-    /// The namespaced ones package managers need: changing owners and users inside the sandbox.
+    /// The namespaced capabilities that package managers need: changing owners and users inside the sandbox.
     Install,
     /// No capability, and the system calls of debuggers: a command may trace other commands of its user in the sandbox.
     Debug,
 }
 
 impl Privileges {
-    /// Tells whether they are no more than others. Installing and debugging are each more than the least, and neither
-    /// is more than the other.
+    /// Tells whether these privileges include no more than `most`. `install` and `debug` each exceed `minimal`, and
+    /// neither includes the other.
     pub fn is_within(self, most: Self) -> bool {
         self == Self::Minimal || self == most
     }
 
-    /// Returns the word they are chosen by.
+    /// Returns the name callers write.
     pub fn name(self) -> &'static str {
         match self {
             Self::Minimal => "minimal",
@@ -205,23 +206,23 @@ pub struct Spec {
     pub image: String,
     pub runtime: Option<Runtime>,
     pub env: BTreeMap<String, String>,
-    /// Where commands start, if the caller said it; else the image or the workspace decides.
+    /// Where commands start, if the caller said so; else the image or the workspace decides.
     #[serde(default)]
     pub workdir: Option<String>,
-    /// Who commands run as, if the caller said it; else the image decides.
+    /// The user of commands, if the caller said so; else the image decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     pub limits: Limits,
-    /// Where files are kept, if the caller said it; else on disk where that can be bounded.
+    /// Where files are kept, if the caller said so; else on disk where that can be bounded.
     #[serde(default)]
     pub storage: Option<Storage>,
-    /// What it was made to reach; the record has what is left of that.
+    /// The network it was made with; the record has the narrowed one.
     #[serde(default)]
     pub network: Network,
     #[serde(default)]
     pub mounts: Vec<Mount>,
     pub privileges: Privileges,
-    /// What was asked for; the record has what it became.
+    /// The backend the caller asked for; the record has the one that made it.
     pub backend: Option<String>,
     #[serde(default)]
     pub fallback: Vec<String>,
@@ -229,29 +230,30 @@ pub struct Spec {
     #[serde(default)]
     pub require: Vec<String>,
     pub allow_missing: Vec<Limit>,
-    /// Records of older versions have none, and their sandboxes were made with whatever sockets there were.
+    /// Records of older versions lack this; their sandboxes were made without a check for sockets.
     #[serde(default)]
     pub allow_sockets: bool,
 }
 
 impl Spec {
-    /// Returns where commands start: as the caller said, or the image, or in the workspace. Whoever brings a workspace
-    /// wants to be in it.
+    /// Returns where commands start: as the caller said, or the image, or in the workspace. A caller that mounts a
+    /// workspace wants to start in it.
     pub fn workdir<'a>(&'a self, of_image: Option<&'a str>) -> &'a str {
         let brought = self.mounts.iter().any(|mount| mount.target == WORKSPACE);
         self.workdir.as_deref().or(of_image.filter(|_| !brought)).unwrap_or(WORKSPACE)
     }
 
-    /// Returns the user commands run as unless they say otherwise: as the caller said, or the image; root if absent.
+    /// Returns the default user of commands: as the caller said, or the image; root if absent.
     pub fn user<'a>(&'a self, image: Option<&'a image::Config>) -> Option<&'a str> {
         let of_image = || image?.user.as_deref().filter(|user| !user.is_empty());
         self.user.as_deref().or_else(of_image)
     }
 
-    /// Returns what of it a sandbox is built by: two of the same shape differ only in what a guest can be told later.
+    /// Returns the part of the spec that a sandbox is built by: two of one shape differ only in what a guest can
+    /// learn later.
     ///
-    /// Nothing where a sandbox is not made before it is asked for: what it brings in may change, so may what a name of
-    /// an image means, and one that has a disk or a network is worth waiting for.
+    /// `None` where a sandbox cannot be made ahead: the contents of mounts may change, so may the image behind a
+    /// name, and a sandbox with a disk or a network is worth the wait.
     pub fn shape(&self) -> Option<Self> {
         let settled = self.image == image::HOST || self.image.contains('@');
         let light = self.storage == Some(Storage::Memory) && self.mounts.is_empty() && self.network.is_none();
@@ -264,13 +266,13 @@ impl Spec {
         })
     }
 
-    /// Checks what a caller wrote against the policy and fills in the rest.
+    /// Checks what a caller wrote against the policy and fills in the defaults.
     pub fn resolve(input: SpecInput, policy: &Policy) -> Result<Self> {
         let image = resolve_image(input.image.as_ref(), input.runtime, policy)?;
         Ok(Self { image, ..Self::of_any_image(input, policy)? })
     }
 
-    /// Does the same but for the image, which is none: where nobody has chosen one yet, the default may not be allowed.
+    /// Does the same without an image: where the caller has chosen none yet, the policy may not allow the default.
     pub(crate) fn of_any_image(input: SpecInput, policy: &Policy) -> Result<Self> {
         check_env("env", &input.env)?;
         check_labels(&input.labels)?;
@@ -308,7 +310,7 @@ impl Spec {
     }
 }
 
-/// Decides on the image by the caller, the language or the default, and refuses what the operator does not allow.
+/// Takes the caller's image, the language's or the default, and refuses one that the operator does not allow.
 fn resolve_image(written: Option<&String>, runtime: Option<Runtime>, policy: &Policy) -> Result<String> {
     let of_runtime = runtime.and_then(|runtime| policy.runtimes.get(&runtime));
     let name = written.or(of_runtime).unwrap_or(&policy.image);
@@ -325,7 +327,7 @@ fn resolve_image(written: Option<&String>, runtime: Option<Runtime>, policy: &Po
     Ok(reference.to_string())
 }
 
-/// What is kept in memory counts as memory: by default files get half of it, and never more than all.
+/// Files in memory count as memory: by default they get half of it, and never more than all.
 fn fit_storage(mut limits: Limits, storage: Option<Storage>, written: Option<u64>) -> Result<Limits> {
     let (Some(Storage::Memory), Some(memory), Some(files)) = (storage, limits.memory_mb, limits.workspace_mb)
     else {
@@ -371,7 +373,7 @@ fn resolve_limits(choice: Option<LimitsChoice>, ttl: Option<&str>, policy: &Poli
     Ok(limits)
 }
 
-/// Refuses names and values that `execve` could not carry or would read otherwise.
+/// Refuses names and values that `execve` cannot carry or would read differently.
 pub fn check_env(field: &str, env: &BTreeMap<String, String>) -> Result<()> {
     let mut total = 0;
     for (name, value) in env {
@@ -418,7 +420,7 @@ pub fn check_path(field: &str, path: &str) -> Result<()> {
     }
 }
 
-/// Refuses what could not name a user.
+/// Refuses text that could not name a user.
 pub fn check_user(user: &str) -> Result<()> {
     match user.is_empty() || user.len() > USER_MAX || user.chars().any(is_hidden) {
         true => {
@@ -428,7 +430,7 @@ pub fn check_user(user: &str) -> Result<()> {
     }
 }
 
-/// Refuses what could not be the name of a wall; which there are is the backend's to say.
+/// Refuses text that could not be the name of a wall; the backend knows which exist.
 fn check_walls(walls: &[String]) -> Result<()> {
     let is_name = |wall: &String| {
         let letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';

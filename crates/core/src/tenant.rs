@@ -1,4 +1,4 @@
-//! Tenants: who shares a machine with others without seeing them, and what the operator allows each.
+//! Tenants: groups of callers that share a machine without seeing each other, and what the operator allows each.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,26 +13,26 @@ use crate::mount::{MountInput, Source};
 use crate::policy::Policy;
 use crate::spec::{LimitsChoice, Spec, SpecInput};
 
-/// Sandboxes a tenant may have at once where nobody said how many: more than an agent needs, fewer than a machine has
-/// room for.
+/// The default number of sandboxes a tenant may have at once: more than an agent needs, fewer than a machine has room
+/// for.
 pub const SANDBOXES: usize = 1000;
-/// What volumes, snapshots, images and kept output of a tenant may take unless the settings say otherwise.
+/// The default of what a tenant's volumes, snapshots, images and kept output may take.
 pub const STORAGE: u64 = 50 << 30;
-/// What a volume of a tenant's is called among everybody's.
+/// The prefix of tenants' volumes among all volumes.
 const VOLUME_PREFIX: &str = "tnt:";
 
 /// What the operator allows one tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantPolicy {
-    /// In place of what everybody may use.
+    /// Replaces the general list of images.
     pub images: Option<Allowed>,
-    /// In place of what everybody gets.
+    /// Replaces the general limits.
     pub limits: Option<Ranges>,
     /// Sandboxes at once.
     pub sandboxes: usize,
-    /// Bytes of what outlives sandboxes: volumes by what they may hold, snapshots, images, kept output.
+    /// Bytes for what outlives sandboxes: volumes (by their maximum size), snapshots, images, kept output.
     pub storage: u64,
-    /// Without bounds if absent.
+    /// Unlimited if absent.
     pub rate: Option<Rate>,
 }
 
@@ -42,7 +42,7 @@ impl Default for TenantPolicy {
     }
 }
 
-/// How often a tenant may ask for something.
+/// How often a tenant may send requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     /// In the long run.
@@ -54,20 +54,20 @@ pub struct Rate {
 /// What the operator allows tenants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tenants {
-    /// Those that have rules of their own.
+    /// Tenants with rules of their own.
     pub named: BTreeMap<TenantId, TenantPolicy>,
     pub others: TenantPolicy,
 }
 
 impl Tenants {
-    /// Returns the rules for one.
+    /// Returns the rules of one tenant.
     pub fn of(&self, tenant: &TenantId) -> &TenantPolicy {
         self.named.get(tenant).unwrap_or(&self.others)
     }
 }
 
 impl Policy {
-    /// Returns the operator's rules as they are for a tenant.
+    /// Returns the operator's rules as they apply to a tenant.
     pub fn of_tenant(&self, policy: &TenantPolicy) -> Self {
         Self {
             images: policy.images.clone().unwrap_or_else(|| self.images.clone()),
@@ -77,7 +77,7 @@ impl Policy {
     }
 }
 
-/// Refuses what only the home's own people may ask for: what has to do with the machine, and what nothing bounds.
+/// Refuses what only the home's own people may ask for: access to the machine, and anything unbounded.
 pub fn check_spec(input: &SpecInput) -> Result<()> {
     input.mounts.iter().try_for_each(check_mount)?;
     match input.limits {
@@ -97,8 +97,8 @@ fn check_mount(mount: &MountInput) -> Result<()> {
     }
 }
 
-/// Refuses images of registries on the machine or next to it, unless the operator has a list of images: whoever names a
-/// registry has the daemon go there.
+/// Refuses images of registries on the machine or its network, unless the operator has a list of images: the daemon
+/// connects to any registry that an image names.
 pub fn check_registry(image: &str, allowed: &Allowed) -> Result<()> {
     let own = image == HOST || ImageId::among_names(image).is_some();
     let Some(reference) = image.parse::<Reference>().ok().filter(|_| !own) else { return Ok(()) };
@@ -115,8 +115,8 @@ pub fn check_registry(image: &str, allowed: &Allowed) -> Result<()> {
     }
 }
 
-/// Tells whether a host is a name of the internet, and no address in any of the ways there are to write one: what ends in
-/// a number is one to whoever resolves it (`127.1`, `0x7f.1`).
+/// Tells whether a host is a name of the internet, and not an address in any notation: resolvers take text that ends
+/// in a number for one (`127.1`, `0x7f.1`).
 fn is_name(host: &str) -> bool {
     let Some((_, last)) = host.trim_end_matches('.').rsplit_once('.') else { return false };
     host.parse::<IpAddr>().is_err()
@@ -124,12 +124,12 @@ fn is_name(host: &str) -> bool {
         && !last.starts_with(|one: char| one.is_ascii_digit())
 }
 
-/// Refuses a tenant something that is for the home's own people.
+/// Returns the error for something that tenants may not do.
 pub fn denied(what: &str) -> Error {
     Error::new(Kind::Denied, format!("{what} is not for tenants"))
 }
 
-/// Refuses a tenant one more than the operator allows.
+/// Returns the error for one sandbox more than the operator allows.
 pub fn too_many(most: usize) -> Error {
     Error::new(Kind::LimitExceeded, format!("there may be {most} sandboxes at once"))
         .hint("close some, or ask the operator for more")
@@ -137,7 +137,7 @@ pub fn too_many(most: usize) -> Error {
         .detail("max", most)
 }
 
-/// Refuses a tenant more bytes than the operator allows. `what` completes "could not".
+/// Returns the error for more bytes than the operator allows. `what` completes "could not".
 pub fn too_much(what: &str, taken: u64, most: u64) -> Error {
     let (shown, bound) = (Bytes(taken), Bytes(most));
     Error::new(
@@ -150,7 +150,7 @@ pub fn too_much(what: &str, taken: u64, most: u64) -> Error {
     .detail("taken", taken)
 }
 
-/// Returns a spec as backends are told it: with the names volumes have among everybody's.
+/// Returns a spec for the backend, with volumes under their full names.
 pub fn spec_of<'a>(tenant: Option<&TenantId>, spec: &'a Spec) -> Result<Cow<'a, Spec>> {
     let Some(tenant) = tenant else { return Ok(Cow::Borrowed(spec)) };
     let mut whole = spec.clone();
@@ -162,14 +162,14 @@ pub fn spec_of<'a>(tenant: Option<&TenantId>, spec: &'a Spec) -> Result<Cow<'a, 
     Ok(Cow::Owned(whole))
 }
 
-/// Returns what a tenant's volume is called among everybody's: no two tenants' names meet, whatever they choose.
+/// Returns the full name of a tenant's volume. Names of two tenants never collide, whatever they choose.
 pub fn qualify(tenant: &TenantId, name: &VolumeName) -> Result<VolumeName> {
-    // The length says where the tenant ends: either name may hold whatever could separate them.
+    // The length says where the tenant ends: either name may contain any separator.
     let whole = format!("{}{name}", prefix(tenant));
     whole.parse().map_err(|_| Error::invalid("mounts.source", "is too long for the name of a volume"))
 }
 
-/// Returns what a tenant calls a volume, if it is the tenant's.
+/// Returns the tenant's own name for a volume, if it is the tenant's.
 pub fn unqualify(tenant: &TenantId, name: &VolumeName) -> Option<VolumeName> {
     name.as_str().strip_prefix(&prefix(tenant))?.parse().ok()
 }

@@ -1,7 +1,7 @@
-//! Tokens: what strangers show at a door, for which tenant, for which operations and until when.
+//! Tokens: what clients show at a door, for which tenant, for which operations and until when.
 //!
-//! A token is `crl_ID_SECRET`. What is kept of the secret is its digest: whoever reads the store, or a copy of it, has
-//! no token. 256 random bits need neither salt nor stretching.
+//! A token is `crl_ID_SECRET`. The store keeps only a digest of the secret, so a reader of the store, or of a copy,
+//! has no token. 256 random bits need neither salt nor stretching.
 
 mod scope;
 
@@ -22,16 +22,16 @@ pub use scope::Scope;
 
 const PREFIX: &str = "crl_";
 const ID_PREFIX: &str = "tok_";
-/// Characters of an id without its prefix, and of 256 bits at five to a character.
+/// The length of an id without its prefix, and of 256 bits at five per character.
 const ID_LEN: usize = 26;
 const SECRET_LEN: usize = 52;
-/// A label is for people to tell tokens apart by.
+/// A label helps people to tell tokens apart.
 const LABEL_LEN_MAX: usize = 128;
-/// Clocks of a machine are put right by a little now and then. One that is further behind a token's making was set back,
-/// and says nothing about whether the token is over.
+/// Clocks are corrected by a little now and then. One that is further behind the token's creation was set back, and
+/// cannot tell whether the token has expired.
 const SLACK: Duration = Duration::from_secs(300);
 
-/// What is kept of a token.
+/// A stored token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     pub id: TokenId,
@@ -40,24 +40,24 @@ pub struct Token {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     pub created_at: Timestamp,
-    /// It never ends by itself if absent.
+    /// Never expires if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
-    /// The most its bearer may have; what the tenant may if absent.
+    /// The most its bearer may have; the tenant's maximum if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<Bounds>,
     pub digest: Digest,
 }
 
-/// What a token shall be, before there is one.
+/// The properties of a token that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub tenant: TenantId,
     pub scope: Scope,
     pub label: Option<String>,
-    /// How long it lives; without end if absent.
+    /// How long it is valid; without end if absent.
     pub lasts: Option<Duration>,
     /// The most its bearer may have.
     pub bounds: Option<Bounds>,
@@ -77,7 +77,7 @@ impl fmt::Debug for Seed {
 }
 
 impl Grant {
-    /// Makes the token: what is kept of it, and what is shown once.
+    /// Makes the token: the value to store, and the text to show once.
     pub fn issue(self, now: Timestamp, seed: &Seed) -> Result<(Token, Shown)> {
         check_label(self.label.as_deref())?;
         self.bounds.as_ref().map_or(Ok(()), Bounds::check_self)?;
@@ -99,20 +99,21 @@ impl Grant {
     }
 }
 
-/// Why a token opens nothing. For logs of the operator's: whoever shows it is told nothing but that it does not.
+/// Why a token is rejected. Only for the operator's logs: the client learns only that the token is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {
     WrongSecret,
     Revoked,
     Expired,
-    /// The clock says that it was not made yet.
+    /// By the clock, it was not made yet.
     NotYet,
 }
 
 impl Token {
-    /// Decides whether what was shown is this token, and whether it still counts.
+    /// Decides whether the shown text is this token, and whether it is still valid.
     ///
-    /// The secret comes first: who does not have it learns nothing of the rest, not even by how long the answer takes.
+    /// Checks the secret first: a client without it learns nothing of the rest, not even by how long the answer
+    /// takes.
     pub fn admit(&self, shown: &Shown, now: Timestamp) -> std::result::Result<(), Rejection> {
         if !self.digest.is(&shown.digest()) {
             return Err(Rejection::WrongSecret);
@@ -162,7 +163,7 @@ impl TokenStatus {
     }
 }
 
-/// A token as it is shown at a door. Its text is the secret; it has no other form that could be printed by mistake.
+/// A token as a client shows it. Its text is the secret; it has no other form that could be printed by mistake.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Shown {
     pub id: TokenId,
@@ -174,7 +175,7 @@ impl Shown {
         Digest(Sha256::digest(self.secret).into())
     }
 
-    /// Returns the text to hand to whoever shall have the token.
+    /// Returns the text to hand to the future bearer.
     pub fn reveal(&self) -> String {
         let id = self.id.as_str().strip_prefix(ID_PREFIX).unwrap_or(self.id.as_str());
         format!("{PREFIX}{id}_{}", encode(&self.secret))
@@ -190,7 +191,7 @@ impl fmt::Debug for Shown {
 impl FromStr for Shown {
     type Err = Error;
 
-    /// Reads a token as it was revealed, and nothing else: one token has one text.
+    /// Reads exactly what [`Shown::reveal`] writes: one token has one text.
     fn from_str(text: &str) -> Result<Self> {
         read(text).ok_or_else(|| Error::new(Kind::Denied, "this is not a token"))
     }
@@ -203,12 +204,12 @@ fn read(text: &str) -> Option<Shown> {
     Some(Shown { id, secret: decode(secret)? })
 }
 
-/// What is kept of a secret.
+/// The stored digest of a secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Compares without telling by the time it takes how much is the same.
+    /// Compares in constant time, so that the duration does not reveal how much is equal.
     fn is(&self, other: &Self) -> bool {
         let differing = self.0.iter().zip(&other.0).fold(0, |sum, (one, other)| sum | (one ^ other));
         std::hint::black_box(differing) == 0
@@ -223,21 +224,21 @@ impl fmt::Debug for Digest {
 
 /// Keeps tokens. Safe to use from many threads and processes at once.
 pub trait Tokens: Send + Sync {
-    /// Keeps a new one; it survives power loss. An id that is there is `conflict`.
+    /// Stores a new token; it survives power loss. An id that exists is `conflict`.
     fn add(&self, token: &Token) -> Result<()>;
 
-    /// Returns one, whether or not it still counts; `None` if there never was one.
+    /// Returns a token, valid or not; `None` if there never was one.
     fn find(&self, id: &TokenId) -> Result<Option<Token>>;
 
     /// Returns all, oldest first.
     fn list(&self) -> Result<Vec<Token>>;
 
-    /// Has a token count no more, for everybody and for good, before this returns; power loss does not undo it. One
-    /// that is revoked keeps its time. An unknown id is `not_found`.
+    /// Invalidates a token for all processes and for good before this returns; power loss does not undo it. A token
+    /// that is revoked already keeps its time. An unknown id is `not_found`.
     fn revoke(&self, id: &TokenId, now: Timestamp) -> Result<Token>;
 }
 
-/// Refuses an id no token has.
+/// Returns the error for an id no token has.
 pub fn unknown(id: &TokenId) -> Error {
     Error::new(Kind::NotFound, format!("there is no token `{id}`"))
         .hint("`coracle token list` shows those there are")
@@ -259,14 +260,14 @@ fn after(now: Timestamp, lasts: Duration) -> Result<Timestamp> {
         .ok_or_else(|| Error::invalid("expires", "must be longer than nothing and end some day"))
 }
 
-/// Writes 256 bits as 52 characters of five bits each; the last four bits stand for nothing.
+/// Writes 256 bits as 52 characters of five bits each; the last four bits are padding.
 fn encode(bytes: &[u8; 32]) -> String {
     let bit = |index: usize| bytes.get(index / 8).map_or(0, |byte| byte >> (7 - index % 8) & 1);
     let digit = |place: usize| (0..5).fold(0, |value, step| value << 1 | bit(place * 5 + step));
     (0..SECRET_LEN).map(|place| char::from(ALPHABET[usize::from(digit(place))])).collect()
 }
 
-/// Reads what `encode` writes, and nothing that only means the same.
+/// Reads exactly what `encode` writes, no other spelling.
 fn decode(text: &str) -> Option<[u8; 32]> {
     if text.len() != SECRET_LEN {
         return None;

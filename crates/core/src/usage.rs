@@ -1,4 +1,4 @@
-//! What a sandbox takes of the machine, as far as its backend can tell. What it cannot tell is absent, never a guess.
+//! What a sandbox uses of the machine. Values its backend cannot measure are absent, never guessed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 pub struct Usage {
     /// CPU time used so far.
     pub cpu_ms: Option<u64>,
-    /// Memory now, with what the kernel keeps of files for them.
+    /// Memory now, including the kernel's file cache for them.
     pub memory_bytes: Option<u64>,
-    /// The most memory there ever was.
+    /// The highest memory use so far.
     pub memory_peak_bytes: Option<u64>,
-    /// Processes and threads now; an engine counts those of the guest among them.
+    /// Processes and threads now; a container engine also counts those of the guest.
     pub processes: Option<u64>,
-    /// What is written to its own files.
+    /// Bytes written to its own files.
     pub disk_bytes: Option<u64>,
-    /// How much that may be.
+    /// The maximum of that.
     pub disk_limit_bytes: Option<u64>,
 }

@@ -1,6 +1,6 @@
 //! Names of users of a sandbox, as callers and images write them: `NAME` or `ID`, and perhaps `:GROUP`.
 
-/// Tells whether a user is root, who it is if none is named.
+/// Tells whether a user is root, which is also the default.
 pub fn is_root(user: Option<&str>) -> bool {
     let root = |part: &str| matches!(part, "root" | "0");
     user.is_none_or(|user| user.splitn(2, ':').all(root))

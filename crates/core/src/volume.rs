@@ -7,25 +7,25 @@ use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::ids::{SandboxId, VolumeName};
 
-/// One volume that is here.
+/// One stored volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Kept {
     pub name: VolumeName,
-    /// What it takes on the machine; absent where that cannot be told.
+    /// Its size on the machine; absent if unknown.
     pub size_bytes: Option<u64>,
-    /// The most it may hold; absent where nothing bounds it.
+    /// The most it may hold; absent if unbounded.
     pub limit_mb: Option<u64>,
     pub created_at: Timestamp,
-    /// Sandboxes it is mounted in.
+    /// The sandboxes that mount it.
     pub used_by: Vec<SandboxId>,
 }
 
-/// Where a backend keeps volumes. One is made when a sandbox first mounts it.
+/// Where a backend keeps volumes. A volume is made when a sandbox first mounts it.
 pub trait Volumes: Send + Sync {
-    /// Lists them, by name.
+    /// Lists volumes, by name.
     fn list(&self) -> Result<Vec<Kept>>;
 
-    /// Removes one with all that is in it. Fails with `conflict` while a sandbox uses it, with `not_found` if there is
-    /// none.
+    /// Removes a volume with its contents. Fails with `conflict` while a sandbox uses it, with `not_found` if there
+    /// is none.
     fn remove(&self, name: &VolumeName) -> Result<()>;
 }

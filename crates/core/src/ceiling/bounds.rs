@@ -1,4 +1,4 @@
-//! The most a sandbox may be, field by field. What is absent is bounded by the operator's policy alone.
+//! The most a sandbox may have, field by field. Only the operator's policy bounds an absent field.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::network::Network;
 use crate::policy::Policy;
 use crate::spec::{LimitsChoice, ONE_COMMAND_IDLE, Privileges, Purpose, Spec, SpecInput, Storage};
 
-/// The most of each, as a token carries it.
+/// The bound of each field, as a token carries it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bounds {
@@ -22,13 +22,13 @@ pub struct Bounds {
     /// Patterns as in `images.allow`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub images: Option<Vec<String>>,
-    /// What a model that shows the token may choose.
+    /// What a model with this token may choose.
     #[serde(skip_serializing_if = "Choices::is_empty")]
     pub let_choose: Choices,
 }
 
 impl Bounds {
-    /// Returns what a sandbox has as the most others may have. Limits it does not have are no bounds.
+    /// Takes a sandbox's values as bounds for others. A limit it does not have is no bound.
     pub(super) fn of(top: &Spec) -> Self {
         let limits = &top.limits;
         let bounded = limits.memory_mb.is_some();
@@ -54,12 +54,12 @@ impl Bounds {
         self.images.clone().map(Allowed::only).transpose().map(drop)
     }
 
-    /// Tells whether nothing is bounded.
+    /// Tells whether no field is bounded.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns the sandbox that has all of it, as far as the policy goes.
+    /// Returns a sandbox at the bounds, as far as the policy allows.
     pub(super) fn spec(&self, policy: &Policy) -> SpecInput {
         let most = LimitsInput {
             cpu_millicores: Some(policy.limits.cpu_millicores.max),
@@ -78,8 +78,8 @@ impl Bounds {
         }
     }
 
-    /// Fills in what a caller left out and is bounded: the default, or the bound where that is less. It is written, so
-    /// that a machine that cannot enforce it refuses.
+    /// Fills in bounded fields that a caller left out: the default, or the bound where that is less. They count as
+    /// written, so that a machine that cannot enforce them refuses.
     pub(super) fn complete(
         &self,
         mut written: SpecInput,
@@ -90,7 +90,7 @@ impl Bounds {
             None => LimitsInput::default(),
             Some(LimitsChoice::Limits(limits)) => limits,
             Some(unlimited @ LimitsChoice::Word(_)) => {
-                // Checked when it is resolved: no limit is more than any.
+                // Refused when the spec is resolved: no limit at all is above every bound.
                 written.limits = Some(unlimited);
                 return Ok(written.for_purpose(purpose));
             }
@@ -116,7 +116,7 @@ impl Bounds {
         fill(&mut limits.pids, self.limits.pids, usual.pids.default);
         fill(&mut limits.inodes, self.limits.inodes, usual.inodes.default);
         fill(&mut limits.output_bytes, self.limits.output_bytes, usual.output_bytes.default);
-        // Files that are kept in memory get half of it.
+        // Files kept in memory get half of it.
         let files = match written.storage {
             Some(Storage::Memory) => limits.memory_mb.unwrap_or(usual.memory_mb.default).div_ceil(2),
             Some(Storage::Disk) | None => usual.workspace_mb.default,
@@ -126,7 +126,7 @@ impl Bounds {
         Ok(written)
     }
 
-    /// Refuses a spec that is more.
+    /// Refuses a spec above these bounds.
     pub(super) fn check(&self, spec: &Spec) -> Result<()> {
         let (limits, most) = (&spec.limits, &self.limits);
         for (field, value, most) in [

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Kind, Result};
 use crate::spec::{Purpose, SpecInput};
 
-/// A field that can be opened to a model. There is none for what touches the machine: mounts, privileges, backends.
+/// A field that a person can open to a model. Fields that touch the machine are not among them: mounts, privileges,
+/// backends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
@@ -61,7 +62,8 @@ impl Choices {
         self.0.iter().copied()
     }
 
-    /// Refuses a field that is not open. The program of `sandbox_run` has a language and variables of its own.
+    /// Refuses a field that is not open. The program of `sandbox_run` may always have a language and variables of its
+    /// own.
     pub(super) fn check(&self, written: &SpecInput, purpose: Purpose) -> Result<()> {
         let SpecInput {
             image,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::{HOST, Reference};
 use crate::error::{Error, Kind, Result};
 
-/// Where names are that no registry answers for.
+/// The registry part of names that belong to no registry.
 const LOCALHOST: &str = "localhost";
 
 /// The operator's list. An absent list allows everything, an empty one nothing.
@@ -37,8 +37,8 @@ impl Allowed {
         self.check(image, |pattern| pattern == "*")
     }
 
-    /// Refuses to give a name on the list to something built here: what is in it is on no list. Names at `localhost`
-    /// are no registry's; an operator who lists them means such images.
+    /// Refuses to give a name on the list to an image built here: its contents are on no list. Names at `localhost`
+    /// belong to no registry; an operator who lists them means such images.
     pub fn check_built(&self, tag: &Reference) -> Result<()> {
         let own = tag.registry() == LOCALHOST;
         let everything =
@@ -63,7 +63,7 @@ impl Allowed {
         let pinned = reference.digest().map(|digest| format!("{name}@{digest}"));
         self.check(&whole, |pattern| match pattern.strip_suffix('*') {
             Some(prefix) => name.starts_with(prefix),
-            // A digest decides what is run, whatever tag stands beside it: a pattern with a tag does not cover it.
+            // A digest decides what runs, whatever tag is written beside it: a pattern with a tag does not cover it.
             None if pinned.is_some() => {
                 pattern == name || Some(pattern) == pinned.as_deref() || pattern == whole
             }
@@ -96,7 +96,7 @@ fn canonical(pattern: &str) -> Result<String> {
     if let Some(prefix) = pattern.strip_suffix('*') {
         // Whole words only: `docker.io/lib*` would also allow `docker.io/library-of-mallory/…`.
         let parent = prefix.strip_suffix('/').ok_or_else(refuse)?;
-        // Below two more words no name is short any more.
+        // With two more words below it, a name is never short, so it is not expanded.
         let below = Reference::from_str(&format!("{parent}/x/x")).map_err(|_| refuse())?.name();
         return Ok(format!("{}/*", below.strip_suffix("/x/x").ok_or_else(refuse)?));
     }

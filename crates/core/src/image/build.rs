@@ -1,7 +1,7 @@
-//! Building an image from a Dockerfile: what is asked for, and the port to who can do it.
+//! Building an image from a Dockerfile: the request, and the port to backends that build.
 //!
-//! A context is whatever somebody put into a repository. A builder sends what is in the directory and nothing a link in
-//! it leads to, within bounds.
+//! A context may come from a stranger's repository. A builder sends only files in the directory, within bounds, and
+//! never follows a link out of it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,14 +14,14 @@ use super::{Progress, Reference, Stored};
 use crate::error::{Error, Result};
 use crate::spec::{check_absolute, check_env, check_path};
 
-/// What each step of a build may use, unless the caller says otherwise.
+/// The default memory of each build step.
 const MEMORY_MB: u64 = 2048;
 const CPU_MILLICORES: u64 = 2000;
-/// Less than this no shell starts in.
+/// No shell starts with less than this.
 const MEMORY_MB_MIN: u64 = 16;
 const CPU_MILLICORES_MIN: u64 = 10;
 
-/// What a caller asks for.
+/// A build request as a caller writes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecipeInput {
@@ -40,7 +40,7 @@ pub struct RecipeInput {
     /// Does every step again.
     #[serde(default)]
     pub no_cache: bool,
-    /// What steps may use at once.
+    /// CPU that all steps together may use.
     #[serde(default)]
     pub cpu_millicores: Option<u64>,
     #[serde(default)]
@@ -60,7 +60,7 @@ pub struct Recipe {
     pub memory_mb: u64,
 }
 
-/// Whether what an earlier build left may be used.
+/// Whether the build may reuse results of earlier builds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cache {
     Used,
@@ -68,7 +68,7 @@ pub enum Cache {
 }
 
 impl Recipe {
-    /// Checks what a caller wrote and fills in the rest. `most` is what the operator lets anything use.
+    /// Checks what a caller wrote and fills in the defaults. `most` holds the operator's limits.
     pub fn resolve(input: RecipeInput, most: &crate::limits::Ranges) -> Result<Self> {
         check_absolute("context", &input.context)?;
         check_env("build_args", &input.build_args)?;
@@ -106,16 +106,16 @@ impl Recipe {
     }
 }
 
-/// Makes images.
+/// Builds images.
 pub trait Builder: Send + Sync {
-    /// Builds an image into the backend's own images and tells what its steps say, as they say it.
+    /// Builds an image into the backend's own images and reports the output of its steps as it appears.
     ///
-    /// `execution_failed` with `details.step` where a step fails, `invalid` where the Dockerfile or the context is none,
-    /// `image_not_found` where what it starts from is not to be had. Nothing has the name then that had not before. If
-    /// the caller dies, the build ends with it.
+    /// `execution_failed` with `details.step` where a step fails, `invalid` where the Dockerfile or the context is
+    /// not usable, `image_not_found` where the base image cannot be found. On error the tag names what it named
+    /// before. If the caller dies, the build ends with it.
     fn build(&self, recipe: &Recipe, progress: &dyn Progress) -> Result<Stored>;
 
-    /// Returns an image of the backend's as `docker save` has it, in a file that has no name.
+    /// Returns an image of the backend as `docker save` writes it, in a file without a name.
     fn export(&self, reference: &Reference) -> Result<File>;
 }
 
@@ -126,7 +126,7 @@ fn within(field: &str, value: u64, least: u64, most: u64) -> Result<u64> {
     }
 }
 
-/// A path that names something in the context whoever resolves it.
+/// Refuses a path that could lead out of the context, however it is resolved.
 fn check_inside(path: &str) -> Result<()> {
     check_path("dockerfile", path)?;
     let plain = |word: &str| !word.is_empty() && word != "." && word != "..";

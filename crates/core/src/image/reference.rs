@@ -1,4 +1,4 @@
-//! The name of an image, by the grammar registries share. Strict: what could be read in two ways is refused.
+//! The name of an image, by the grammar registries share. Strict: text that could be read in two ways is refused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ const HOST_MAX: usize = 255;
 const DEFAULT_REGISTRY: &str = "docker.io";
 const DEFAULT_TAG: &str = "latest";
 
-/// A reference with everything that may be left out filled in: `python` is `docker.io/library/python:latest`.
+/// A reference in full, with every optional part filled in: `python` is `docker.io/library/python:latest`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Reference {
@@ -25,7 +25,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Returns the registry's host, with its port if one was written.
+    /// Returns the registry's host, with its port if the reference has one.
     pub fn registry(&self) -> &str {
         &self.registry
     }
@@ -39,12 +39,12 @@ impl Reference {
         self.tag.as_deref()
     }
 
-    /// Returns the digest, as in `sha256:…`. It wins over the tag.
+    /// Returns the digest, as in `sha256:…`. It overrides the tag.
     pub fn digest(&self) -> Option<&str> {
         self.digest.as_deref()
     }
 
-    /// Tells whether a name says which registry it is of.
+    /// Tells whether a name includes its registry.
     pub fn names_registry(text: &str) -> bool {
         split_registry(text).0.is_some()
     }
@@ -63,7 +63,7 @@ impl FromStr for Reference {
             Error::invalid("image", format!("is `{}`: {problem}", shorten(text).escape_debug()))
                 .hint("a reference is [REGISTRY[:PORT]/]NAME[:TAG][@sha256:DIGEST]")
         };
-        // It would be the name of a repository, and whoever writes it means something else.
+        // It would be read as the name of a repository, which its author does not mean.
         if is_digest(text) || is_digest(&format!("sha256:{text}")) {
             return Err(refuse("it is a digest without the name of a repository"));
         }
@@ -91,7 +91,7 @@ impl FromStr for Reference {
         };
         let official = registry == DEFAULT_REGISTRY && !path.contains('/');
         let repository = if official { format!("library/{path}") } else { path.to_owned() };
-        // Of the whole name: what is written out must be readable again.
+        // Bounds the full name: coracle must be able to parse what it prints.
         if repository.len() > REPOSITORY_MAX {
             return Err(refuse("its name is longer than any registry takes"));
         }
@@ -131,13 +131,13 @@ impl From<Reference> for String {
     }
 }
 
-/// Tells whether this is a digest of the one kind we take.
+/// Tells whether this is a SHA-256 digest, the only kind we accept.
 pub fn is_digest(text: &str) -> bool {
     let hexadecimal = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     text.strip_prefix("sha256:").is_some_and(|digits| digits.len() == 64 && digits.bytes().all(hexadecimal))
 }
 
-/// A colon behind the last slash parts the tag; one before it belongs to a port.
+/// Splits at a colon after the last slash: it starts the tag; a colon before that slash belongs to a port.
 fn split_tag(text: &str) -> (&str, Option<&str>) {
     match text.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
@@ -145,7 +145,8 @@ fn split_tag(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The first word is a registry if it could not be a word of a name: it has a dot or a port, or is `localhost`.
+/// Splits off the registry. The first word is one if it could not be part of a name: it has a dot or a port, or is
+/// `localhost`.
 fn split_registry(name: &str) -> (Option<&str>, &str) {
     match name.split_once('/') {
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (Some(first), rest),
@@ -173,7 +174,7 @@ fn is_host(text: &str) -> bool {
     host.len() <= HOST_MAX && port.is_none_or(is_port) && (host.split('.').all(is_label) || is_address())
 }
 
-/// Lower-case letters and digits, parted by one `.`, one or two `_`, or any number of `-`.
+/// Lower-case letters and digits, separated by one `.`, one or two `_`, or any number of `-`.
 fn is_component(text: &str) -> bool {
     let is_alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_separator = |run: &str| matches!(run, "." | "_" | "__") || run.bytes().all(|byte| byte == b'-');
@@ -189,7 +190,7 @@ fn is_tag(text: &str) -> bool {
     first && text.len() <= TAG_MAX && text.bytes().all(inner)
 }
 
-/// An error repeats no more of what was written than a person reads.
+/// Shortens the caller's text for an error message.
 fn shorten(text: &str) -> &str {
     match text.char_indices().nth(200) {
         Some((end, _)) => &text[..end],

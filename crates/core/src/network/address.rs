@@ -1,10 +1,10 @@
-//! Which addresses are anybody's on the internet, and networks of addresses.
+//! Which addresses are public, and networks of addresses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Networks set aside by IANA: this host, private, shared, loopback, link-local, protocols, examples, relays,
+/// Networks that IANA reserves: this host, private, shared, loopback, link-local, protocols, examples, relays,
 /// benchmarks, multicast, future.
 const SET_ASIDE_V4: [([u8; 4], u32); 15] = [
     ([0, 0, 0, 0], 8),
@@ -24,7 +24,7 @@ const SET_ASIDE_V4: [([u8; 4], u32); 15] = [
     ([240, 0, 0, 0], 4),
 ];
 
-/// What of the new kind is given out to anybody, and what of that is set aside: protocols (Teredo among them), examples,
+/// The range of IPv6 that IANA assigns publicly, and what is reserved in it: protocols (Teredo among them), examples,
 /// 6to4, examples again.
 const GLOBAL_V6: (u16, u32) = (0x2000, 3);
 const SET_ASIDE_V6: [([u16; 2], u32); 4] =
@@ -37,7 +37,7 @@ pub struct Cidr {
     length: u32,
 }
 
-/// Text that is no network, or has bits of an address behind its length.
+/// Text that is no network, or has address bits set beyond its prefix length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("is no network as in `10.0.0.0/8`")]
 pub struct NoNetwork;
@@ -51,25 +51,25 @@ impl Cidr {
         Self { first: IpAddr::V6(Ipv6Addr::new(first[0], first[1], 0, 0, 0, 0, 0, 0)), length }
     }
 
-    /// Returns the network that holds one address alone.
+    /// Returns the network that contains one address only.
     pub fn of(address: IpAddr) -> Self {
         let first = address.to_canonical();
         Self { first, length: if first.is_ipv4() { 32 } else { 128 } }
     }
 
-    /// Tells whether an address is in it.
+    /// Tells whether an address is in the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.holds(&Self::of(address))
     }
 
-    /// Tells whether all of another network is in it.
+    /// Tells whether all of another network is in this one.
     pub fn holds(&self, other: &Self) -> bool {
         self.first.is_ipv4() == other.first.is_ipv4()
             && other.length >= self.length
             && masked(other.first, self.length) == self.first
     }
 
-    /// Tells whether every address in it is anybody's on the internet.
+    /// Tells whether every address in the network is public.
     pub fn is_public(&self) -> bool {
         let apart = |aside: Self| !aside.holds(self) && !self.holds(&aside);
         match self.first {
@@ -92,7 +92,7 @@ impl FromStr for Cidr {
         let plain = (1..=3).contains(&length.len()) && length.bytes().all(|byte| byte.is_ascii_digit());
         let length: u32 = length.parse().ok().filter(|_| plain).ok_or(NoNetwork)?;
         let most = if first.is_ipv4() { 32 } else { 128 };
-        // An old address in the new form would match nothing: addresses are compared in their own form.
+        // An IPv4 address in IPv6 form would match nothing: addresses are compared in their canonical form.
         let own_form = first.to_canonical() == first;
         match length <= most && own_form && masked(first, length) == first {
             true => Ok(Self { first, length }),
@@ -114,7 +114,7 @@ impl fmt::Display for Cidr {
     }
 }
 
-/// Tells whether an address is one that anyone on the internet could have.
+/// Tells whether an address is public.
 pub fn is_public(address: IpAddr) -> bool {
     let IpAddr::V6(new) = address else { return Cidr::of(address).is_public() };
     match embedded(new) {
@@ -124,9 +124,9 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// An address of the old kind in one of the new.
+/// An IPv4 address embedded in an IPv6 address.
 enum Embedded {
-    /// The kernel or a router goes there instead.
+    /// The kernel or a router sends packets there instead.
     Instead(Ipv4Addr),
     /// A tunnel may end there.
     Inside(Ipv4Addr),
@@ -146,7 +146,7 @@ fn embedded(address: Ipv6Addr) -> Embedded {
     }
 }
 
-/// Returns the address with all bits behind the length off.
+/// Returns the address with all bits beyond the length cleared.
 fn masked(address: IpAddr, length: u32) -> IpAddr {
     match address {
         IpAddr::V4(address) => {

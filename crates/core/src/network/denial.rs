@@ -1,14 +1,14 @@
-//! A connection a sandbox was not given, and why.
+//! A refused connection of a sandbox, and why.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was refused, as the log and every door show it.
+/// The refused connection, as the log and every door show it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Denial {
-    /// The host that was asked for; one that is no host has its odd characters escaped.
+    /// The host the command asked for; odd characters are escaped if it is no valid host.
     pub host: String,
     pub port: u16,
     pub reason: Reason,
@@ -18,27 +18,27 @@ pub struct Denial {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// No rule of the sandbox's network is about it.
+    /// No rule of the sandbox's network covers the host.
     NotAllowed,
-    /// It is no name or address everybody reads the same way.
+    /// The name or address can be read in more than one way.
     InvalidName,
-    /// It leads to an address that is not anybody's on the internet.
+    /// It resolves to an address that is not public.
     NotPublic,
-    /// What was said on the connection names another host than the one it was asked for.
+    /// The `Host` header or TLS server name names another host than the one the command connected to.
     NameMismatch,
-    /// Something else than the web was spoken where only the web is allowed.
+    /// The connection carries something other than HTTP or TLS where only these are allowed.
     Protocol,
     /// The name has no address.
     Unresolved,
-    /// More connections or names than the operator allows.
+    /// The sandbox uses more connections or names than the operator allows.
     Limit,
 }
 
 impl Denial {
-    /// What of a hostile name is kept.
+    /// How much of a hostile name is kept.
     const HOST_MAX: usize = 256;
 
-    /// Makes one of whatever was asked for.
+    /// Makes a denial for any host text a command sent.
     pub fn new(host: &str, port: u16, reason: Reason) -> Self {
         let host = host.escape_debug().take(Self::HOST_MAX).collect();
         Self { host, port, reason }
@@ -66,7 +66,7 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
-    /// Returns the name machines see.
+    /// Returns the name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotAllowed => "not_allowed",

@@ -1,7 +1,7 @@
-//! Where a sandbox's commands find the network: the proxy, and an address of its own for each host that is named.
+//! Where a sandbox's commands reach the network: the proxy, and a local address for each host that a rule names.
 //!
-//! Worked out from what the sandbox was made with, by whoever binds and by whoever answers, so that a number is all
-//! that has to travel between them.
+//! The guest, which binds, and the proxy, which answers, both compute the list from the network the sandbox was made
+//! with. So they only have to exchange an index.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,21 +11,21 @@ use super::Network;
 use super::name::Name;
 use super::rule::{Target, WEB, WEB_TLS};
 
-/// Where HTTP and SOCKS are spoken.
+/// Where the proxy speaks HTTP and SOCKS.
 pub const PROXY: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 3128);
-/// Hosts per last part of an address; rules are bounded, so two parts are enough.
+/// Hosts for each value of an address's third part; the number of rules is bounded, so the last two parts suffice.
 const HOSTS_PER_PART: usize = 250;
 
-/// One place commands connect to.
+/// One address that commands connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
     pub address: Ipv4Addr,
     pub port: u16,
-    /// The host it stands for; the proxy stands for none.
+    /// The host it stands for; none for the proxy.
     pub host: Option<Name>,
 }
 
-/// Returns the listeners of a network, the proxy first. None where there is no network.
+/// Returns the listeners of a network, the proxy first; empty if there is no network.
 pub fn listeners(network: &Network) -> Vec<Listener> {
     let rules = match network {
         Network::None => return Vec::new(),
@@ -49,7 +49,7 @@ pub fn listeners(network: &Network) -> Vec<Listener> {
     all
 }
 
-/// Returns the lines of `/etc/hosts` that lead names to their listeners.
+/// Returns the lines of `/etc/hosts` that map names to their listeners.
 pub fn hosts_lines(listeners: &[Listener]) -> String {
     let mut lines = String::new();
     let mut last = None;

@@ -1,17 +1,18 @@
-//! The one way a host is read, wherever it is written: in a rule, a proxy request, a `Host` header or a server name.
+//! The single parser for hosts, wherever they appear: in a rule, a proxy request, a `Host` header or a TLS server
+//! name.
 //!
-//! Two readers who understand a name differently are a hole, so whatever could be understood in more than one way is
-//! refused: no escapes, no user parts, nothing outside ASCII, no numbers that some resolvers take for addresses.
+//! Two programs that read a name differently are a security hole, so ambiguous text is refused: no escapes, no user
+//! parts, nothing outside ASCII, no numbers that some resolvers take for addresses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// What DNS allows for a whole name and for one label of it.
+/// The limits of DNS for a whole name and for one label.
 const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
 
-/// A name or an address, in the only form there is of it.
+/// A name or an address, in its one canonical form.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
     Name(Name),
@@ -22,7 +23,7 @@ pub enum Host {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(String);
 
-/// Text that is no host, or not one everybody would understand the same way.
+/// Text that is no host, or an ambiguous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("is no name or address everybody reads the same way")]
 pub struct Odd;
@@ -33,7 +34,7 @@ impl Host {
         std::str::from_utf8(bytes).map_err(|_| Odd)?.parse()
     }
 
-    /// Takes an address that came as a number. One of the old kind written in the new form is that of the old kind.
+    /// Takes an address that arrived in binary. An IPv4 address in IPv6 form becomes IPv4.
     pub fn of_address(address: IpAddr) -> Self {
         Self::Address(address.to_canonical())
     }
@@ -44,13 +45,14 @@ impl FromStr for Host {
 
     fn from_str(text: &str) -> Result<Self, Odd> {
         if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            // The parser takes no zone; brackets around an old address it does not take either.
+            // The parser accepts no zone, and no brackets around an IPv4 address.
             return inner
                 .parse::<Ipv6Addr>()
                 .map(|address| Self::of_address(address.into()))
                 .map_err(|_| Odd);
         }
-        // Leading zeros and missing parts are refused by this parser, and then by the check for numbers below.
+        // This parser refuses leading zeros and missing parts; the check for numbers below then refuses the whole
+        // name.
         if let Ok(address) = text.parse::<Ipv4Addr>() {
             return Ok(Self::Address(address.into()));
         }
@@ -100,7 +102,8 @@ impl fmt::Display for Name {
     }
 }
 
-/// Underscores are in no name of a host by the book, and in many in practice; no reader takes them for anything else.
+/// Accepts underscores: the standard forbids them in host names, many have them, and no program reads them as
+/// anything else.
 fn is_label(label: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (1..=LABEL_MAX).contains(&label.len())
@@ -109,7 +112,7 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-/// Tells whether a name that ends in this would be taken for an address by `inet_aton` and those who follow it.
+/// Tells whether `inet_aton` and similar parsers would take a name that ends in this label for an address.
 fn is_number(label: &str) -> bool {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));

@@ -3,16 +3,16 @@
 use super::listener::PROXY;
 use crate::spec::Spec;
 
-/// Each is set in capitals, too: programs differ in which they read. `all_proxy` speaks HTTP like the others; as
-/// `socks5h://` it would break Python clients that lack a library for that before they connect to anything.
+/// Each is set in capitals as well, because programs differ in which they read. `all_proxy` is an HTTP URL like the
+/// others: with `socks5h://`, Python clients without a SOCKS library would fail before they connect to anything.
 const NAMES: [&str; 3] = ["http_proxy", "https_proxy", "all_proxy"];
-/// What is inside needs no proxy.
+/// Addresses inside the sandbox need no proxy.
 const DIRECT: (&str, &str) = ("no_proxy", "localhost,127.0.0.1,::1");
-/// Node looks at the others only with this.
+/// Node reads the other variables only if this one is set.
 const NODE: (&str, &str) = ("NODE_USE_ENV_PROXY", "1");
 
-/// Returns what commands of a sandbox get to see, below what its maker says. A variable its maker has set in either
-/// spelling is left alone in both: programs prefer one of them, and not all the same one.
+/// Returns the proxy variables of commands; the spec overrides them. A variable that the spec sets in either
+/// spelling is left out in both: programs differ in which spelling they prefer.
 pub fn variables(spec: &Spec) -> Vec<(String, String)> {
     if spec.network.is_none() {
         return Vec::new();

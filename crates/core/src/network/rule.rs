@@ -11,15 +11,15 @@ use super::name::{Host, Name, Odd};
 pub const WEB: u16 = 80;
 pub const WEB_TLS: u16 = 443;
 
-/// Where to, and at which port.
+/// A destination, and its port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rule {
     pub target: Target,
-    /// Without it those of the web, and nothing but the web's protocols there.
+    /// If absent: the ports of the web, and only HTTP and TLS there.
     pub port: Option<u16>,
 }
 
-/// What a rule speaks of.
+/// The destination of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     Name(Name),
@@ -28,7 +28,7 @@ pub enum Target {
     Network(Cidr),
 }
 
-/// What may be spoken on a connection.
+/// The protocol a connection may carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Speech {
     /// Plain HTTP to the named host.
@@ -39,23 +39,23 @@ pub enum Speech {
 }
 
 impl Rule {
-    /// Returns what may be spoken there, if the rule is about it.
+    /// Returns the protocol the rule allows there; `None` if the rule does not cover it.
     pub fn admits(&self, host: &Host, port: u16) -> Option<Speech> {
         self.speech(port).filter(|_| self.target.covers(host))
     }
 
-    /// Tells whether it lists an address as such, at this port.
+    /// Tells whether the rule lists this address explicitly, at this port.
     pub fn lists(&self, address: IpAddr, port: u16) -> bool {
         let listed = matches!(&self.target, Target::Network(network) if network.contains(address));
         listed && self.speech(port).is_some()
     }
 
-    /// Tells whether everything it admits another admits, too.
+    /// Tells whether `other` admits everything this rule admits.
     pub fn is_within(&self, other: &Self) -> bool {
         let ports = match (self.port, other.port) {
             (None, None) => true,
             (Some(port), Some(others)) => port == others,
-            // A port by its number means any protocol, and that is more.
+            // A rule with a port number allows any protocol there, which is more.
             (Some(_), None) | (None, Some(_)) => false,
         };
         ports && self.target.is_within(&other.target)
@@ -125,9 +125,9 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Splits `HOST[:PORT]`, of which the host may be in brackets. Used for rules and for authorities alike.
+/// Splits `HOST[:PORT]`; the host may be in brackets. Used for rules and for authorities alike.
 pub fn split_port(text: &str) -> Result<(&str, Option<u16>), Odd> {
-    // In brackets colons are the address's own; a network's length stands behind them.
+    // Colons inside brackets belong to the address; a network's length follows them.
     let behind = text.rfind(']').map_or(0, |bracket| bracket + 1);
     match text[behind..].split_once(':') {
         None => Ok((text, None)),
@@ -135,7 +135,7 @@ pub fn split_port(text: &str) -> Result<(&str, Option<u16>), Odd> {
     }
 }
 
-/// Digits alone: no sign, no space, no leading zero, not 0.
+/// Reads digits only: no sign, no space, no leading zero, not 0.
 fn read_port(text: &str) -> Result<u16, Odd> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     text.parse().ok().filter(|_| plain).ok_or(Odd)

@@ -1,4 +1,4 @@
-//! Which operations a token is good for: a list of names, or of their beginnings with a `*`.
+//! Which operations a token is good for: a list of names, or of prefixes with a `*`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// More than there are operations; each is compared with on every request.
+/// More than there are operations; every request is compared with each pattern.
 const PATTERNS_MAX: usize = 64;
 const PATTERN_LEN_MAX: usize = 64;
 
@@ -17,12 +17,12 @@ const PATTERN_LEN_MAX: usize = 64;
 pub struct Scope(Vec<String>);
 
 impl Scope {
-    /// Returns the scope of whoever may do everything.
+    /// Returns the scope that covers every operation.
     pub fn all() -> Self {
         Self(vec!["*".to_owned()])
     }
 
-    /// Tells whether an operation of this name is in it.
+    /// Tells whether the scope covers an operation of this name.
     pub fn covers(&self, operation: &str) -> bool {
         self.0.iter().any(|pattern| match pattern.strip_suffix('*') {
             Some(beginning) => operation.starts_with(beginning),
@@ -56,7 +56,7 @@ impl From<Scope> for Vec<String> {
 impl FromStr for Scope {
     type Err = Error;
 
-    /// Reads patterns with commas between them.
+    /// Reads patterns separated by commas.
     fn from_str(text: &str) -> Result<Self> {
         text.split(',').map(|pattern| pattern.trim().to_owned()).collect::<Vec<_>>().try_into()
     }
@@ -68,7 +68,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Refuses what could be no operation's name: a slip would be a token that is good for nothing.
+/// Refuses a pattern that fits no operation: a typing error would make a useless token.
 fn check(pattern: &str) -> Result<()> {
     let name = pattern.strip_suffix('*').unwrap_or(pattern);
     let letters = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');

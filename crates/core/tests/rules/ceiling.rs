@@ -1,4 +1,4 @@
-//! Ceilings: whatever a caller writes, it is refused or gets no more than a person allowed.
+//! Ceilings: whatever a caller writes is refused or gets no more than a person allowed.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn mount(source: &str, access: Access) -> MountInput {
     MountInput { source: source.to_owned(), target: "/workspace".to_owned(), access }
 }
 
-/// What a person gives a door: a directory, a host, less memory.
+/// The spec a person gives a door: a directory, a host, less memory.
 fn given() -> SpecInput {
     SpecInput {
         image: Some("docker.io/library/python:3.12".to_owned()),
@@ -31,7 +31,7 @@ fn model(spec: SpecInput, choices: &[Choice]) -> Ceiling {
     Ceiling::of_model(spec, choices.iter().copied().collect(), &Policy::default()).expect("it is allowed")
 }
 
-/// Does what the engine does.
+/// Resolves a spec as the engine does.
 fn resolve(ceiling: &Ceiling, written: SpecInput, purpose: Purpose) -> Result<Spec, Error> {
     let policy = Policy::default();
     let spec = Spec::resolve(ceiling.complete(written, purpose, &policy)?, &policy)?;
@@ -46,7 +46,7 @@ fn memory(megabytes: u64) -> SpecInput {
     limits(LimitsInput { memory_mb: Some(megabytes), ..LimitsInput::default() })
 }
 
-/// Returns one field each that a model might write, by its name.
+/// Returns specs with one field each that a model might write, by its name.
 fn fields() -> Vec<(&'static str, SpecInput)> {
     let none = SpecInput::default;
     vec![
@@ -130,7 +130,7 @@ fn what_is_opened_can_be_less_and_never_more() {
 
     assert_eq!(kind(memory(512)).expect("less").limits.memory_mb, Some(512));
     assert_eq!(kind(memory(1025)), Err(Kind::Denied));
-    // What was not written is bounded by what it would be.
+    // A field that was not written counts with its default.
     let pids = |pids| limits(LimitsInput { pids: Some(pids), ..LimitsInput::default() });
     assert_eq!(kind(pids(1024)).expect("the default").limits.memory_mb, Some(1024));
     assert_eq!(kind(pids(1025)), Err(Kind::Denied));
@@ -145,7 +145,7 @@ fn what_is_opened_can_be_less_and_never_more() {
     }
     assert_eq!(kind(network("open")), Err(Kind::Denied));
     assert!(kind(image("alpine")).is_ok());
-    // The machine would go there.
+    // The machine would connect there.
     for local in ["localhost:5000/x", "127.0.0.1/x"] {
         assert!(kind(image(local)).is_err(), "{local}");
     }
@@ -279,7 +279,7 @@ fn a_sandbox_that_is_there_is_reached_only_if_it_has_no_more() {
 }
 
 #[test]
-fn what_nobody_knows_and_snapshots_of_others_are_not_reached() {
+fn sandboxes_without_a_record_and_snapshots_of_others_are_refused() {
     let snapshot = "img_01m7h5k607aaaaaaaaaaaaaaaa";
     let of = |image: Option<&str>| SpecInput { image: image.map(str::to_owned), ..SpecInput::default() };
     let resolved = |image| Spec::resolve(of(image), &Policy::default()).expect("it is allowed");
@@ -350,7 +350,7 @@ fn any_spec() -> impl Strategy<Value = SpecInput> {
     )
 }
 
-/// Tells whether a sandbox is no more than another in everything that could matter to the machine.
+/// Tells whether a sandbox has no more than another in anything that matters to the machine.
 fn is_no_more(spec: &Spec, top: &Spec) -> bool {
     let within = |one: Option<u64>, most: Option<u64>| match (one, most) {
         (_, None) => true,

@@ -17,7 +17,7 @@ fn allowed(patterns: &[&str]) -> Policy {
     Policy { images: Allowed::only(patterns).expect("valid patterns"), ..Policy::default() }
 }
 
-/// Returns how a sandbox of this image is refused, `None` if it is not.
+/// Returns why a sandbox of this image is refused, `None` if it is not.
 fn refusal(policy: &Policy, image: &str) -> Option<Kind> {
     let input = SpecInput { image: Some(image.to_owned()), ..SpecInput::default() };
     Spec::resolve(input, policy).err().map(|error| error.kind)
@@ -189,7 +189,7 @@ fn a_tag_allows_that_tag_and_no_digest_beside_it() {
         "python".to_owned(),
         "python:3.13".to_owned(),
         "docker.io:443/library/python:3.12".to_owned(),
-        // What is run is what the digest says, whatever the tag beside it claims.
+        // The digest decides what runs, whatever the tag beside it says.
         format!("python@{DIGEST}"),
         format!("python:3.12@{DIGEST}"),
     ];
@@ -219,7 +219,7 @@ fn a_star_allows_what_is_below_and_nothing_beside() {
         ("docker.io/*", "owner/app", "ghcr.io/owner/app"),
         ("ghcr.io/owner/*", "ghcr.io/owner/a/b", "ghcr.io/owners/a"),
         ("localhost:5000/*", "localhost:5000/app", "localhost:5001/app"),
-        // Words that look like what the check itself puts behind a prefix.
+        // Words that look like those the check itself appends to a prefix.
         ("ghcr.io/x/x/*", "ghcr.io/x/x/app", "ghcr.io/other/app"),
         ("*", "ghcr.io/any/thing", HOST),
     ];
@@ -265,7 +265,7 @@ fn a_refusal_names_the_image_and_what_is_allowed() {
     assert!(refused.hint.is_some_and(|hint| hint.contains("images.allow")));
 }
 
-/// Mostly names, with everything mixed in that a name may not hold.
+/// Mostly names, mixed with characters a name may not contain.
 fn nearly_a_name() -> impl Strategy<Value = String> {
     prop_oneof![
         "([a-z0-9.\\-]{1,8}(:[0-9]{1,5})?/)?[a-z0-9]{1,6}([._\\-]{0,2}[a-z0-9]{1,6}){0,3}(/[a-z0-9]{1,5}){0,2}(:[A-Za-z0-9_.\\-]{1,8})?",

@@ -1,4 +1,4 @@
-//! Raw input: what is out of range or malformed is `invalid`, whatever it is, and nothing panics.
+//! Raw input: anything out of range or malformed is `invalid`, and nothing panics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

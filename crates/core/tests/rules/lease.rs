@@ -1,4 +1,4 @@
-//! Ownership: whatever is tried, by whomever, with whatever credential was ever issued.
+//! Ownership: holds for any sequence of attempts, by any run, with any credential that was ever issued.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use coracle_core::ids::{RunId, SandboxId};
 use coracle_core::lease::{Claim, Denied, Epoch, Event, Lease};
 use proptest::prelude::*;
 
-/// Who shows what.
+/// The credential a caller shows.
 #[derive(Debug, Clone)]
 enum Credential {
-    /// A claim that was good at some time; the number picks one of all there were.
+    /// A claim that was valid at some time; the number picks one of all issued.
     Issued(usize),
     /// A run without an epoch.
     Run(u8),
@@ -59,7 +59,7 @@ fn deeds() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// Everything that was ever true, kept beside the lease under test.
+/// Everything that was ever true, kept besides the lease under test.
 struct History {
     lease: Lease,
     issued: Vec<Claim>,
@@ -181,17 +181,17 @@ fn an_epoch_from_the_future_is_stale_too() {
 }
 
 #[test]
-fn a_holder_further_up_is_told_it_is_lent_out_and_a_stranger_that_it_is_not_his() {
+fn a_lender_learns_that_it_is_lent_out_and_a_stranger_that_it_is_not_the_owner() {
     let lent = Lease::new(run(0)).step(&by(0), &Event::Transfer { to: run(1) }).expect("the owner lends");
     let (owner, current) = (run(1), Epoch(2));
 
-    // Also with an old epoch: who does not own it learns that first.
+    // Also with an old epoch: a caller that is not the owner learns that first.
     assert_eq!(lent.admit(&claim(&run(0), 1)), Err(Denied::LentOut { owner: owner.clone(), current }));
     assert_eq!(lent.admit(&by(2)), Err(Denied::NotOwner { owner, current }));
 }
 
 #[test]
-fn nobody_owns_what_was_released_until_someone_claims_it() {
+fn a_released_sandbox_has_no_owner_until_a_run_claims_it() {
     let free = Lease::new(run(0)).step(&by(0), &Event::Release).expect("the owner releases");
 
     assert_eq!(free.admit(&by(0)), Err(Denied::Unowned { current: Epoch(2) }));

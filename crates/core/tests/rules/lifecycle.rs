@@ -107,7 +107,7 @@ fn a_refusal_names_the_state_and_what_to_do() {
             let Err(refused) = state.step(event) else { continue };
             let error = refused.into_error(&sandbox());
 
-            // A spare is nobody's: to whoever asks it is not there.
+            // A spare has no owner: callers that ask for it learn that it does not exist.
             let absent = state.is_ended() || state == State::Spare;
             let kind = if absent { Kind::NotFound } else { Kind::Conflict };
             assert_eq!(error.kind, kind);

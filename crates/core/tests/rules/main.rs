@@ -16,7 +16,7 @@ mod tokens;
 
 use proptest::test_runner::Config;
 
-/// Few enough for every build; the full number is for the night.
+/// Few enough for every build; the nightly run does the full number.
 fn cases() -> Config {
     let full = std::env::var_os("CORACLE_FULL").is_some_and(|value| value == "1");
     Config { cases: if full { 25_600 } else { 256 }, failure_persistence: None, ..Config::default() }

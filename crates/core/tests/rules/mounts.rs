@@ -1,4 +1,4 @@
-//! Mounts: where they may go and come from; and what is kept in memory.
+//! Mounts: where they may go and come from; and files kept in memory.
 
 use coracle_core::error::{Kind, Result};
 use coracle_core::mount::{Access, Mount, MountInput, MountPolicy, Source, resolve};

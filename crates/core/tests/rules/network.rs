@@ -1,4 +1,4 @@
-//! What may be reached: how hosts are read, which addresses are public, what a rule admits, and what is narrower.
+//! Networks: how hosts are parsed, which addresses are public, what a rule admits, and which network is narrower.
 
 use std::net::IpAddr;
 

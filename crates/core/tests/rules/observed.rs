@@ -1,4 +1,4 @@
-//! Observed time never runs ahead of time, and no setting of a clock makes anything old.
+//! Observed time never runs ahead of real time, and setting a clock makes nothing old.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn reading(wall: u64, boot: u32, up: u64) -> Reading {
     }
 }
 
-/// One thing that may happen between two looks at the clocks.
+/// One event between two readings of the clocks.
 #[derive(Debug, Clone)]
 enum Step {
     Pass(u64),
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn while_nobody_sets_the_clock_it_is_what_passes(passes in prop::collection::vec(0..2 * DAY, 1..20)) {
+    fn while_the_clock_is_not_set_it_is_the_time_that_passes(passes in prop::collection::vec(0..2 * DAY, 1..20)) {
         let (mut anchor, mut up) = (Anchor::first(&reading(NOW, 0, 0)), 0);
         let first = anchor.at(&reading(NOW, 0, 0)).as_millis();
         for pass in passes {

@@ -1,4 +1,4 @@
-//! Reconciliation on a small simulated machine: it converges, and it touches nobody who is well.
+//! Reconciliation on a small simulated machine: it converges, and it leaves healthy sandboxes alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,7 +26,7 @@ struct World {
     busy: BTreeSet<SandboxId>,
 }
 
-/// What is known and there of one sandbox.
+/// The record and the object of one sandbox.
 #[derive(Debug, Clone)]
 struct Case {
     state: Option<State>,
@@ -119,7 +119,7 @@ impl World {
         plan(&records, &found, &facts(&self.busy))
     }
 
-    /// Does what an action says. With `removes` false, whatever removes an object fails.
+    /// Carries an action out. With `removes` false, every removal of an object fails.
     fn carry_out(&mut self, action: &Action, removes: bool) {
         let id = action.sandbox().clone();
         match action {
@@ -206,7 +206,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_who_is_busy_or_well_is_touched(cases in prop::collection::vec(cases(), 0..12)) {
+    fn busy_and_healthy_sandboxes_are_left_alone(cases in prop::collection::vec(cases(), 0..12)) {
         let world = World::of(&cases);
         let actions = world.plan();
 
@@ -218,7 +218,7 @@ proptest! {
         prop_assert_eq!(touched.len(), actions.len(), "one action for each sandbox");
     }
 
-    /// Any action may be cut off by a crash, or its removal fail; the next run must find its way from there.
+    /// A crash may cut off any action, or its removal may fail; the next run must converge from there.
     #[test]
     fn it_converges_from_wherever_it_was_interrupted(
         cases in prop::collection::vec(cases(), 0..12),
@@ -274,7 +274,7 @@ fn a_guest_that_left_word_makes_no_lost_sandbox() {
     let ended = Timestamp::from_millis(7);
     let decide = |state: State, alive: bool, end: GuestEnd| {
         let found = Found { sandbox: id(0), alive, end: Some(end), objects: Vec::new() };
-        // A second object of the same sandbox that says nothing.
+        // A second object of the same sandbox, without a recorded end.
         let silent = Found { alive: false, end: None, ..found.clone() };
         plan(&[record(id(0), state)], &[found, silent], &facts(&BTreeSet::new()))
     };

@@ -16,7 +16,7 @@ fn unavailable() -> Error {
     Error::new(Kind::NotAvailable, "it is not here")
 }
 
-/// Returns what is chosen where only `fitting` fit, and who was asked.
+/// Returns the chosen backend where only `fitting` fit, and the backends that were asked.
 fn choose(mut selection: Selection, fitting: &[&str]) -> (Option<String>, Vec<String>) {
     let mut asked = Vec::new();
     let chosen = selection.next(|name| {
@@ -150,7 +150,7 @@ fn some_name() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(super::cases())]
 
-    /// Whatever was written, one is chosen that was written and fits, none before it fits, and nobody is asked twice.
+    /// Whatever was written: the chosen backend was written and fits, none before it fits, and none is asked twice.
     #[test]
     fn the_first_of_those_written_that_fits_is_chosen(
         backend in prop::option::of(some_name()),

@@ -1,4 +1,4 @@
-//! Tenants: names of theirs never meet, and what is for the home's own people is refused to them.
+//! Tenants: their names never collide, and they may not have what is for the home's own people.
 
 use coracle_core::image::Allowed;
 use coracle_core::limits::{Range, Ranges};

@@ -1,4 +1,4 @@
-//! Tokens: one text each, nothing but the right secret opens, and time only ever takes away.
+//! Tokens: one text each, only the right secret is admitted, and time never makes an invalid token valid.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn neither_what_is_kept_nor_what_is_printed_shows_the_secret() {
     let kept = serde_json::to_string(&token).expect("it can be written");
 
     assert!(!kept.contains(secret) && !format!("{token:?}{shown:?}").contains(secret));
-    // Ninety of a kind, as bytes are written.
+    // The secret is all 90s, as bytes are printed.
     assert!(!kept.contains("90,90,90") && !format!("{token:?}{shown:?}").contains("90, 90"));
 }
 
@@ -57,7 +57,7 @@ fn only_the_right_secret_is_admitted_and_only_while_it_counts() {
     assert_eq!(token.admit(&shown, later(HOUR - Duration::from_millis(1))), Ok(()));
     assert_eq!(token.admit(&shown, later(HOUR)), Err(Rejection::Expired));
     assert_eq!(revoked.admit(&shown, NOW), Err(Rejection::Revoked));
-    // Who has not the secret does not learn that it is revoked or over.
+    // A client without the secret does not learn that the token is revoked or expired.
     assert_eq!(revoked.admit(&other, NOW), Err(Rejection::WrongSecret));
     assert_eq!(token.admit(&other, later(HOUR)), Err(Rejection::WrongSecret));
 }
