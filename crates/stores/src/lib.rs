@@ -1,4 +1,4 @@
-//! The stores there are. Each is one module that implements [`coracle_core::Store`].
+//! The stores. Each is one module that implements [`coracle_core::Store`].
 
 pub mod sqlite;
 

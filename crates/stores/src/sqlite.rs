@@ -1,7 +1,7 @@
 //! Records in one SQLite database in the home, shared by every process that works there.
 //!
-//! Opening is on the path of every CLI call, so it does nothing but open the file and read its version; whatever only
-//! a new home or a writer needs waits until then.
+//! Every CLI call opens the store, so opening only opens the file and reads its version; whatever only a new home or
+//! a writer needs waits until then.
 
 mod answers;
 mod connection;
@@ -48,14 +48,14 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store of a home, making both if they are not there.
+    /// Opens the store of a home; makes both if they do not exist.
     ///
     /// A database that a newer coracle has migrated is refused with `unsupported`.
     pub fn open(home: &Path) -> Result<Self> {
         Self::open_recalling(&Home::at(home), &|| Ok(None))
     }
 
-    /// Opens it; where a home has lost its database and the file with its id, `recall` finds the id in what is left.
+    /// Opens it. Where a home has lost its database and the file with its id, `recall` finds the id in what is left.
     ///
     /// A database that has lost records ([`is_lost`]), or is another home's, is refused.
     pub fn open_recalling(home: &Home, recall: Recall<'_>) -> Result<Self> {
@@ -63,8 +63,8 @@ impl SqliteStore {
         Ok(Self { home: home.clone(), connection: Mutex::new(connection), instance })
     }
 
-    /// Opens an empty store for a home whose records are lost, to look for what it has on the machine. Nothing of it is
-    /// kept, and the database is left as it is.
+    /// Opens an empty store for a home whose records are lost, so that the janitor can look for what it has on the
+    /// machine. Nothing in it is kept, and the database stays as it is.
     pub fn without_records(home: &Home, recall: Recall<'_>) -> Result<Self> {
         let instance = match instance::read(home)? {
             Some(instance) => instance,
@@ -75,7 +75,7 @@ impl SqliteStore {
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
-        // A panic in `decide` has rolled its transaction back; the connection is as good as before.
+        // A panic in `decide` has rolled its transaction back; the connection is still good.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -94,7 +94,7 @@ impl Store for SqliteStore {
         let counted = connection.write(Durability::Process, "count the observed time", |transaction| {
             observed::advance(transaction, reading)
         });
-        // On a full disk this process counts for itself: what frees space must not need any.
+        // On a full disk this process counts by itself: freeing space must not need any.
         Ok(counted
             .unwrap_or_else(|_| known.map_or_else(|| Anchor::first(reading), |anchor| anchor.moved(reading))))
     }
@@ -173,14 +173,15 @@ impl Store for SqliteStore {
 }
 
 impl Log for SqliteStore {
-    fn tell(&self, told: &[Event]) -> Result<()> {
+    fn tell(&self, reported: &[Event]) -> Result<()> {
         let mut connection = self.connection();
-        // Ends are told by everyone who sees them: most find that somebody was faster, and need not keep writers waiting.
-        if connection.read("look for events", |connection| events::are_known(connection, told))? {
+        // Every process that sees an end reports it. Most are not the first, and need not make writers wait.
+        if connection.read("look for events", |connection| events::are_known(connection, reported))? {
             return Ok(());
         }
-        connection
-            .write(Durability::Process, "write down events", |transaction| events::append(transaction, told))
+        connection.write(Durability::Process, "write down events", |transaction| {
+            events::append(transaction, reported)
+        })
     }
 
     fn events(&self, since: u64, filter: &Filter, max: usize) -> Result<Page> {

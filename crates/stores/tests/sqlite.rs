@@ -1,4 +1,4 @@
-//! The SQLite store keeps the contract, and its home is private and well kept.
+//! The SQLite store keeps the contract, and its home is private and clean.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -171,7 +171,7 @@ fn a_home_of_the_first_daemons_keeps_what_it_has() {
     assert_eq!(store.newest(Some(&acme), Which::All, 10).expect("lists").len(), 2);
     assert_eq!(store.newest(Some(&acme), Which::Live, 10).expect("lists"), [live]);
     assert_eq!(store.count(&acme).expect("counts"), 1);
-    // What is forgotten already was everybody's.
+    // What is forgotten already counts for every owner.
     let seen = |tenant: Option<&str>| {
         let filter = Filter { tenant: tenant.map(sample::tenant), ..Filter::default() };
         let page = store.events(0, &filter, 10).expect("reads");
@@ -185,7 +185,7 @@ fn a_home_of_the_first_daemons_keeps_what_it_has() {
     assert_eq!(recalled("first"), Recalled::New, "the oldest has made room");
 }
 
-/// Makes a home what it was before answers, records and events were kept for each tenant by itself.
+/// Turns a home back to the schema from before answers, records and events were kept for each tenant separately.
 fn age(home: &TemporaryHome, ended: &str) {
     let sql = format!(
         "DROP INDEX ended_in_order;
@@ -212,7 +212,7 @@ fn age(home: &TemporaryHome, ended: &str) {
 }
 
 #[test]
-fn nobody_reads_the_records_of_other_tenants() {
+fn a_listing_reads_no_records_of_other_tenants() {
     let home = TemporaryHome::new();
     let store = home.open();
     let of = |tenant: &str| Record { tenant: Some(sample::tenant(tenant)), ..sample::record() };
@@ -222,7 +222,7 @@ fn nobody_reads_the_records_of_other_tenants() {
     }
     let fail = &mut |record| Ok(Record { state: State::Failed, ..record });
     store.update(&ended.id, Durability::Process, fail).expect("updates");
-    // Whoever reads one of theirs cannot but notice.
+    // Reading one of theirs would fail.
     rusqlite::Connection::open(home.path().join("coracle.db"))
         .and_then(|database| {
             database.execute("UPDATE sandboxes SET document = 'x' WHERE tenant = 'theirs'", [])
@@ -370,7 +370,7 @@ fn a_young_home_has_its_schema_in_the_database_itself() {
 }
 
 #[test]
-fn an_older_database_is_refused_until_somebody_accepts_it() {
+fn an_older_database_is_refused_until_a_person_accepts_it() {
     let (home, _) = used();
     let copies = tempfile::tempdir().expect("a directory");
     let copy = |from: &Path, to: &Path| {
@@ -401,7 +401,7 @@ fn what_is_copied_back_is_no_loss() {
     assert_eq!(home.open().list(Which::All).expect("lists").len(), 1);
 }
 
-/// A link to itself fails to be looked at, as a disk does that stalls; one that leads nowhere is in the way.
+/// Examining a link to itself fails, as on a stalled disk; a dangling link is in the way.
 #[test]
 fn a_database_or_log_that_cannot_be_looked_at_is_not_replaced() {
     for (name, target) in [(FILES[0], FILES[0]), (FILES[1], FILES[1]), (FILES[0], "nowhere")] {

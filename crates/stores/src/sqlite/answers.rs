@@ -36,7 +36,7 @@ fn note(connection: &Connection, asked: &Asked, question: &Fingerprint, now: Tim
     Ok(())
 }
 
-/// Forgets what was asked longest ago and has no answer, but for what was noted last.
+/// Forgets the oldest requests without an answer; never the one noted last.
 pub fn shed_unanswered(connection: &Connection, asked: &Asked, bounds: Bounds) -> Outcome<()> {
     let sql = "DELETE FROM answers WHERE rowid IN (
                    SELECT rowid FROM answers WHERE tenant = ?1 AND answered IS NULL AND rowid <> ?2
@@ -48,7 +48,7 @@ pub fn shed_unanswered(connection: &Connection, asked: &Asked, bounds: Bounds) -
 }
 
 pub fn answer(connection: &Connection, asked: &Asked, answer: &Answer, bounds: Bounds) -> Outcome<()> {
-    // Clocks are set back, and two answers may have one time: they are numbered.
+    // Answers are numbered, because clocks are set back and two answers may have the same time.
     let sql = "UPDATE answers SET status = ?4, body = ?5, size = ?6,
                    answered = (SELECT coalesce(max(answered), 0) + 1 FROM answers WHERE tenant = ?1)
                WHERE tenant = ?1 AND run = ?2 AND key = ?3";
@@ -64,7 +64,7 @@ pub fn answer(connection: &Connection, asked: &Asked, answer: &Answer, bounds: B
     shed_answered(connection, asked, bounds)
 }
 
-/// Forgets what was answered longest ago until the rest fits, but for what was answered last: that is this answer.
+/// Forgets the oldest answers until the rest fits; never the newest, which is this one.
 fn shed_answered(connection: &Connection, asked: &Asked, bounds: Bounds) -> Outcome<()> {
     let (mut keys, mut bytes) = taken(connection, asked)?;
     let beyond = |count: i64, most: usize| usize::try_from(count).unwrap_or(usize::MAX) > most;
@@ -84,7 +84,7 @@ fn shed_answered(connection: &Connection, asked: &Asked, bounds: Bounds) -> Outc
     Ok(())
 }
 
-/// Returns how many answers there are for a tenant, and what they take.
+/// Returns how many answers a tenant has, and their size.
 fn taken(connection: &Connection, asked: &Asked) -> Outcome<(i64, i64)> {
     let sql =
         "SELECT count(*), coalesce(sum(size), 0) FROM answers WHERE tenant = ?1 AND answered IS NOT NULL";
@@ -103,7 +103,7 @@ pub fn forget(connection: &Connection, before: Timestamp) -> Outcome<usize> {
     Ok(connection.prepare_cached("DELETE FROM answers WHERE asked_at < ?1")?.execute([at])?)
 }
 
-/// The home's own people have no name, and no tenant has an empty one.
+/// The home's own people are the empty name, which no tenant can have.
 fn tenant(asked: &Asked) -> &str {
     asked.tenant.as_ref().map_or("", |tenant| tenant.as_str())
 }

@@ -1,4 +1,4 @@
-//! One connection: how it is opened, and how transactions begin and end.
+//! One connection: how it opens, and how transactions begin and end.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,33 +17,33 @@ use super::{error, home, location, making, migrations};
 
 /// How long SQLite itself waits for another process's transaction. Ours are short; a disk may stall.
 const BUSY: Duration = Duration::from_secs(5);
-/// How often that wait is repeated: SQLite's back-off is not fair, so one wait may pass a busy caller over.
+/// How often that wait is repeated: SQLite's back-off is not fair, so one wait may miss its turn.
 const ATTEMPTS: usize = 3;
-/// Pages in the write-ahead log before it is copied back. Whoever opens the database alone reads the log from its
-/// start, so its length is a cost of every CLI call; the default of 1000 pages is milliseconds. Copying back syncs twice,
-/// and the next writer waits for that.
+/// Pages in the write-ahead log before it is copied back. The only process that has the database open reads the log
+/// from its start, so its length is a cost of every CLI call; SQLite's default of 1000 pages costs milliseconds.
+/// Copying back syncs twice, and the next writer waits for that.
 const CHECKPOINT_PAGES: u32 = 160;
 
-/// A connection and how its commits are synced at present.
+/// A connection, and how its commits are synced now.
 #[derive(Debug)]
 pub struct Connection {
     path: PathBuf,
     sqlite: rusqlite::Connection,
-    /// `None` until the first write: readers need not care.
+    /// `None` until the first write: readers do not need it.
     sync: Option<Durability>,
-    /// Absent where nothing is kept.
+    /// Absent for a database in memory.
     mark: Option<Mark>,
-    /// The file that was opened, by device and inode; absent where there is none.
+    /// The opened file, by device and inode; absent for a database in memory.
     file: Option<(u64, u64)>,
 }
 
 impl Connection {
     /// Opens the database of a home and brings its schema up to date; returns it with the home's id.
     ///
-    /// A database that is empty, older than it was, or another home's is refused.
+    /// Refuses a database that is empty, older than it was, or another home's.
     pub fn open(home: &Home, recall: Recall<'_>) -> Result<(Self, InstanceId)> {
         let path = home.database();
-        // Before the database is opened: SQLite throws the log of an empty one away.
+        // Checked before the database is opened: SQLite throws the log of an empty one away.
         match making::length(&path)? {
             Some(0) if instance::read(home)?.is_some() => {
                 let message = format!("the database `{}` is empty", path.display());
@@ -59,11 +59,12 @@ impl Connection {
         migrations::bring_up_to_date(home, &mut connection, recall)?;
         let Facts { instance: stored, progress, location } =
             connection.read("read the instance id", facts)?;
-        // Nothing is noted before all of it agrees: what is wrong would be believed from then on.
+        // Note nothing before everything agrees: later calls would trust a wrong note.
         let noted = instance::read(home)?;
         match &noted {
             Some(noted) => instance::expect(noted, &stored, &connection.path)?,
-            // The rooms know better than a database that somebody may have put there. Those of an older coracle know nothing.
+            // The sandboxes' directories are more reliable than a database that may have been copied here. Those of
+            // an older coracle have no mark.
             None => {
                 if let Ok(Some(made_by)) = recall() {
                     instance::expect(&made_by, &stored, &connection.path)?;
@@ -73,13 +74,13 @@ impl Connection {
         let moved = location::expect(home.path(), location.as_deref())?;
         mark.expect(&progress)?;
         if noted.is_none() {
-            // An older coracle kept it in the database alone.
+            // An older coracle kept the id in the database alone.
             let _lock = home::migration_lock(home)?;
             instance::write(home, &stored)?;
         }
         connection.mark = Some(mark);
         if let Some(location) = moved {
-            // On a full disk it is noted later.
+            // On a full disk a later call notes it.
             let _ = connection.write(Durability::Process, "note where the home is", |transaction| {
                 Ok(location.note(transaction)?)
             });
@@ -87,7 +88,7 @@ impl Connection {
         Ok((connection, stored))
     }
 
-    /// Opens an empty database that nobody else sees and that is gone with the result.
+    /// Opens an empty database that other processes do not see and that is gone with the result.
     pub fn open_in_memory(id: &InstanceId) -> Result<Self> {
         let path = PathBuf::from(":memory:");
         let made = rusqlite::Connection::open_in_memory()
@@ -100,7 +101,7 @@ impl Connection {
         &self.path
     }
 
-    /// Reads outside any transaction: one statement sees one moment.
+    /// Reads outside any transaction: a single statement sees one moment.
     pub fn read<T>(
         &self,
         attempt: &str,
@@ -110,7 +111,7 @@ impl Connection {
         self.patiently(|| query(&self.sqlite)).map_err(|failure| self.report(failure, attempt))
     }
 
-    /// Runs `change` in a transaction that no other writer can come between, and commits it if it succeeds.
+    /// Runs `change` in a transaction that excludes other writers, and commits it if it succeeds.
     pub fn write<T>(
         &mut self,
         durability: Durability,
@@ -124,8 +125,8 @@ impl Connection {
             .map_err(|failure| failure.into_error(attempt, &path))
     }
 
-    /// Refuses to go on with a database that was moved or removed since it was opened: nobody else would see what is
-    /// written, and what is made under it would be nobody's.
+    /// Refuses to go on with a database that was moved or removed since it was opened: other processes would not see
+    /// what this one writes, and sandboxes it makes would have no record.
     fn expect_in_place(&self) -> Result<()> {
         if self.file.is_none() || self.file == file_at(&self.path) {
             return Ok(());
@@ -141,14 +142,14 @@ impl Connection {
         durability: Durability,
         change: impl FnOnce(&Transaction<'_>) -> Answer<T>,
     ) -> Answer<T> {
-        // Immediate: a transaction that reads first and then finds the lock taken would have to start over.
+        // Immediate: a transaction that reads first and then finds the write lock taken would have to start over.
         let sqlite = &self.sqlite;
         let transaction =
             self.patiently(|| Ok(Transaction::new_unchecked(sqlite, TransactionBehavior::Immediate)?))?;
         let value = change(&transaction)?;
         let progress = if self.mark.is_some() { Some(count(&transaction)?) } else { None };
         transaction.commit()?;
-        // Afterwards: what is noted and not there would look like a loss.
+        // Only after the commit: a noted change that is not in the database would look like a loss.
         if let (Some(mark), Some(progress)) = (&mut self.mark, progress) {
             mark.note(progress, durability);
         }
@@ -172,7 +173,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Repeats what did nothing yet because another process held the database.
+    /// Repeats an attempt that changed nothing because another process held the database.
     fn patiently<T>(&self, mut attempt: impl FnMut() -> Answer<T>) -> Answer<T> {
         for _ in 1..ATTEMPTS {
             match attempt() {
@@ -195,7 +196,7 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
 /// The result of a step inside a transaction.
 pub type Answer<T> = std::result::Result<T, Failure>;
 
-/// Either the database failed, or the rules said no.
+/// Either the database failed, or the rules refused.
 #[derive(Debug)]
 pub enum Failure {
     Sqlite(rusqlite::Error),
@@ -223,15 +224,15 @@ impl From<Error> for Failure {
     }
 }
 
-/// What a database says of itself.
+/// What a database says about itself.
 struct Facts {
     instance: InstanceId,
     progress: Progress,
-    /// Where its home was last; absent in one that is new, or of an older coracle.
+    /// Where its home was last; absent in a new one and in one of an older coracle.
     location: Option<String>,
 }
 
-/// Returns whose the database is, how far it has come, and where it was.
+/// Returns which home the database belongs to, how many changes it has seen, and where the home was.
 fn facts(connection: &rusqlite::Connection) -> Answer<Facts> {
     let fact = |name: &str| {
         let sql = "SELECT value FROM facts WHERE name = ?1";
@@ -247,7 +248,7 @@ fn facts(connection: &rusqlite::Connection) -> Answer<Facts> {
 
 /// Counts one more change.
 fn count(transaction: &Transaction<'_>) -> Answer<Progress> {
-    // Not with RETURNING: SQLite makes a table for what it returns, which costs more than a second statement.
+    // Not with RETURNING: SQLite makes a temporary table for it, which costs more than a second statement.
     transaction.prepare_cached("UPDATE facts SET value = value + 1 WHERE name = 'changes'")?.execute([])?;
     let sql = "SELECT CAST(value AS INTEGER), (SELECT value FROM facts WHERE name = 'lineage')
                FROM facts WHERE name = 'changes'";
@@ -261,7 +262,7 @@ fn open_existing(path: &Path) -> rusqlite::Result<rusqlite::Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let sqlite = rusqlite::Connection::open_with_flags(path, flags)?;
     sqlite.busy_timeout(BUSY)?;
-    // The last process to leave would copy the log back and sync twice: a cost at the end of every CLI call.
+    // The last process to close would copy the log back and sync twice: a cost at the end of every CLI call.
     sqlite.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     Ok(sqlite)
 }

@@ -1,4 +1,4 @@
-//! What a failing database means for a user.
+//! Turns database failures into errors for users.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use coracle_core::error::{DISK_FULL, Error, Kind};
 use coracle_core::ids::SandboxId;
 use rusqlite::ErrorCode;
 
-/// The detail by which doors know it.
+/// The detail by which doors recognise a lost database.
 const LOST: &str = "database_lost";
 
-/// Tells whether another process was in the way, so that trying again can help.
+/// Tells whether another process held the database, so that trying again can help.
 pub fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
@@ -44,19 +44,20 @@ pub fn from_sqlite(error: rusqlite::Error, attempt: &str, path: &Path) -> Error 
     };
     let full = matches!(
         error.sqlite_error_code(),
-        // Its files cannot be made on a full disk, either.
+        // A full disk may also prevent SQLite from making its files.
         Some(ErrorCode::DiskFull | ErrorCode::CannotOpen)
     );
     let shown = Error::new(kind, format!("could not {attempt} in `{shown}`")).hint(hint).caused_by(error);
     if full { shown.detail(DISK_FULL, true) } else { shown }
 }
 
-/// Says that records are lost, or cannot be read. What runs is still there, and the home's id finds it.
+/// Returns the error that records are lost or unreadable. Running sandboxes still exist, and the home's id finds
+/// them.
 pub fn lost(message: String, advice: impl Into<String>) -> Error {
     Error::new(Kind::Internal, message).hint(advice).detail(LOST, true)
 }
 
-/// Returns what to do about a database that cannot be used any more.
+/// Returns the hint for a database that cannot be used any more.
 pub fn advice(path: &Path) -> String {
     let shown = path.display();
     format!(
@@ -69,7 +70,7 @@ pub fn is_lost(error: &Error) -> bool {
     error.details.contains_key(LOST)
 }
 
-/// Refuses an id no record has.
+/// Returns the error for an id no record has.
 pub fn unknown(id: &SandboxId) -> Error {
     Error::new(Kind::NotFound, format!("there is no sandbox `{id}`"))
         .hint("see `coracle ps` for those there are")

@@ -1,5 +1,5 @@
-//! Events as rows, numbered by SQLite. A reader sees them in the order of their numbers and none appears behind it: writers
-//! come one after the other.
+//! Events as rows, numbered by SQLite. Readers see them in the order of their numbers, and none appears later with a
+//! lower number, because SQLite lets writers in one at a time.
 
 use coracle_core::clock::Timestamp;
 use coracle_core::error::Error;
@@ -13,16 +13,16 @@ use super::connection::{Answer, Failure};
 /// Stands for the sandbox where an event is about the home. No id is empty.
 const HOME: &str = "";
 
-/// Appends events; of an exec's start and end only the first that is told.
-pub fn append(connection: &Connection, told: &[Event]) -> Answer<()> {
-    // The time at which an exec ended is all that tells an old end from news, once its first telling is forgotten. `*`
-    // are all of those who had events before it was written down whose were forgotten.
+/// Appends events; of reports of an exec's start or end, only the first is kept.
+pub fn append(connection: &Connection, reported: &[Event]) -> Answer<()> {
+    // Once the first report of an end is forgotten, only the time of the end tells a repeated report from a new one.
+    // Owner `*` stands for all who had events forgotten before this was recorded for each owner.
     let sql = "INSERT INTO events (at, kind, sandbox, tenant, run, exec, details, observed_at)
                SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
                WHERE ?6 IS NULL OR NOT EXISTS (
                    SELECT 1 FROM forgotten_events WHERE owner IN ('*', coalesce(?4, '')) AND until > ?8)
                ON CONFLICT (sandbox, exec, kind) WHERE exec IS NOT NULL DO NOTHING";
-    for event in told {
+    for event in reported {
         connection.prepare_cached(sql)?.execute(params![
             column(event.at.as_millis()),
             event.kind.as_str(),
@@ -37,11 +37,11 @@ pub fn append(connection: &Connection, told: &[Event]) -> Answer<()> {
     Ok(())
 }
 
-/// Tells whether all of these were written down before.
-pub fn are_known(connection: &Connection, told: &[Event]) -> Answer<bool> {
+/// Tells whether all of these events are stored already.
+pub fn are_known(connection: &Connection, reported: &[Event]) -> Answer<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM events WHERE sandbox = ?1 AND exec = ?2 AND kind = ?3)";
     let mut statement = connection.prepare_cached(sql)?;
-    for event in told {
+    for event in reported {
         let Some(exec) = &event.exec_id else { return Ok(false) };
         let key = params![sandbox(event), exec.as_str(), event.kind.as_str()];
         if !statement.query_row(key, |row| row.get(0))? {
@@ -51,22 +51,22 @@ pub fn are_known(connection: &Connection, told: &[Event]) -> Answer<bool> {
     Ok(true)
 }
 
-/// Tells the end of the execs of a sandbox that is over, where nobody has.
+/// Adds the end of the execs of an ended sandbox, where none was reported.
 pub fn end_execs(connection: &Connection, record: &Record) -> Answer<()> {
     let sql = "SELECT exec FROM events AS started WHERE sandbox = ?1 AND exec IS NOT NULL AND kind = 'exec_started'
                AND NOT EXISTS (SELECT 1 FROM events WHERE sandbox = ?1 AND exec = started.exec AND kind = 'exec_ended')
                ORDER BY seq";
     let mut statement = connection.prepare_cached(sql)?;
     let running = statement.query_map([record.id.as_str()], |row| row.get::<_, String>(0))?;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for exec in running {
-        told.push(event::exec_ended(record, &exec?.parse()?, record.moment(), &End::UNSEEN));
+        reported.push(event::exec_ended(record, &exec?.parse()?, record.moment(), &End::UNSEEN));
     }
-    append(connection, &told)
+    append(connection, &reported)
 }
 
 pub fn page(connection: &Connection, since: u64, filter: &Filter, max: usize) -> Answer<Page> {
-    // One statement sees one moment; two might miss what was forgotten between them.
+    // One transaction sees one moment; two statements might miss what is forgotten between them.
     let snapshot = connection.unchecked_transaction()?;
     let mut page = Page { next: newest(&snapshot)?.max(since), ..Page::default() };
     let sql = "SELECT seq, at, kind, sandbox, tenant, run, exec, details, observed_at FROM events
@@ -98,7 +98,7 @@ pub fn newest(connection: &Connection) -> Answer<u64> {
 }
 
 pub fn forget(connection: &Connection, before: Timestamp, keep: u64) -> Answer<u64> {
-    // The newest stays, whatever its age and whoever's it is.
+    // The newest event stays, whatever its age and owner: its number must not be used again.
     let newest = newest(connection)?;
     let sql = "SELECT seq FROM events WHERE observed_at >= ?1 ORDER BY seq LIMIT 1";
     let before = column(before.as_millis());
@@ -115,7 +115,7 @@ pub fn forget(connection: &Connection, before: Timestamp, keep: u64) -> Answer<u
     Ok(gone)
 }
 
-/// Who has events, and how many from before a number and from there on.
+/// An owner of events, with how many it has before a number and from there on.
 struct Owner {
     tenant: Option<String>,
     old: u64,
@@ -123,7 +123,7 @@ struct Owner {
 }
 
 impl Owner {
-    /// Forgets its oldest events, and notes how far: what is left of others says nothing of that.
+    /// Forgets the owner's oldest events, and notes up to where; events left of other owners do not tell.
     fn forget(&self, connection: &Connection, surplus: u64, newest: u64, before: i64) -> Answer<u64> {
         let sql = "SELECT max(seq) FROM (
                        SELECT seq FROM events WHERE tenant IS ?1 AND seq < ?2 ORDER BY seq LIMIT ?3)";
@@ -151,7 +151,7 @@ fn owners(connection: &Connection, first: u64) -> Answer<Vec<Owner>> {
     Ok(owners.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Returns up to which number something is forgotten of what a filter may admit.
+/// Returns up to which number events that a filter may admit are forgotten.
 fn forgotten(connection: &Connection, filter: &Filter) -> Answer<u64> {
     let sql = "SELECT max(seq) FROM forgotten_events WHERE ?1 IS NULL OR owner IN ('*', ?1)";
     let tenant = filter.tenant.as_ref().map(|tenant| tenant.as_str());
@@ -159,7 +159,7 @@ fn forgotten(connection: &Connection, filter: &Filter) -> Answer<u64> {
     Ok(number(seq.unwrap_or(0)))
 }
 
-/// Returns the event of a row; nothing if a newer coracle has words for it that this one has not.
+/// Returns the event of a row; `None` if a newer coracle wrote a kind that this one does not know.
 fn read(row: &Row<'_>) -> Answer<Option<Numbered>> {
     let Some(kind) = Kind::named(&row.get::<_, String>(2)?) else { return Ok(None) };
     let event = Event {
@@ -178,7 +178,7 @@ fn read(row: &Row<'_>) -> Answer<Option<Numbered>> {
     Ok(Some(Numbered { seq: number(row.get(0)?), event }))
 }
 
-/// Returns what stands in the column of the sandbox.
+/// Returns the value of the `sandbox` column.
 fn sandbox(event: &Event) -> &str {
     event.sandbox_id.as_ref().map_or(HOME, SandboxId::as_str)
 }
@@ -194,7 +194,7 @@ fn unreadable(error: serde_json::Error) -> Failure {
         .into()
 }
 
-/// SQLite's integers are signed; numbers and times stay far below what they hold.
+/// SQLite's integers are signed; numbers and times stay far below their limit.
 fn column(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

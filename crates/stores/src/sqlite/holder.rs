@@ -1,13 +1,13 @@
-//! Who holds a file lock, and whether it can let go: a process that was stopped (Ctrl-Z, SIGSTOP) does not.
+//! Which process holds a file lock, and whether it can release it: a stopped process (Ctrl-Z, SIGSTOP) cannot.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 
 const LOCKS: &str = "/proc/locks";
 
-/// Returns the number of the process that holds a lock on a file and is stopped.
+/// Returns the pid of a stopped process that holds a lock on a file.
 ///
-/// Nothing where the holder works, or cannot be seen: it may be in another namespace.
+/// `None` where the holder runs, or is invisible: it may be in another pid namespace.
 pub fn stopped(file: &File) -> Option<u32> {
     let found = file.metadata().ok()?;
     let (device, inode) = (found.dev(), found.ino());
@@ -17,7 +17,8 @@ pub fn stopped(file: &File) -> Option<u32> {
     is_stopped(holder).then_some(holder)
 }
 
-/// Reads a line such as `1: FLOCK  ADVISORY  WRITE 708 fe:00:99 0 EOF`. One that waits has an arrow before its kind.
+/// Reads a line such as `1: FLOCK  ADVISORY  WRITE 708 fe:00:99 0 EOF`. The line of a waiting process has an arrow
+/// before the kind.
 fn holder_in(line: &str, place: &str) -> Option<u32> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
@@ -28,11 +29,11 @@ fn holder_in(line: &str, place: &str) -> Option<u32> {
 
 fn is_stopped(process: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // Behind the name, which may hold anything.
+    // The state follows the process name, which may contain anything.
     status.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['T', 't']))
 }
 
-/// As the kernel packs device numbers for programs.
+/// Splits device numbers as the kernel packs them for programs.
 fn major(device: u64) -> u64 {
     (device >> 8 & 0xfff) | (device >> 32 & !0xfff)
 }

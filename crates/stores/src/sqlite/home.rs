@@ -1,4 +1,4 @@
-//! The directory the database is in. It holds boot secrets, so nobody but its owner may look into it.
+//! The directory of the database. It holds boot secrets, so only its owner may read it.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -13,7 +13,7 @@ const PRIVATE_FILE: u32 = 0o600;
 const STICKY: u32 = 0o1000;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Makes a directory nobody else may enter, its parents included.
+/// Makes a directory that only its owner may enter, its parents included.
 pub fn make_private(directory: &Path) -> Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -23,12 +23,12 @@ pub fn make_private(directory: &Path) -> Result<()> {
     keep_private(directory)
 }
 
-/// Closes a directory that was there before, if it is plainly meant for us; refuses one others may write to.
+/// Makes an existing directory private, if it is plainly meant for us; refuses one that others may write to.
 fn keep_private(directory: &Path) -> Result<()> {
     let inspect = |error| unusable(directory, "inspect", error);
     let mode = directory.metadata().map_err(inspect)?.permissions().mode();
     let empty = directory.read_dir().map_err(inspect)?.next().is_none();
-    // An empty `mkdir home` is ours to close; a full or sticky one may be `/tmp`.
+    // An empty `mkdir home` is ours to make private; a full or sticky one may be `/tmp`.
     if empty && mode & STICKY == 0 && mode & 0o777 != PRIVATE_DIRECTORY {
         return std::fs::set_permissions(directory, Permissions::from_mode(PRIVATE_DIRECTORY))
             .map_err(|error| unusable(directory, "close to others", error));
@@ -41,7 +41,7 @@ fn keep_private(directory: &Path) -> Result<()> {
         .hint(format!("run `chmod 700 {shown}`, or choose another with `--home`")))
 }
 
-/// Waits for the right to make or migrate the database, and to note the home's id. It is held until the result goes.
+/// Waits for the right to make or migrate the database, and to note the home's id. Dropping the result releases it.
 pub fn migration_lock(home: &Home) -> Result<File> {
     let path = home.migration_lock();
     let lock = open_lock(&path).map_err(|error| unusable(&path, "open", error))?;
@@ -49,12 +49,12 @@ pub fn migration_lock(home: &Home) -> Result<File> {
     Ok(lock)
 }
 
-/// Opens a file to take locks on, making it if it is missing.
+/// Opens a lock file; makes it if it is missing.
 pub fn open_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(PRIVATE_FILE).open(path)
 }
 
-/// Reports a home that cannot be used.
+/// Returns the error for a home that cannot be used.
 pub fn unusable(path: &Path, attempt: &str, error: io::Error) -> Error {
     Error::new(Kind::NotAvailable, format!("could not {attempt} `{}`", path.display()))
         .hint("check that you own the home directory and may write to it, or choose another with `--home`")

@@ -1,5 +1,5 @@
-//! The id of the home, in a file of its own. Everything the home has on the machine carries it, so it must outlive the
-//! database: with another id nothing of it would be found again.
+//! The id of the home, in a file of its own. Everything the home has on the machine carries it, so it must outlive
+//! the database: with another id coracle would find none of it again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -13,8 +13,8 @@ use coracle_core::ids::InstanceId;
 
 use super::home;
 
-/// Looks for the id in what the home holds besides, where neither the file nor a database is left: rooms name it. Fails
-/// where there are rooms that do not tell.
+/// Looks for the id in the sandboxes' directories, where neither the file nor a database is left. Fails where there
+/// are directories without it.
 pub type Recall<'a> = &'a dyn Fn() -> Result<Option<InstanceId>>;
 
 /// Returns the id the home has noted.
@@ -34,8 +34,8 @@ pub fn read(home: &Home) -> Result<Option<InstanceId>> {
     Ok(Some(id))
 }
 
-/// Notes the id so that it survives power loss, before anything is made under it. The caller holds the migration lock,
-/// and so nobody else writes the draft.
+/// Notes the id so that it survives power loss, before anything is made under it. The caller holds the migration
+/// lock, so no other process writes the draft.
 pub fn write(home: &Home, id: &InstanceId) -> Result<()> {
     let (draft, path) = (home.instance_draft(), home.instance());
     let written = || -> io::Result<()> {
@@ -48,7 +48,7 @@ pub fn write(home: &Home, id: &InstanceId) -> Result<()> {
     written().map_err(|error| home::unusable(&path, "write", error))
 }
 
-/// Draws a new one.
+/// Generates a new id.
 pub fn draw() -> Result<InstanceId> {
     let mut random = [0; 10];
     getrandom::fill(&mut random).map_err(|error| Error::internal("could not draw an instance id", error))?;

@@ -1,4 +1,4 @@
-//! Where the home is, noted in its database. A copy of a home, or of its database, has the id of the original: it would
+//! Where the home is, noted in its database. A copy of a home, or of its database, has the original's id: it would
 //! find the original's sandboxes, take those it cannot reach for lost, and end them.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use coracle_core::error::{Error, Kind, Result};
 
-/// A directory by its path and by what stays when it is renamed.
+/// A directory by its path, device and inode; the latter two survive a rename.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HomeLocation {
     device: u64,
@@ -35,14 +35,15 @@ impl HomeLocation {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
-    /// Tells whether the home is still where it was. A device has another number after a restart, and then it is not.
+    /// Tells whether the home is still where it was. After a restart a device may have another number; then it is
+    /// not.
     fn is_there(&self) -> bool {
         Self::of(&self.path).is_ok_and(|found| found.is_same(self))
     }
 }
 
-/// Refuses a copy while the original is where it was. Returns where the home is if that has to be noted: it is new, or was
-/// moved.
+/// Refuses a copy while the original is where it was. Returns the location if it must be noted, because the home is
+/// new or was moved.
 pub fn expect(home: &Path, noted: Option<&str>) -> Result<Option<HomeLocation>> {
     let Ok(here) = HomeLocation::of(home) else { return Ok(None) };
     let Some(noted) = noted.and_then(|noted| noted.parse::<HomeLocation>().ok()) else {

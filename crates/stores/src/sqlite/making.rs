@@ -1,5 +1,5 @@
-//! Making the database of a new home, or of one that has lost its own. It appears whole, by a link: one that is empty, or
-//! has no tables, was damaged.
+//! Makes the database of a new home, or of one that has lost its own. The finished file appears at once, by a link.
+//! So a database that is empty, or has no tables, was damaged.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,8 +13,8 @@ use coracle_core::ids::InstanceId;
 use super::instance::{self, Recall};
 use super::{error, home, location, mark, migrations};
 
-/// Makes the home and its database, unless somebody else did meanwhile. A home that is known by its file or its sandboxes' directories
-/// keeps its id: what still runs is found under it.
+/// Makes the home and its database, unless another process did so meanwhile. A home known by its `instance` file or
+/// by its sandboxes' directories keeps its id, so that running sandboxes are found under it.
 pub fn database(home: &Home, recall: Recall<'_>) -> Result<()> {
     home::make_private(home.path())?;
     let _lock = home::migration_lock(home)?;
@@ -32,7 +32,7 @@ pub fn database(home: &Home, recall: Recall<'_>) -> Result<()> {
             id
         }
     };
-    // When the janitor came last is said of the database that is gone.
+    // The time of the last sweep belongs to the lost database.
     let _ = fs::remove_file(home.swept());
     mark::forget(home);
     if found.is_some() {
@@ -41,8 +41,8 @@ pub fn database(home: &Home, recall: Recall<'_>) -> Result<()> {
     make(home, &id)
 }
 
-/// Returns how long a file is; nothing if it is not there. One that cannot be looked at is an error: a disk that stalls
-/// must not make a new home of one that has everything.
+/// Returns the length of a file; `None` if it does not exist. A file that cannot be examined is an error: a stalled
+/// disk must not turn a full home into a new one.
 pub fn length(path: &Path) -> Result<Option<u64>> {
     match path.metadata() {
         Ok(found) => Ok(Some(found.len())),
@@ -51,7 +51,7 @@ pub fn length(path: &Path) -> Result<Option<u64>> {
     }
 }
 
-/// A log without its database holds changes that SQLite would throw away.
+/// Refuses a log without its database: it holds changes that SQLite would throw away.
 fn expect_no_log(home: &Home) -> Result<()> {
     let log = home.database_log();
     match length(&log)? {
@@ -67,14 +67,14 @@ fn expect_no_log(home: &Home) -> Result<()> {
 fn make(home: &Home, id: &InstanceId) -> Result<()> {
     let (directory, path) = (home.making(), home.database());
     let failed = |error: io::Error| home::unusable(&path, "make", error);
-    // Whoever held the lock before us may have died.
+    // An earlier holder of the lock may have died here.
     let _ = fs::remove_dir_all(&directory);
     home::make_private(&directory)?;
     let draft = directory.join(path.file_name().unwrap_or_default());
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(failed)?;
     let made = || -> rusqlite::Result<()> {
         let sqlite = rusqlite::Connection::open(&draft)?;
-        // Nobody sees it before it is done, and it is synced as a whole.
+        // No other process sees it before it is done, and it is synced as a whole.
         sqlite.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))?;
         sqlite.pragma_update(None, "synchronous", "OFF")?;
         migrations::fill(&sqlite, id)?;
@@ -86,7 +86,7 @@ fn make(home: &Home, id: &InstanceId) -> Result<()> {
     };
     made().map_err(|error| error::from_sqlite(error, "make the tables", &draft))?;
     file.sync_all().map_err(failed)?;
-    // Not by renaming: that would replace what came to be there meanwhile.
+    // A link, not a rename: a rename would replace a file that appeared meanwhile.
     fs::hard_link(&draft, &path).map_err(failed)?;
     File::open(home.path()).and_then(|home| home.sync_all()).map_err(failed)?;
     let _ = fs::remove_dir_all(&directory);

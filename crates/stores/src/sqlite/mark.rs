@@ -1,7 +1,7 @@
-//! How far the database has come, in a small file beside it.
+//! How many changes the database has seen, in a small file beside it.
 //!
-//! A write-ahead log that is gone or torn leaves an older database that looks whole, and so does a backup that was put
-//! back. Every change is counted in the database and noted here once it is committed, so an older one is noticed.
+//! A lost or torn write-ahead log leaves an older database that looks whole, and so does a restored backup. The
+//! database counts every change, and the count is noted here once it is committed, so an older database is noticed.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -14,30 +14,31 @@ use coracle_core::store::Durability;
 use super::error;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// A number that fits any counter, in as many digits as the largest needs: every mark is as long as every other.
+/// Enough digits for any counter: every mark has the same length.
 const DIGITS: usize = 20;
 
 /// Which database it is, and how many changes it has seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Drawn when the database was made.
+    /// Generated when the database was made.
     pub lineage: String,
     pub changes: u64,
 }
 
-/// What was noted last.
+/// The last note.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Noted {
-    /// Changes that need not survive power loss are believed only in the boot they were made in.
+    /// The current boot: changes that need not survive power loss are expected only in the boot they were made in.
     boot: String,
     progress: Progress,
     /// How many changes were synced to the disk.
     durable: u64,
-    /// How long the database itself was, without its log. It never shrinks; what is cut off may be missed much later.
+    /// The length of the database itself, without its log. It never shrinks; a missing end might go unnoticed for
+    /// long.
     length: u64,
 }
 
-/// The file, and what this process knows of it.
+/// The file, and what this process knows about it.
 #[derive(Debug)]
 pub struct Mark {
     path: PathBuf,
@@ -48,7 +49,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Reads it. Do this before the database: what is noted was committed before.
+    /// Reads the mark. Call it before reading the database: everything noted was committed before.
     pub fn read(home: &Home) -> Self {
         let path = home.database_mark();
         let boot = fs::read_to_string(BOOT_ID).unwrap_or_default().trim_end().to_owned();
@@ -63,7 +64,7 @@ impl Mark {
         let lost = match () {
             () if noted.progress.lineage != found.lineage => "is not the one this home used last",
             () if same_boot && self.length() < noted.length => {
-                // What is left of it cannot be relied on.
+                // The rest of a shortened database cannot be trusted.
                 let message = format!("the database `{}` is shorter than it was", self.database.display());
                 return Err(error::lost(message, error::advice(&self.database)));
             }
@@ -80,7 +81,7 @@ impl Mark {
             .detail("expected", noted.progress.changes))
     }
 
-    /// Notes what was committed. It is a help: where it cannot be written, nothing fails.
+    /// Notes what was committed. Best effort: a note that cannot be written makes nothing fail.
     pub fn note(&mut self, progress: Progress, durability: Durability) {
         let before = self.noted.as_ref().filter(|noted| noted.progress.lineage == progress.lineage);
         let durable = match durability {
@@ -105,7 +106,7 @@ impl Mark {
 }
 
 impl Noted {
-    /// Twice the same: whoever reads it while it is written sees two that differ, and believes neither.
+    /// Written twice: a reader that interrupts the write sees two different lines, and trusts neither.
     fn written(&self) -> String {
         let Self { boot, progress: Progress { lineage, changes }, durable, length } = self;
         let line = format!("{boot} {lineage} {changes:0DIGITS$} {durable:0DIGITS$} {length:0DIGITS$}\n");
@@ -122,9 +123,9 @@ impl Noted {
     }
 }
 
-/// Forgets the mark of a database that is no more.
+/// Removes the mark of a database that is gone.
 pub fn forget(home: &Home) {
-    // If it stays, opening the next database says so.
+    // If the file stays, opening the next database reports it.
     let _ = fs::remove_file(home.database_mark());
 }
 

@@ -1,4 +1,4 @@
-//! The schema and how older ones become it. The number of migrations done is SQLite's `user_version`.
+//! The schema, and the steps from older ones. SQLite's `user_version` counts the steps done.
 
 use coracle_core::error::{Error, Kind, Result};
 use coracle_core::home::Home;
@@ -10,9 +10,9 @@ use super::connection::Connection;
 use super::instance::{self, Recall};
 use super::{error, home};
 
-/// Each step brings the schema from its index to the next number. Never change one that was released.
+/// Each step brings the schema from its index to the next number. Never change a released one.
 const STEPS: [&str; 16] = [
-    // What is looked for has a column; the whole record is the document. `records` keeps the two in step.
+    // Columns hold what queries search for; the document is the whole record. `records` keeps the two in step.
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE sandboxes (
          id TEXT PRIMARY KEY,
@@ -27,17 +27,19 @@ const STEPS: [&str; 16] = [
          WHERE key IS NOT NULL AND state NOT IN ('destroyed', 'failed');
      CREATE INDEX live_sandboxes ON sandboxes (created_at) WHERE state NOT IN ('destroyed', 'failed');
      CREATE INDEX ended_sandboxes ON sandboxes (updated_at) WHERE state IN ('destroyed', 'failed');",
-    // Documents may say things (images, mounts, no workdir) that older builds would misread: they are kept away.
+    // Documents may have fields (images, mounts, no workdir) that older builds would misread; the new number keeps
+    // them out.
     "",
-    // The same for spares, which they would take for sandboxes of nobody's, and for networks, forks and snapshots.
+    // The same for spares, which they would take for sandboxes without an owner, and for networks, forks and
+    // snapshots.
     "",
-    // The same for tenants: older builds would show everybody's sandboxes to anyone.
+    // The same for tenants: older builds would show all sandboxes to every caller.
     "",
     // Tokens, and how many sandboxes each tenant has.
     "CREATE TABLE tokens (id TEXT PRIMARY KEY, document TEXT NOT NULL) WITHOUT ROWID;
      CREATE INDEX tenants_sandboxes ON sandboxes (json_extract(document, '$.tenant'))
          WHERE state NOT IN ('destroyed', 'failed', 'lost');",
-    // Answers that are told again. The second index bounds what is kept without reading it.
+    // Answers for repeated requests. The second index bounds what is kept without reading it.
     "CREATE TABLE answers (
          tenant TEXT NOT NULL,
          run TEXT NOT NULL,
@@ -51,8 +53,8 @@ const STEPS: [&str; 16] = [
      );
      CREATE INDEX sizes_of_answers ON answers (tenant, asked_at, size);
      CREATE INDEX times_of_answers ON answers (asked_at);",
-    // Events. The newest is never forgotten, so that no number is used twice. Older builds would change sandboxes without
-    // telling of it.
+    // Events. The newest is never forgotten, so that no number is used twice. Older builds would change sandboxes
+    // without writing events.
     "CREATE TABLE events (
          seq INTEGER PRIMARY KEY,
          at INTEGER NOT NULL,
@@ -64,13 +66,14 @@ const STEPS: [&str; 16] = [
          details TEXT NOT NULL
      );
      CREATE UNIQUE INDEX exec_events ON events (sandbox, exec, kind) WHERE exec IS NOT NULL;",
-    // Answers in the order they were given, and questions without one in the order they were asked. Those that are there
-    // were noted in the order of their rows.
+    // Answers in the order they were given, and requests without one in the order they arrived. Existing rows are in
+    // that order already.
     "ALTER TABLE answers ADD COLUMN answered INTEGER;
      UPDATE answers SET answered = rowid WHERE status IS NOT NULL;
      DROP INDEX sizes_of_answers;
      CREATE INDEX answers_in_order ON answers (tenant, answered, asked_at, size);",
-    // Whose records are, so that nobody has to read those of others. What has ended keeps no environment any more.
+    // The tenant of each record, so that a query does not read records of others. Ended sandboxes no longer keep an
+    // environment.
     "ALTER TABLE sandboxes ADD COLUMN tenant TEXT;
      UPDATE sandboxes SET tenant = json_extract(document, '$.tenant');
      UPDATE sandboxes SET document = json_set(document, '$.spec.env', json('{}'))
@@ -78,17 +81,18 @@ const STEPS: [&str; 16] = [
      DROP INDEX tenants_sandboxes;
      CREATE INDEX live_of_tenants ON sandboxes (tenant, created_at) WHERE state NOT IN ('destroyed', 'failed');
      CREATE INDEX ended_of_tenants ON sandboxes (tenant, updated_at, id) WHERE state IN ('destroyed', 'failed');",
-    // How far each one's events are forgotten, and what was told before when. No tenant is called `*` or has no name: what
-    // was forgotten so far was everybody's, and the home's own people have none.
+    // Up to where the events of each owner are forgotten, and the time up to which ends were reported. `*` stands for
+    // everyone whose events were forgotten before this step, and the empty name for the home's own people; no tenant
+    // can have either.
     "CREATE INDEX events_of_tenants ON events (tenant, seq);
      CREATE TABLE forgotten_events (owner TEXT PRIMARY KEY, seq INTEGER NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;
      INSERT INTO forgotten_events (owner, seq, until)
          SELECT '*', seq - 1, at FROM events WHERE seq = (SELECT min(seq) FROM events) AND seq > 1;",
-    // Tokens may carry bounds, which older builds would ignore: they are kept away.
+    // Tokens may carry bounds, which older builds would ignore; the new number keeps them out.
     "",
-    // Which database this is and how far it has come (see `mark`). Older builds would not count.
+    // Which database this is and how many changes it has seen (see `mark`). Older builds would not count.
     "INSERT OR IGNORE INTO facts VALUES ('lineage', lower(hex(randomblob(16)))), ('changes', '0');",
-    // What is forgotten after a while goes by observed time, which begins here. Older builds would go by the clock.
+    // Retention goes by observed time, which starts here. Older builds would go by the clock.
     "ALTER TABLE sandboxes ADD COLUMN observed_at INTEGER NOT NULL DEFAULT 0;
      DROP INDEX IF EXISTS ended_sandboxes;
      DROP INDEX ended_of_tenants;
@@ -97,7 +101,8 @@ const STEPS: [&str; 16] = [
      ALTER TABLE events ADD COLUMN observed_at INTEGER NOT NULL DEFAULT 0;
      UPDATE forgotten_events SET until = 0;
      UPDATE answers SET asked_at = 0;",
-    // What has expired has ended: its key is free. Older builds do not know the state, and are kept away.
+    // An expired sandbox has ended: its key is free. Older builds do not know the state; the new number keeps them
+    // out.
     "DROP INDEX live_keys;
      DROP INDEX live_sandboxes;
      DROP INDEX live_of_tenants;
@@ -111,10 +116,11 @@ const STEPS: [&str; 16] = [
      CREATE INDEX ended_in_order ON sandboxes (observed_at) WHERE state IN ('destroyed', 'failed', 'expired');
      CREATE INDEX ended_of_tenants ON sandboxes (tenant, observed_at, id)
          WHERE state IN ('destroyed', 'failed', 'expired');",
-    // Specs and tokens may have the privileges `debug`, a word older builds cannot read: they are kept away.
+    // Specs and tokens may have the privileges `debug`, a word older builds cannot read; the new number keeps them
+    // out.
     "",
-    // For a list of three SQLite makes a table of its own each time it asks whether a row belongs into such an index, five
-    // times for each row that is written. Comparisons cost nothing.
+    // For an `IN` list of three, SQLite makes a temporary table each time it checks whether a row belongs into such
+    // an index, five times for each written row. Comparisons need no table.
     "DROP INDEX live_keys;
      DROP INDEX live_sandboxes;
      DROP INDEX live_of_tenants;
@@ -135,7 +141,7 @@ const STEPS: [&str; 16] = [
 /// The version this build writes.
 const VERSION: usize = STEPS.len();
 
-/// Does nothing if the schema is this build's, and refuses one that is newer.
+/// Brings the schema up to this build's version. Does nothing if it is, and refuses one that is newer.
 pub fn bring_up_to_date(home: &Home, connection: &mut Connection, recall: Recall<'_>) -> Result<()> {
     if check(connection)? == VERSION {
         return Ok(());
@@ -152,14 +158,14 @@ pub fn bring_up_to_date(home: &Home, connection: &mut Connection, recall: Recall
     })?;
     connection
         .write(Durability::Power, "migrate", |transaction| Ok(migrate(transaction, done, id.as_ref())?))?;
-    // A log that is lost must not take the schema and the home's id with it.
+    // The loss of the log must not take the schema and the home's id with it.
     connection.read("copy the log back", |sqlite| {
         Ok(sqlite.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
     })
 }
 
-/// Returns the id of a new home. A database without tables is one that an older coracle died over; in a home that was
-/// used it has lost its log.
+/// Returns the id of a new home. An older coracle that died leaves a database without tables; in a used home, such a
+/// database has lost its log.
 fn found_empty(home: &Home, connection: &Connection, recall: Recall<'_>) -> Result<InstanceId> {
     if instance::read(home)?.is_some() || recall()?.is_some() {
         let path = connection.path();
@@ -173,7 +179,7 @@ fn found_empty(home: &Home, connection: &Connection, recall: Recall<'_>) -> Resu
     Ok(id)
 }
 
-/// Tells whether the database of a home is there with the schema of this coracle. Nothing is made or changed.
+/// Tells whether the database of a home exists with this build's schema. Makes and changes nothing.
 pub fn is_current(home: &Home) -> bool {
     let path = home.database();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;

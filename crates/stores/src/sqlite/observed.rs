@@ -1,4 +1,4 @@
-//! The time this home was observed for, as one fact all processes count on from.
+//! The observed time of this home, as one row that all processes count on from.
 
 use coracle_core::error::Error;
 use coracle_core::observed::{Anchor, Reading};
@@ -6,15 +6,15 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::connection::Answer;
 
-/// Returns where counting stands; nothing in a home that has not begun.
+/// Returns the anchor; `None` in a home that has not started to count.
 pub fn read(connection: &Connection) -> Answer<Option<Anchor>> {
     let sql = "SELECT value FROM facts WHERE name = 'observed'";
     let text: Option<String> = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
-    // What cannot be read is begun anew: everything is kept longer then.
+    // An unreadable anchor starts anew: everything is then kept longer.
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
-/// Counts on, and returns where counting stands then.
+/// Advances the anchor and returns it.
 pub fn advance(connection: &Connection, reading: &Reading) -> Answer<Anchor> {
     let anchor = match read(connection)? {
         Some(anchor) => anchor.moved(reading),

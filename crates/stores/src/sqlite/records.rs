@@ -1,4 +1,4 @@
-//! Records as rows: what is looked for in columns, the whole as one JSON document.
+//! Records as rows: columns for what queries search, and the whole record as one JSON document.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::connection::Answer;
 
-/// Which rows have ended, and which have not, as SQL. Written as the schema's indexes have it, or SQLite does not use
-/// them; and not as a list, for which it would make a table each time.
+/// The conditions for ended and live rows, as SQL. Written as in the schema's indexes, or SQLite does not use them;
+/// and not as a list, for which SQLite would make a temporary table each time.
 macro_rules! ended {
     () => {
         "(state = 'destroyed' OR state = 'failed' OR state = 'expired')"
@@ -69,7 +69,7 @@ pub fn newest(
     which: Which,
     max: usize,
 ) -> Answer<Vec<Record>> {
-    // Two parts, because there is an index for each. Documents may be long: only those that are wanted are read.
+    // Two queries, because there is an index for each. Documents may be long: only the wanted ones are read.
     let whose = if tenant.is_some() { "tenant = ?1" } else { "?1 IS NULL" };
     let part = |state: &str| {
         format!("SELECT id, created_at FROM sandboxes WHERE {state} AND {whose} AND state <> 'spare'")
@@ -203,7 +203,7 @@ fn decode(document: &str) -> Answer<Record> {
     })?)
 }
 
-/// Returns what a key is looked for by. Keys hold no control characters, so no two tenants' can be the same.
+/// Returns the value of the `key` column. Keys contain no control characters, so keys of two tenants never collide.
 fn key_of(tenant: Option<&TenantId>, key: &SessionKey) -> String {
     match tenant {
         Some(tenant) => format!("{tenant}\n{key}"),
@@ -211,7 +211,7 @@ fn key_of(tenant: Option<&TenantId>, key: &SessionKey) -> String {
     }
 }
 
-/// SQLite's integers are signed. What lies beyond only sorts last; the document has the exact value.
+/// SQLite's integers are signed. A larger value only sorts last; the document has the exact one.
 fn column(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -225,12 +225,12 @@ mod tests {
 
     fn explained(sqlite: &Connection, sql: &str, column: &str) -> Vec<String> {
         let mut statement = sqlite.prepare(sql).expect("it can be explained");
-        // What is only explained needs no values.
+        // A query that is only explained needs no values.
         let rows = statement.raw_query().mapped(|row| row.get::<_, String>(column));
         rows.collect::<rusqlite::Result<_>>().expect("text")
     }
 
-    /// Each costs hundreds of kilobytes, touched once: most of what writing a row would take.
+    /// Each temporary table costs hundreds of kilobytes, touched once: most of the cost of writing a row.
     #[test]
     fn writing_a_row_makes_no_table_of_its_own() {
         let home = tempfile::tempdir().expect("a directory");

@@ -23,7 +23,7 @@ pub fn find(connection: &Connection, id: &TokenId) -> Answer<Option<Token>> {
     document.map(|document| decode(&document)).transpose()
 }
 
-/// Their ids sort by the time they were made.
+/// Ids sort by the time of creation.
 pub fn list(connection: &Connection) -> Answer<Vec<Token>> {
     let mut statement = connection.prepare_cached("SELECT document FROM tokens ORDER BY id")?;
     let documents = statement.query_map([], |row| row.get::<_, String>(0))?;

@@ -1,7 +1,7 @@
 //! The right to make or destroy one sandbox: a lock on a file named after it.
 //!
-//! The kernel lets go of it when its holder dies, however it dies. The file is removed by each holder, so a home
-//! collects none; whoever waited on a removed file finds that out and starts over.
+//! The kernel releases the lock when its holder dies, however it dies. Each holder removes the file, so a home
+//! collects none; a process that waited on a removed file notices that and starts over.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -16,17 +16,17 @@ use coracle_core::store::Work;
 
 use super::{holder, home};
 
-/// Between two tries to take a lock: short for the many who are done in milliseconds.
+/// The pause between two attempts to take a lock: short, because most holders are done in milliseconds.
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(25);
-/// How long one waits between two looks whether the holder was stopped.
+/// How often a waiting process checks whether the holder was stopped.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Removes the files that holders who died left behind.
+/// Removes the files of dead holders.
 pub fn sweep(home: &Home) {
     let entries = fs::read_dir(home.locks()).into_iter().flatten().flatten();
     for id in entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
-        // Letting go of a lock removes its file. One that cannot be taken is somebody's.
+        // Releasing a lock removes its file. A lock that cannot be taken has a live holder.
         drop(Lock::attempt(home, &id));
     }
 }
@@ -42,7 +42,7 @@ pub struct Lock {
 impl Work for Lock {}
 
 impl Lock {
-    /// Takes the lock, waiting for as long as its holder works. One that was stopped is not waited for.
+    /// Takes the lock; waits for as long as its holder runs. Fails if the holder is stopped.
     pub fn wait(home: &Home, id: &SandboxId) -> Result<Self> {
         let (mut pause, mut patience) = (PAUSE, PATIENCE);
         loop {
@@ -62,12 +62,12 @@ impl Lock {
         }
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     pub fn attempt(home: &Home, id: &SandboxId) -> Result<Option<Self>> {
         Self::try_take(home, id).map(Result::ok)
     }
 
-    /// Takes the lock, or returns the file somebody else has locked.
+    /// Takes the lock, or returns the file that another process has locked.
     fn try_take(home: &Home, id: &SandboxId) -> Result<Result<Self, File>> {
         let path = path(home, id);
         loop {
@@ -83,7 +83,8 @@ impl Lock {
         }
     }
 
-    /// The holder before may have removed the file between our open and our lock. Then others lock a new one.
+    /// Checks the file again: the previous holder may have removed it between our open and our lock, and others would
+    /// lock a new one.
     fn confirm(file: File, path: &Path) -> Result<Option<Self>> {
         let inspect = |error| home::unusable(path, "inspect", error);
         let ours = file.metadata().map_err(inspect)?;
@@ -100,7 +101,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // While still locked, so it can only be our own. If it fails, the next holder tries again.
+        // Removed while still locked, so it can only be our own. If that fails, the next holder tries again.
         let _ = fs::remove_file(&self.path);
     }
 }
