@@ -7,7 +7,7 @@ use coracle_core::answer::{Answer, Answers, Asked, Bounds, Fingerprint, Recalled
 use coracle_core::clock::Timestamp;
 use coracle_core::error::Result;
 
-/// Keeps answers for as long as anybody has it. Clones share it.
+/// Keeps answers for as long as a clone lives. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct FakeAnswers(Arc<Mutex<BTreeMap<Asked, Kept>>>);
 
@@ -15,7 +15,7 @@ pub struct FakeAnswers(Arc<Mutex<BTreeMap<Asked, Kept>>>);
 struct Kept {
     question: Fingerprint,
     asked_at: Timestamp,
-    /// Grows with every answer to anybody.
+    /// The number grows with every answer, of any tenant.
     answered: Option<(u64, Answer)>,
 }
 
@@ -66,7 +66,7 @@ impl Answers for FakeAnswers {
     }
 }
 
-/// Returns which question is to be forgotten next, if there are too many without an answer.
+/// Returns the request to forget next, if there are too many without an answer.
 fn unanswered_beyond(kept: &BTreeMap<Asked, Kept>, asked: &Asked, bounds: Bounds) -> Option<Asked> {
     let own = || kept.iter().filter(|(other, one)| other.tenant == asked.tenant && one.answered.is_none());
     let others = own().filter(|(other, _)| *other != asked);
@@ -74,7 +74,7 @@ fn unanswered_beyond(kept: &BTreeMap<Asked, Kept>, asked: &Asked, bounds: Bounds
     oldest.filter(|_| own().count() > bounds.keys)
 }
 
-/// Returns which answer is to be forgotten next, if there is too much of them.
+/// Returns the answer to forget next, if there are too many or they are too large.
 fn answered_beyond(kept: &BTreeMap<Asked, Kept>, asked: &Asked, bounds: Bounds) -> Option<Asked> {
     let own: Vec<_> = kept
         .iter()

@@ -22,40 +22,40 @@ use coracle_core::image::{self, Builder, Images, Progress, Stored};
 use coracle_core::spec::Spec;
 use coracle_core::volume::Volumes;
 
-/// A moment in the work of the fake backend at which something can go wrong.
+/// A moment in the work of the fake backend at which a test can inject a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     Prepare,
     /// Before anything was made.
     Create,
-    /// The sandbox's directory is there, its guest is not.
+    /// The sandbox's directory exists, its guest does not.
     DirectoryMade,
-    /// The guest answers, the caller has not heard of it.
+    /// The guest answers, the caller does not know yet.
     GuestStarted,
-    /// Before the files of a sandbox were taken.
+    /// Before the files of a sandbox are taken.
     TakeFiles,
     Connect,
-    /// Before anything was removed.
+    /// Before anything is removed.
     Destroy,
-    /// The guest is dead, the directory is still there.
+    /// The guest is dead, the directory still exists.
     GuestKilled,
     Survey,
 }
 
-/// What goes wrong.
+/// The injected fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The call returns an error and leaves what it had made: callers must not rely on a tidy failure.
+    /// The call returns an error and leaves what it had made: callers must not rely on a clean failure.
     Fail,
     /// The caller dies: the call unwinds with [`Crash`], to be caught by [`crashes`].
     Crash,
 }
 
-/// What a crashed caller unwinds with.
+/// The payload a crashed caller unwinds with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crash;
 
-/// Tells whether the deed ended in a [`Crash`]. Other panics go on.
+/// Tells whether `deed` ended in a [`Crash`]. Other panics go on.
 pub fn crashes(deed: impl FnOnce()) -> bool {
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(deed)) {
         Ok(()) => false,
@@ -87,26 +87,26 @@ struct Machine {
     boots: AtomicU64,
     creates: AtomicU64,
     probes: AtomicU64,
-    /// Why nothing can be done on it, while nothing can.
+    /// Why every call fails; absent while calls work.
     away: Mutex<Option<String>>,
-    /// It takes questions and does not answer them.
+    /// It accepts calls and does not answer them.
     hung: Mutex<bool>,
     answers: Condvar,
     surveys: AtomicU64,
     silences: AtomicU64,
     connects: AtomicU64,
-    /// What it was told last of the disk of the home.
+    /// The last value passed to `brace`.
     braced: Mutex<Option<bool>>,
     /// Walls that do not stand on it.
     lacking: Mutex<Vec<String>>,
 }
 
-/// What is on the machine of one sandbox: always a directory, and perhaps a guest.
+/// What the machine has of one sandbox: always a directory, and perhaps a guest.
 #[derive(Debug)]
 struct Resident {
     instance: InstanceId,
     guest: Option<Guest>,
-    /// What its guest has left word of.
+    /// The end its guest recorded.
     end: Option<GuestEnd>,
 }
 
@@ -133,7 +133,7 @@ impl FakeBackend {
         Self { bare: true, ..Self::new(instance) }
     }
 
-    /// Returns a backend whose sandboxes do not end with the machine coracle runs on.
+    /// Returns a backend whose sandboxes do not end with coracle's machine.
     pub fn far(instance: InstanceId) -> Self {
         Self { far: true, ..Self::new(instance) }
     }
@@ -148,17 +148,17 @@ impl FakeBackend {
         &self.images
     }
 
-    /// Makes everything fail for this reason, as an engine does that was stopped. Its sandboxes stay as they are.
+    /// Makes every call fail for this reason, as a stopped container engine does. Its sandboxes stay as they are.
     pub fn go_away(&self, reason: &str) {
         *lock(&self.machine.away) = Some(reason.to_owned());
     }
 
-    /// Ends that.
+    /// Undoes [`FakeBackend::go_away`].
     pub fn come_back(&self) {
         *lock(&self.machine.away) = None;
     }
 
-    /// Makes every call wait until [`FakeBackend::answer_again`], as on an engine that was stopped by a signal.
+    /// Makes every call wait until [`FakeBackend::answer_again`], as on a container engine that a signal stopped.
     pub fn stop_answering(&self) {
         *lock(&self.machine.hung) = true;
     }
@@ -168,43 +168,43 @@ impl FakeBackend {
         self.machine.answers.notify_all();
     }
 
-    /// Returns how often it was asked what there is on it.
+    /// Returns the number of surveys.
     pub fn surveys(&self) -> u64 {
         self.machine.surveys.load(Ordering::SeqCst)
     }
 
-    /// Returns how often somebody connected to a guest of it, or tried to.
+    /// Returns the number of connections to its guests, failed ones included.
     pub fn connects(&self) -> u64 {
         self.machine.connects.load(Ordering::SeqCst)
     }
 
-    /// Returns how many requests wait in a guest of it until that is held no more.
+    /// Returns how many requests wait in a guest until its hold ends.
     pub fn waiting(&self, sandbox: &SandboxId) -> usize {
         let sandboxes = lock(&self.machine.sandboxes);
         sandboxes.get(sandbox).and_then(|resident| resident.guest.as_ref()).map_or(0, Guest::waiting)
     }
 
-    /// Returns whether it was told last that the disk of the home is nearly full; nothing if it was told nothing.
+    /// Returns the last value passed to `brace`; `None` if there was no call.
     pub fn braced(&self) -> Option<bool> {
         *lock(&self.machine.braced)
     }
 
-    /// Takes walls down, for every sandbox that is made from now on.
+    /// Takes down walls, for every sandbox made from now on.
     pub fn lack(&self, walls: &[&str]) {
         lock(&self.machine.lacking).extend(walls.iter().map(ToString::to_string));
     }
 
-    /// Returns how often it was asked what it can do.
+    /// Returns the number of probes.
     pub fn probes(&self) -> u64 {
         self.machine.probes.load(Ordering::SeqCst)
     }
 
-    /// Makes the next call that reaches `step` go wrong, once.
+    /// Injects a fault into the next call that reaches `step`, once.
     pub fn fail_at(&self, step: Step, fault: Fault) {
         lock(&self.machine.faults).insert(step, fault);
     }
 
-    /// Has the guest end by itself: it writes why, and leaves its directory.
+    /// Has the guest end by itself: it records why, and leaves its directory.
     pub fn end_guest(&self, sandbox: &SandboxId, end: GuestEnd) {
         self.kill_guest(sandbox);
         let mut sandboxes = lock(&self.machine.sandboxes);
@@ -226,14 +226,14 @@ impl FakeBackend {
         }
     }
 
-    /// Puts a sandbox there that nobody has a record of.
+    /// Makes a sandbox that has no record.
     pub fn plant(&self, sandbox: &SandboxId) {
         let guest = Guest::boot(sample::record().secret, 1, self.next_boot(), Vec::new(), Tree::fresh());
         let resident = Resident { instance: self.instance.clone(), guest: Some(guest), end: None };
         lock(&self.machine.sandboxes).insert(sandbox.clone(), resident);
     }
 
-    /// Returns a command as the guest was asked to run it.
+    /// Returns a command as the guest received it.
     ///
     /// # Panics
     /// If there is no such sandbox or exec.
@@ -243,7 +243,7 @@ impl FakeBackend {
         command.unwrap_or_else(|| panic!("exec `{exec}` was not started in `{sandbox}`"))
     }
 
-    /// Connects to one of the places in a sandbox that lead outside, as a command would.
+    /// Connects to one of the network listeners in a sandbox, as a command would.
     ///
     /// # Panics
     /// If there is no such sandbox.
@@ -270,7 +270,7 @@ impl FakeBackend {
         match lock(&self.machine.faults).remove(&step) {
             None => Ok(()),
             Some(Fault::Fail) => Err(Error::new(Kind::StartFailed, format!("told to fail at {step:?}"))),
-            // Past the panic hook: a crash that was asked for is no news.
+            // Without the panic hook: an injected crash needs no message.
             Some(Fault::Crash) => std::panic::resume_unwind(Box::new(Crash)),
         }
     }

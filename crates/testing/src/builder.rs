@@ -1,4 +1,4 @@
-//! A builder in memory: each line of the Dockerfile is a layer, and a step that says `RUN false` fails.
+//! A builder in memory: each line of the Dockerfile is a layer, and the step `RUN false` fails.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -24,7 +24,7 @@ impl Builder for FakeImages {
         self.pull(&recipe.tag, progress)
     }
 
-    /// Writes the archive [`Images::load`] of its like reads.
+    /// Writes an archive that [`Images::load`] of the fake reads.
     fn export(&self, reference: &Reference) -> Result<File> {
         let here = self.list()?.into_iter().find(|stored| stored.reference == reference.to_string());
         let stored =
@@ -39,7 +39,7 @@ impl Builder for FakeImages {
     }
 }
 
-/// Makes a file that has no name any more.
+/// Makes a file without a name.
 fn tempfile() -> std::io::Result<File> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = format!("coracle-fake-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));

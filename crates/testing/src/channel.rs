@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use coracle_wire::{Decoder, FrameError};
 
-/// A stream and the bytes of it that are not a frame yet.
+/// A stream, and the received bytes that are not a whole frame yet.
 #[derive(Debug)]
 pub struct Channel {
     stream: UnixStream,
@@ -17,12 +17,12 @@ impl Channel {
         Self { stream, decoder: Decoder::default() }
     }
 
-    /// Sends a frame as `encode` returned it.
+    /// Sends a frame that `encode` returned.
     pub fn send(&mut self, frame: Result<Vec<u8>, FrameError>) -> io::Result<()> {
         self.stream.write_all(&frame.map_err(garbled)?)
     }
 
-    /// Returns the stream itself, for whoever goes on without frames.
+    /// Returns the stream itself, to go on without frames.
     pub fn into_stream(self) -> UnixStream {
         self.stream
     }

@@ -1,4 +1,4 @@
-//! A small client of a guest, for suites that must not depend on the real one. Every surprise is a panic.
+//! A small client of a guest, for suites that must not depend on the real one. Every unexpected answer is a panic.
 
 use std::io::ErrorKind::ConnectionReset;
 use std::os::unix::net::UnixStream;
@@ -21,9 +21,9 @@ const WAIT_MS: u64 = 20_000;
 #[derive(Debug)]
 pub struct Client {
     channel: Channel,
-    /// What the guest said of itself.
+    /// The guest's answer to the greeting.
     pub welcome: Welcome,
-    /// What requests are stamped with.
+    /// The epoch of requests.
     pub epoch: u64,
 }
 
@@ -37,7 +37,7 @@ pub struct Ended {
 }
 
 impl Client {
-    /// Introduces itself as this build would.
+    /// Greets the guest as this build would.
     pub fn connect(stream: UnixStream, secret: &Secret, epoch: u64) -> Result<Self, Refusal> {
         Self::introduce(
             stream,
@@ -46,7 +46,7 @@ impl Client {
         )
     }
 
-    /// Introduces itself in any way.
+    /// Greets the guest with any message.
     pub fn introduce(stream: UnixStream, hello: &Hello, epoch: u64) -> Result<Self, Refusal> {
         stream.set_read_timeout(Some(PATIENCE)).expect("a stream takes a timeout");
         let mut channel = Channel::new(stream);
@@ -60,7 +60,7 @@ impl Client {
         Ok(Self { channel, welcome, epoch })
     }
 
-    /// Asks under the client's epoch.
+    /// Sends a request under the client's epoch and returns the answer.
     pub fn ask(&mut self, body: Body) -> Reply {
         self.send(body);
         self.answer()
@@ -79,7 +79,7 @@ impl Client {
         decode(&answer).expect("the answer is a reply")
     }
 
-    /// Asks, and tells whether the connection ended instead of an answer.
+    /// Sends a request, and tells whether the connection ended instead of an answer.
     pub fn hears_end_of(&mut self, body: Body) -> bool {
         let sent = self.channel.send(encode(&Request { epoch: self.epoch, body, acting: None }));
         // A reset is an end as well; running into the timeout is not.
@@ -90,7 +90,7 @@ impl Client {
                 .map_or_else(|error| error.kind() == ConnectionReset, |answer| answer.is_none())
     }
 
-    /// Asks for something that must be refused.
+    /// Sends a request that the guest must refuse.
     pub fn fault(&mut self, body: Body) -> Fault {
         match self.ask(body) {
             Reply::Fault(fault) => fault,
@@ -98,7 +98,7 @@ impl Client {
         }
     }
 
-    /// Starts a command; tells whether it had been started before.
+    /// Starts a command; returns whether it had been started before.
     pub fn start(&mut self, exec: &str, command: Command) -> bool {
         match self.ask(Body::Start { exec: exec.to_owned(), command }) {
             Reply::Started { existing } => existing,
@@ -154,7 +154,7 @@ impl Client {
     }
 }
 
-/// Returns a command with nothing special about it.
+/// Returns a plain command.
 pub fn command(argv: &[&str]) -> Command {
     Command {
         argv: argv.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
@@ -174,7 +174,7 @@ pub fn command(argv: &[&str]) -> Command {
     }
 }
 
-/// Returns the request that writes a whole small file, replacing what is there.
+/// Returns the request that writes a whole small file and replaces an existing one.
 pub fn write_file(path: &str, data: &[u8]) -> Body {
     Body::FileWrite {
         path: path.into(),

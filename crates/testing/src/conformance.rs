@@ -1,4 +1,4 @@
-//! What every implementation of a port must do, as tests that run against any of them.
+//! The contracts of the ports, as tests that run against any implementation.
 //!
 //! An implementation runs a suite by one line: `store_conformance!(make)`, `event_conformance!(make)`,
 //! `token_conformance!(make)`, `answer_conformance!(make)`, `backend_conformance!(make)` or `image_conformance!(make)`.
@@ -10,7 +10,7 @@ pub mod images;
 pub mod store;
 pub mod tokens;
 
-/// Writes one test for each clause, which calls it with what `$make` returns.
+/// Writes one test for each clause, which it calls with what `$make` returns.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_clauses {

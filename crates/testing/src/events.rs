@@ -8,7 +8,7 @@ use coracle_core::event::{self, End, Event, Filter, Kind, Numbered, Page};
 use coracle_core::ids::TenantId;
 use coracle_core::record::Record;
 
-/// A strict log: it panics when an exec is said to end that nobody has said to start.
+/// A strict log: it panics when an exec ends that never started.
 #[derive(Debug, Default)]
 pub(super) struct Events(Mutex<EventLog>);
 
@@ -16,49 +16,49 @@ pub(super) struct Events(Mutex<EventLog>);
 struct EventLog {
     kept: Vec<Numbered>,
     newest: u64,
-    /// How far each one's are forgotten.
+    /// Up to where the events of each owner are forgotten.
     forgotten: BTreeMap<Option<TenantId>, Forgotten>,
 }
 
 #[derive(Debug)]
 struct Forgotten {
     seq: u64,
-    /// What happened before was told.
+    /// Ends from before this time were reported already.
     until: Timestamp,
 }
 
 impl Events {
-    /// Tells what a change of a record means.
+    /// Appends the events of a change of a record.
     pub(super) fn changed(&self, before: Option<&Record>, after: &Record) {
-        let mut told = self.lock();
+        let mut log = self.lock();
         if before.is_some_and(|before| event::ends_execs(before, after)) {
-            told.end_execs(after);
+            log.end_execs(after);
         }
-        event::between(before, after).into_iter().for_each(|event| told.push(event));
+        event::between(before, after).into_iter().for_each(|event| log.push(event));
     }
 
     pub(super) fn append(&self, events: &[Event]) {
-        let mut told = self.lock();
+        let mut log = self.lock();
         for event in events {
             if event.sandbox_id.is_none() {
-                told.push(event.clone());
+                log.push(event.clone());
                 continue;
             }
-            assert!(event.exec_id.is_some(), "a change of a record was told by somebody else: {event:?}");
-            told.push_once(event.clone());
+            assert!(event.exec_id.is_some(), "a caller reported a change of a record: {event:?}");
+            log.push_once(event.clone());
         }
     }
 
     pub(super) fn page(&self, since: u64, filter: &Filter, max: usize) -> Page {
-        let told = self.lock();
+        let log = self.lock();
         let wanted =
-            told.kept.iter().filter(|numbered| numbered.seq > since && filter.admits(&numbered.event));
+            log.kept.iter().filter(|numbered| numbered.seq > since && filter.admits(&numbered.event));
         let mut events: Vec<_> = wanted.take(max + 1).cloned().collect();
         let more = events.len() > max;
         events.truncate(max);
         let last = events.last().map_or(since, |numbered| numbered.seq);
-        let next = if more { last } else { told.newest.max(since) };
-        Page { next, forgotten: told.forgotten_for(filter).min(next), events }
+        let next = if more { last } else { log.newest.max(since) };
+        Page { next, forgotten: log.forgotten_for(filter).min(next), events }
     }
 
     pub(super) fn newest(&self) -> u64 {
@@ -66,12 +66,12 @@ impl Events {
     }
 
     pub(super) fn forget(&self, before: Timestamp, keep: u64) -> u64 {
-        let mut told = self.lock();
-        let young = told.kept.iter().position(|numbered| numbered.event.observed >= before);
-        let by_age = young.unwrap_or(told.kept.len().saturating_sub(1));
-        let count = told.kept.len();
-        told.forget(by_age, before, keep);
-        (count - told.kept.len()) as u64
+        let mut log = self.lock();
+        let young = log.kept.iter().position(|numbered| numbered.event.observed >= before);
+        let by_age = young.unwrap_or(log.kept.len().saturating_sub(1));
+        let count = log.kept.len();
+        log.forget(by_age, before, keep);
+        (count - log.kept.len()) as u64
     }
 
     fn lock(&self) -> MutexGuard<'_, EventLog> {
@@ -86,8 +86,8 @@ impl EventLog {
     }
 
     fn push_once(&mut self, event: Event) {
-        let same = |told: &Event, kind| {
-            told.kind == kind && told.sandbox_id == event.sandbox_id && told.exec_id == event.exec_id
+        let same = |other: &Event, kind| {
+            other.kind == kind && other.sandbox_id == event.sandbox_id && other.exec_id == event.exec_id
         };
         let has = |kind| self.kept.iter().any(|numbered| same(&numbered.event, kind));
         let forgotten = self.forgotten.get(&event.tenant);
@@ -112,7 +112,7 @@ impl EventLog {
         }
     }
 
-    /// Forgets all before a place, and more of whoever has most.
+    /// Forgets all events before `place`, and more of the owners with the most.
     fn forget(&mut self, place: usize, before: Timestamp, keep: u64) {
         let gone = self.surplus(place, keep);
         let newest = self.newest;
@@ -125,7 +125,7 @@ impl EventLog {
         }
     }
 
-    /// Returns the numbers of all before a place, and of more of whoever has most.
+    /// Returns the numbers of all events before `place`, and of more of the owners with the most.
     fn surplus(&self, place: usize, keep: u64) -> Vec<u64> {
         let (old, young) = self.kept.split_at(place);
         let mut counts: BTreeMap<_, u64> = BTreeMap::new();

@@ -19,7 +19,7 @@ use execs::Execs;
 pub use files::Tree;
 use ties::Ties;
 
-/// The kernel's numbers the fake answers with.
+/// The kernel's errno values that the fake answers with.
 mod errno {
     pub const ENOENT: i32 = 2;
     pub const EEXIST: i32 = 17;
@@ -42,7 +42,7 @@ struct Shared {
     env: Vec<(Vec<u8>, Vec<u8>)>,
     born: Instant,
     state: Mutex<State>,
-    /// Something in `state` changed that someone may wait for.
+    /// Wakes threads that wait for a change of `state`.
     changed: Condvar,
 }
 
@@ -51,24 +51,24 @@ struct State {
     /// The highest epoch seen.
     epoch: u64,
     paused: bool,
-    /// The connection that holds it as it is, and until when.
+    /// The connection that holds the sandbox, and until when.
     held: Option<(u64, Option<Instant>)>,
-    /// How many requests wait until it is held no more.
+    /// How many requests wait for the hold to end.
     waiting: usize,
-    /// Numbers connections.
+    /// The number of the next connection.
     serial: u64,
     dead: bool,
     execs: Execs,
     ties: Ties,
     files: Tree,
-    /// The guest's ends, to be closed when it dies.
+    /// The guest's ends of connections, closed when it dies.
     connections: Vec<UnixStream>,
-    /// Connections that wait for clients of the network.
+    /// Connections that wait for network clients.
     parked: VecDeque<UnixStream>,
 }
 
 impl State {
-    /// Returns who holds it, unless their time is over.
+    /// Returns the holder, unless its time is over.
     fn holder(&mut self) -> Option<(u64, Option<Instant>)> {
         self.held = self.held.filter(|(_, until)| until.is_none_or(|until| until > Instant::now()));
         self.held
@@ -113,13 +113,13 @@ impl Guest {
         self.0.changed.notify_all();
     }
 
-    /// Connects to a listener, as a command would; waits until somebody outside takes it.
+    /// Connects to a listener, as a command would; waits until the host takes the connection.
     pub fn reach_out(&self, listener: u32) -> UnixStream {
         let frame = encode(&Reply::Accepted { listener }).expect("a small frame is a frame");
         let mut state = self.state();
         loop {
             match state.parked.pop_front() {
-                // Whoever parked it may be gone; then the next is taken.
+                // The host may have left a parked connection; then the next is taken.
                 Some(client) if (&client).write_all(&frame).is_ok() => return client,
                 Some(_) => {}
                 None => state = self.wait(state, None),
@@ -127,7 +127,7 @@ impl Guest {
         }
     }
 
-    /// Ends it and everything in it at once; connections break.
+    /// Ends the guest and everything in it at once; connections break.
     pub fn die(&self) {
         let mut state = self.state();
         state.dead = true;
@@ -143,7 +143,7 @@ impl Guest {
         self.state().holder().is_some()
     }
 
-    /// Returns how many requests wait until it is held no more.
+    /// Returns how many requests wait for the hold to end.
     pub fn waiting(&self) -> usize {
         self.state().waiting
     }

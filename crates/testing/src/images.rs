@@ -1,5 +1,5 @@
-//! Images in memory, with a registry to pull them from. Stricter than the real thing: a name that is not written out is
-//! a bug of whoever asks.
+//! Images in memory, with a registry to pull them from. Stricter than the real ones: a short name is a bug of the
+//! caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -12,7 +12,7 @@ use coracle_core::error::{Error, Kind, Result};
 use coracle_core::ids::{ImageId, SandboxId, TenantId};
 use coracle_core::image::{Config, Images, Phase, Progress, Reference, Removed, Silent, Step, Stored};
 
-/// What one letter of a layer's name weighs.
+/// The size of one letter of a layer's name.
 const BYTES_PER_LETTER: u64 = 1000;
 
 /// The images of one home. Clones share it.
@@ -21,20 +21,20 @@ pub struct FakeImages(Arc<Mutex<Shelf>>);
 
 #[derive(Debug, Default)]
 struct Shelf {
-    /// What the registry has, by name.
+    /// The images in the registry, by name.
     published: BTreeMap<String, Manifest>,
-    /// What is here, by name: the digest it leads to.
+    /// The stored images, by name.
     names: BTreeMap<String, Stored>,
-    /// What is here, by digest.
+    /// The stored manifests, by digest.
     manifests: BTreeMap<String, Manifest>,
     layers: BTreeSet<String>,
-    /// The digests sandboxes were made from.
+    /// The digest each sandbox was made from.
     used: BTreeMap<SandboxId, String>,
     transfers: u64,
     broken: bool,
 }
 
-/// An image as the registry has it: the names of its layers, and what it says of itself.
+/// An image in the registry: the names of its layers, and its config.
 #[derive(Debug, Clone)]
 struct Manifest {
     layers: Vec<String>,
@@ -42,13 +42,13 @@ struct Manifest {
 }
 
 impl FakeImages {
-    /// Puts an image into the registry, in the place of what had the name before. Its digest is made up.
+    /// Puts an image into the registry, replacing one of that name. Its digest is made up.
     pub fn publish(&self, name: &str, layers: &[&str], config: Config) {
         let layers = layers.iter().map(ToString::to_string).collect();
         self.shelf().published.insert(written_out(name), Manifest { layers, config });
     }
 
-    /// Makes the next pull break off after the first layer.
+    /// Makes the next pull fail after the first layer.
     pub fn break_next_pull(&self) {
         self.shelf().broken = true;
     }
@@ -58,10 +58,10 @@ impl FakeImages {
         self.shelf().transfers
     }
 
-    /// Returns what an image that is here says of itself, and keeps its layers for the sandbox.
+    /// Returns the config of a stored image, and keeps its layers for the sandbox.
     ///
     /// # Panics
-    /// If it is not here: whoever makes a sandbox has brought its image before.
+    /// If it is not stored: the caller must pull the image before it makes a sandbox.
     pub(super) fn take(&self, sandbox: &SandboxId, name: &str) -> Config {
         let mut shelf = self.shelf();
         let stored = shelf.names.get(name).unwrap_or_else(|| panic!("image `{name}` was not brought before"));
@@ -70,7 +70,7 @@ impl FakeImages {
         Config { digest: Some(digest.clone()), ..shelf.manifests[&digest].config.clone() }
     }
 
-    /// Lets go of what a sandbox used.
+    /// Releases what a sandbox used.
     pub(super) fn let_go(&self, sandbox: &SandboxId) {
         self.shelf().used.remove(sandbox);
     }
@@ -101,7 +101,7 @@ impl Images for FakeImages {
         shelf.bring(reference.to_string(), manifest, progress)
     }
 
-    /// Reads an archive of our own: on each line a name and its layers, parted by spaces.
+    /// Reads an archive in the fake's own format: on each line a name and its layers, separated by spaces.
     fn load(&self, mut archive: File, progress: &dyn Progress) -> Result<Vec<Stored>> {
         assert!(archive.metadata().is_ok_and(|metadata| metadata.is_file()), "an archive is a regular file");
         let mut text = String::new();
@@ -196,7 +196,7 @@ impl Shelf {
         report(Phase::Done, total);
     }
 
-    /// Removes what neither a name nor a sandbox leads to.
+    /// Removes what no name and no sandbox uses.
     fn sweep(&mut self) -> Removed {
         let named = self.names.values().map(|stored| &stored.digest);
         let kept: BTreeSet<_> = named.chain(self.used.values()).cloned().collect();
@@ -214,7 +214,7 @@ fn weight(layer: &str) -> u64 {
     layer.len() as u64 * BYTES_PER_LETTER
 }
 
-/// Not the real one, but of its form and the same for the same content.
+/// Not a real digest, but of the same form and equal for equal content.
 fn digest_of(content: &str) -> String {
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);

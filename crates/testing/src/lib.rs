@@ -1,6 +1,6 @@
-//! Strict fakes of the ports and the conformance suites every implementation runs.
+//! Strict fakes of the ports, and the conformance suites that every implementation runs.
 //!
-//! A fake panics where a real implementation would only suffer: what a caller may not do shows at once.
+//! A fake panics where a real implementation would only misbehave, so that a caller's mistake shows at once.
 
 mod answers;
 pub mod backend;

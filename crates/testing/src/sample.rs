@@ -1,4 +1,4 @@
-//! Values for tests that need some and do not care which.
+//! Values for tests that do not care which they get.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,15 +10,15 @@ use coracle_core::policy::Policy;
 use coracle_core::record::{Record, Secret};
 use coracle_core::spec::{Spec, SpecInput};
 
-/// The boot samples were made under.
+/// The boot of sample records.
 pub const BOOT: &str = "4f6c5d1e-boot";
 
-/// Returns what a caller gets who asks for nothing in particular.
+/// Returns the spec of a caller that asks for nothing in particular.
 pub fn spec() -> Spec {
     Spec::resolve(SpecInput::default(), &Policy::default()).expect("an empty spec is valid")
 }
 
-/// Returns a record in state `creating`, owned by `run_sample`, with an id nobody had before.
+/// Returns a record in state `creating`, owned by `run_sample`, with a fresh id.
 pub fn record() -> Record {
     Record {
         id: sandbox(),
@@ -46,12 +46,12 @@ pub fn record() -> Record {
     }
 }
 
-/// Returns a sandbox id nobody had before.
+/// Returns a fresh sandbox id.
 pub fn sandbox() -> SandboxId {
     SandboxId::generate(Timestamp::from_millis(1_700_000_000_000), unique())
 }
 
-/// Returns an instance id nobody had before.
+/// Returns a fresh instance id.
 pub fn instance() -> InstanceId {
     InstanceId::generate(Timestamp::from_millis(1_700_000_000_000), unique())
 }

@@ -1,4 +1,4 @@
-//! A store in memory that panics when it is misused.
+//! A store in memory that panics on misuse.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,9 +20,9 @@ use super::sample;
 
 /// A strict store in memory. Clones share it, as processes share a home.
 ///
-/// It panics on what no caller may do: using the store from inside `update`, waiting for a work lock the same thread
-/// holds, a state no event leads to, an epoch that goes back, a change of owner without a higher epoch or without
-/// `Durability::Power`.
+/// It panics on what no caller may do: using the store from inside `update`, waiting for a work lock that the same
+/// thread holds, a state no event leads to, an epoch that goes back, a change of owner without a higher epoch or
+/// without `Durability::Power`.
 #[derive(Debug, Clone)]
 pub struct FakeStore(Arc<Shared>);
 
@@ -53,12 +53,12 @@ impl FakeStore {
         }))
     }
 
-    /// Puts a record there as it is, past every check: the store as someone else left it.
+    /// Inserts a record unchecked: the store as another process left it.
     pub fn plant(&self, record: Record) {
         self.records().insert(record.id.clone(), record);
     }
 
-    /// Does what the kernel does with the locks of a process that was killed.
+    /// Releases all work locks, as the kernel does for a killed process.
     pub fn let_go_of_all_work(&self) {
         lock(&self.0.working).clear();
         self.0.freed.notify_all();
@@ -215,14 +215,14 @@ impl Store for FakeStore {
 }
 
 impl Log for FakeStore {
-    fn tell(&self, told: &[Event]) -> Result<()> {
+    fn tell(&self, reported: &[Event]) -> Result<()> {
         let records = self.records();
-        for event in told {
+        for event in reported {
             let Some(sandbox) = &event.sandbox_id else { continue };
             let known = records.get(sandbox).is_some_and(|record| !record.is_untaken());
-            assert!(known, "something was told of `{sandbox}`, which nobody has");
+            assert!(known, "an event is about `{sandbox}`, which does not exist");
         }
-        self.0.events.append(told);
+        self.0.events.append(reported);
         Ok(())
     }
 
@@ -257,7 +257,7 @@ impl Tokens for FakeStore {
     }
 
     fn list(&self) -> Result<Vec<Token>> {
-        // Their ids sort by the time they were made.
+        // Ids sort by the time of creation.
         Ok(lock(&self.0.tokens).values().cloned().collect())
     }
 
@@ -272,7 +272,7 @@ impl Tokens for FakeStore {
 fn check_change(before: &Record, after: &Record, durability: Durability) {
     let id = &before.id;
     assert_eq!(*id, after.id, "a sandbox changed its id");
-    // To whoever takes a spare it is new: as with one made for them, a reboot makes it meaningless.
+    // A taken spare is new to its caller: as with a sandbox made for the caller, a reboot makes it meaningless.
     let given_out = before.state == State::Spare;
     assert!(given_out || before.created_at == after.created_at, "sandbox `{id}` changed when it was created");
     let led = lifecycle::Event::ALL.iter().any(|event| before.state.step(*event) == Ok(after.state));
@@ -303,7 +303,7 @@ fn with_key<'a>(
     records.values().filter(|record| record.state.is_live()).find(named)
 }
 
-/// A test that panics on purpose must not spoil the store for the next look at it.
+/// Ignores poison: a test that panics on purpose must not spoil the store for later checks.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -324,7 +324,7 @@ impl Drop for Deciding<'_> {
     }
 }
 
-/// A work lock that is held.
+/// A held work lock.
 struct FakeWork {
     id: SandboxId,
     shared: Arc<Shared>,

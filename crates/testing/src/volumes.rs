@@ -1,4 +1,4 @@
-//! Volumes in memory: made when a sandbox mounts one, held by those that do.
+//! Volumes in memory: made when a sandbox mounts one, in use while a sandbox mounts it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use coracle_core::volume::{Kept, Volumes};
 #[derive(Debug, Clone, Default)]
 pub struct FakeVolumes(Arc<Mutex<BTreeMap<VolumeName, FakeVolume>>>);
 
-/// The sandboxes a volume is mounted in, and how much the first of them let it hold.
+/// The sandboxes that mount a volume, and the size limit that the first of them set.
 #[derive(Debug, Default)]
 struct FakeVolume {
     users: BTreeSet<SandboxId>,
@@ -22,7 +22,7 @@ struct FakeVolume {
 }
 
 impl FakeVolumes {
-    /// Mounts what a sandbox asks for.
+    /// Mounts the volumes of a sandbox.
     pub(super) fn mount(&self, sandbox: &SandboxId, spec: &Spec) {
         for mount in &spec.mounts {
             if let Source::Volume(name) = &mount.source {
@@ -32,7 +32,7 @@ impl FakeVolumes {
         }
     }
 
-    /// Lets go of what a sandbox had mounted.
+    /// Releases the volumes of a sandbox.
     pub(super) fn let_go(&self, sandbox: &SandboxId) {
         self.volumes().values_mut().for_each(|volume| volume.users.retain(|user| user != sandbox));
     }

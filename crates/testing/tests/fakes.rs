@@ -54,7 +54,7 @@ mod backend {
 
     coracle_testing::backend_conformance!(another_instance);
 
-    /// All on one machine, so that the suite can tell whether instances leave each other alone.
+    /// All instances are on one machine, so that the suite can tell whether they leave each other alone.
     fn another_instance() -> Option<Subject> {
         static MACHINE: OnceLock<FakeBackend> = OnceLock::new();
         let instance = sample::instance();

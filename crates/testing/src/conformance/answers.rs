@@ -1,4 +1,4 @@
-//! What every keeper of answers must do.
+//! The contract of every implementation of `Answers`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -7,7 +7,7 @@ use crate::sample;
 use coracle_core::answer::{Answer, Answers, Asked, Bounds, Recalled};
 use coracle_core::clock::Timestamp;
 
-/// A place where answers are kept. Each opening is another process as far as it can tell.
+/// A place where answers are kept. Each opening stands for another process.
 pub trait Memory: Sync {
     fn answers(&self) -> Box<dyn Answers>;
 }
@@ -184,7 +184,7 @@ pub fn the_oldest_questions_without_an_answer_make_room(memory: &impl Memory) {
     put(&*store, 1, "x", bounds);
     [3, 2, 4, 5].iter().for_each(|number| ask(&*store, *number, bounds));
 
-    // Its clock is behind, and it is no less the newest.
+    // Its clock is behind; it still counts as the newest.
     let late = store.ask(&numbered(6), &[1; 32], at(0), bounds).expect("asks");
 
     assert_eq!(late, Recalled::New);
@@ -237,7 +237,7 @@ fn put(store: &dyn Answers, number: u64, text: &str, bounds: Bounds) {
     store.answer(&numbered(number), &answer(text), bounds).expect("keeps it");
 }
 
-/// Asks, and takes back what that has noted.
+/// Notes a request, and withdraws it if it was new.
 fn is_answered(store: &dyn Answers, number: u64) -> bool {
     let recalled = store.ask(&numbered(number), &[1; 32], at(999), PLENTY).expect("asks");
     if recalled == Recalled::New {

@@ -1,4 +1,4 @@
-//! What every backend must do, and the guest in its sandboxes. Clauses use only programs any Debian has.
+//! The contract of every backend, and of the guest in its sandboxes. Clauses use only programs any Debian has.
 
 pub mod execs;
 pub mod files;
@@ -21,16 +21,16 @@ use coracle_core::lease::Epoch;
 use coracle_core::record::Secret;
 use coracle_core::spec::Spec;
 
-/// The epoch sandboxes are made under: there are older ones to refuse.
+/// The epoch sandboxes are made under: high enough that there are older ones to refuse.
 const EPOCH: u64 = 3;
 
-/// A backend to be tested, as an instance of its own.
+/// A backend under test, as an instance of its own.
 pub struct Subject {
     pub backend: Box<dyn Backend>,
     pub instance: InstanceId,
-    /// What to make; the image must have a shell and the usual small programs.
+    /// The spec of sandboxes; the image must have a shell and the usual small programs.
     pub spec: Spec,
-    /// Whatever has to live as long as the backend, such as a temporary home.
+    /// Lives as long as the backend, such as a temporary home.
     pub keep: Box<dyn Any>,
 }
 

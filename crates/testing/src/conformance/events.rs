@@ -1,4 +1,4 @@
-//! What every store must do with events. A part of the suite of stores.
+//! The contract of every store for events. A part of the suite of stores.
 
 use std::thread;
 
@@ -71,7 +71,7 @@ pub fn a_life_is_told_in_order(home: &impl Home) {
         [Kind::Opened, Kind::Ready, Kind::Paused, Kind::Resumed, Kind::Destroying, Kind::Destroyed]
     );
     assert_eq!(numbers(&page), [1, 2, 3, 4, 5, 6]);
-    assert!(page.events.iter().all(|told| told.event.sandbox_id.as_ref() == Some(&record.id)));
+    assert!(page.events.iter().all(|numbered| numbered.event.sandbox_id.as_ref() == Some(&record.id)));
     assert_eq!((page.next, home.open().newest_event().expect("looks")), (6, 6));
 }
 
@@ -136,7 +136,7 @@ pub fn a_spare_is_told_of_when_it_is_taken(home: &impl Home) {
     let page = all(&*store);
     assert_eq!(kinds(&page), [Kind::Opened, Kind::Ready]);
     let owner = taken.expect("updates").lease.owner().cloned();
-    assert!(page.events.iter().all(|told| told.event.run == owner), "{page:?}");
+    assert!(page.events.iter().all(|numbered| numbered.event.run == owner), "{page:?}");
 }
 
 pub fn a_spare_nobody_takes_is_never_told_of(home: &impl Home) {
@@ -168,9 +168,9 @@ pub fn every_field_of_an_event_is_read_again(home: &impl Home) {
 
     store.tell(&[started.clone(), ended.clone()]).expect("tells");
 
-    let told: Vec<Event> = all(&*home.open()).events.into_iter().map(|told| told.event).collect();
-    assert_eq!(told[1..], [started, ended]);
-    assert_eq!(told[2].details["outcome"], json!({"kind": "exited", "code": 3}));
+    let stored: Vec<Event> = all(&*home.open()).events.into_iter().map(|numbered| numbered.event).collect();
+    assert_eq!(stored[1..], [started, ended]);
+    assert_eq!(stored[2].details["outcome"], json!({"kind": "exited", "code": 3}));
 }
 
 pub fn the_start_and_the_end_of_an_exec_are_told_once(home: &impl Home) {
@@ -213,7 +213,8 @@ pub fn the_end_of_a_sandbox_is_the_end_of_its_execs(home: &impl Home) {
         ending.iter().for_each(|state| become_state(&*store, &record, *state));
 
         let page = store.events(before, &Filter::default(), 100).expect("reads");
-        let ends: Vec<_> = page.events.iter().filter(|told| told.event.kind == Kind::ExecEnded).collect();
+        let ends: Vec<_> =
+            page.events.iter().filter(|numbered| numbered.event.kind == Kind::ExecEnded).collect();
         assert_eq!(ends.len(), 2, "{ending:?}: {page:?}");
         assert_eq!(ends[1].event.exec_id.as_ref().map(ExecId::as_str), Some("exec_unseen"));
         assert_eq!(ends[1].event.details["outcome"], json!({"kind": "lost"}));
@@ -299,7 +300,7 @@ pub fn numbers_are_never_used_again(home: &impl Home) {
 
 pub fn whoever_has_most_events_makes_room(home: &impl Home) {
     let store = home.open();
-    // Busy has 1, 2, 4, 6, 8, 9.
+    // `busy` has 1, 2, 4, 6, 8, 9.
     for of in ["busy", "busy", "quiet", "busy", "", "busy", "quiet", "busy", "busy"] {
         opened(&*store, of_tenant(of));
     }
@@ -408,11 +409,11 @@ fn become_state(store: &dyn Store, record: &Record, state: State) {
 fn tell_exec(store: &dyn Store, record: &Record, exec: &str, kind: Kind, millis: u64) {
     let exec = exec.parse().expect("an id");
     let end = End { outcome: Outcome::Exited { code: 0 }, duration_ms: Some(1), limits_hit: Vec::new() };
-    let told = match kind {
+    let reported = match kind {
         Kind::ExecStarted => event::exec_started(record, &exec, at(millis)),
         _ => event::exec_ended(record, &exec, at(millis), &end),
     };
-    store.tell(&[told]).expect("tells");
+    store.tell(&[reported]).expect("tells");
 }
 
 fn all(store: &dyn Store) -> Page {
@@ -420,11 +421,11 @@ fn all(store: &dyn Store) -> Page {
 }
 
 fn kinds(page: &Page) -> Vec<Kind> {
-    page.events.iter().map(|told| told.event.kind).collect()
+    page.events.iter().map(|numbered| numbered.event.kind).collect()
 }
 
 fn numbers(page: &Page) -> Vec<u64> {
-    page.events.iter().map(|told| told.seq).collect()
+    page.events.iter().map(|numbered| numbered.seq).collect()
 }
 
 fn at(millis: u64) -> Timestamp {

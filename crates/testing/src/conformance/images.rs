@@ -1,4 +1,4 @@
-//! What every place for images must do.
+//! The contract of every implementation of `Images`.
 
 use std::any::Any;
 use std::sync::{Mutex, PoisonError};
@@ -6,14 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use coracle_core::error::Kind;
 use coracle_core::image::{Images, Progress, Reference, Removed, Silent, Step, Stored};
 
-/// A place for images that has none yet, and what the registry it pulls from has.
+/// Images without any stored yet, and what their registry has.
 pub struct Subject {
     pub images: Box<dyn Images>,
-    /// Names the registry has, of images that differ.
+    /// Names of different images in the registry.
     pub known: [Reference; 2],
-    /// A name it does not have.
+    /// A name the registry does not have.
     pub unknown: Reference,
-    /// Whatever has to live as long as the images, such as a temporary home and the registry.
+    /// Lives as long as the images, such as a temporary home and the registry.
     pub keep: Box<dyn Any>,
 }
 
@@ -35,7 +35,7 @@ impl Subject {
 
 /// Runs the suite against the images that `$make`, a `fn() -> Option<Subject>`, returns.
 ///
-/// Each call is another place. `None` skips a test; `$make` decides whether that is allowed.
+/// Each call returns separate images. `None` skips a test; `$make` decides whether that is allowed.
 #[macro_export]
 macro_rules! image_conformance {
     ($make:expr) => {
@@ -150,11 +150,11 @@ pub fn collecting_leaves_what_has_a_name(subject: &Option<Subject>) {
 
 pub fn progress_begins_with_the_name_and_ends_with_the_image(subject: &Option<Subject>) {
     let Some(subject) = subject else { return };
-    let told = RecordedSteps::default();
+    let progress = RecordedSteps::default();
 
-    let stored = subject.images.pull(&subject.known[0], &told).expect("the registry has it");
+    let stored = subject.images.pull(&subject.known[0], &progress).expect("the registry has it");
 
-    let steps = told.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let steps = progress.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     let is_named = |reference: &str, digest: &str| (reference, digest) == (&stored.reference, &stored.digest);
     assert!(
         matches!(steps.first(), Some(Step::Resolved { reference, digest, .. }) if is_named(reference, digest)),
@@ -166,7 +166,7 @@ pub fn progress_begins_with_the_name_and_ends_with_the_image(subject: &Option<Su
     );
 }
 
-/// Remembers what it is told.
+/// Keeps the reported steps.
 #[derive(Debug, Default)]
 struct RecordedSteps(Mutex<Vec<Step>>);
 

@@ -1,4 +1,4 @@
-//! What every store must do.
+//! The contract of every store.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use coracle_core::lifecycle::State;
 use coracle_core::record::Record;
 use coracle_core::store::{Durability, Opened, Store, Which};
 
-/// A place where records are kept. Each opening is another process as far as the store can tell.
+/// A place where records are kept. Each opening stands for another process.
 pub trait Home: Sync {
     fn open(&self) -> Box<dyn Store>;
 }
@@ -386,7 +386,7 @@ pub fn backends_of_what_has_ended_are_known_for_a_while(home: &impl Home) {
 
 pub fn each_tenant_has_keys_of_its_own(home: &impl Home) {
     let store = home.open();
-    // Were the two put together carelessly, these would be one.
+    // If the store joined tenant and key without care, these would collide.
     let owners = [None, Some("a"), Some("a.b")];
     let keys = ["b.k", "k"];
     for (tenant, key) in owners.iter().flat_map(|tenant| keys.map(|key| (tenant, key))) {
@@ -429,7 +429,7 @@ pub fn work_on_a_sandbox_excludes_others_until_it_is_dropped(home: &impl Home) {
 
     let waited = thread::scope(|scope| {
         let waiter = scope.spawn(|| drop(home.open().work_on(&id).expect("gets it in the end")));
-        // Not a proof that it waits, but a store that does not wait is caught most of the time.
+        // No proof that it waits, but it catches a store that does not most of the time.
         thread::sleep(Duration::from_millis(20));
         let waited = !waiter.is_finished();
         drop(work);

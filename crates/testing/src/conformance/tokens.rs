@@ -1,4 +1,4 @@
-//! What every keeper of tokens must do.
+//! The contract of every implementation of `Tokens`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use coracle_core::limits::LimitsInput;
 use coracle_core::spec::Privileges;
 use coracle_core::token::{Grant, Rejection, Scope, Seed, Shown, Token, Tokens};
 
-/// A place where tokens are kept. Each opening is another process as far as it can tell.
+/// A place where tokens are kept. Each opening stands for another process.
 pub trait Keyring: Sync {
     fn tokens(&self) -> Box<dyn Tokens>;
 }
@@ -38,7 +38,7 @@ macro_rules! token_conformance {
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Returns a token with an id nobody had before, as it is kept and as it is shown.
+/// Returns a token with a fresh id, as it is stored and as it is shown.
 pub fn issued(tenant: &str) -> (Token, Shown) {
     issued_at(tenant, NOW)
 }

@@ -1,4 +1,4 @@
-//! The execs of the fake guest: a thread each, whose output and end are kept.
+//! The execs of the fake guest: one thread each; output and end are kept.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -21,10 +21,10 @@ struct Exec {
     started: Instant,
     chunks: Vec<Chunk>,
     state: ExecState,
-    /// What was written to it and not read yet.
+    /// Input written to it and not read yet.
     input: Vec<u8>,
     input_closed: bool,
-    /// How it shall end, once someone wants it to.
+    /// How it shall end, once a caller wants it to.
     wanted: Option<Ending>,
 }
 
@@ -110,7 +110,7 @@ impl Guest {
         let untied = command.tied.take() == Some(false);
         let mut state = self.state();
         if let Some(existing) = state.execs.0.get(&exec) {
-            // The rest may differ, and makes no other command of it.
+            // Other fields may differ; it is still the same command.
             let Command { attended, background_ms, .. } = existing.command;
             return match existing.command == (Command { attended, background_ms, ..command }) {
                 true => Ok(Reply::Started { existing: true }),
@@ -196,7 +196,7 @@ impl Guest {
         self.wait_for_end(exec, None)
     }
 
-    /// Ends everything that was started before an epoch, and waits for that.
+    /// Ends everything started before an epoch, and waits until it has ended.
     pub(super) fn stop_before(&self, epoch: u64) {
         let mut state = self.state();
         for exec in state.execs.0.values_mut().filter(|exec| exec.epoch < epoch) {
@@ -233,7 +233,7 @@ impl Guest {
         self.0.changed.notify_all();
     }
 
-    /// Returns how the command ended, if it ended in this deed.
+    /// Returns how the command ended, if this deed ended it.
     fn perform_one(&self, exec: &str, deed: Deed, deadline: Option<Instant>) -> Option<Ending> {
         let until = match deed {
             Deed::Sleep(time) => Some(Instant::now() + time),

@@ -1,4 +1,4 @@
-//! The files of the fake guest, by absolute path. There are no links and no owners, and permissions stop nobody.
+//! The files of the fake guest, by absolute path. There are no links and no owners, and permissions are not enforced.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use coracle_wire::{Body, Entry, EntryKind, FaultCode, Reply};
 use super::{Answer, errno, fault, file_fault};
 use coracle_core::spec::WORKSPACE;
 
-/// Every file and directory there is.
+/// Every file and directory.
 #[derive(Debug, Clone)]
 pub struct Tree(BTreeMap<Vec<u8>, Node>);
 
@@ -27,11 +27,11 @@ struct Upload {
     data: Vec<u8>,
 }
 
-/// What was begun on a connection by one request and goes on with the next.
+/// What one request began on a connection and the next continues.
 #[derive(Debug, Default)]
 pub struct Begun {
     upload: Option<Upload>,
-    /// The file that is read on.
+    /// The file that is being read in pieces.
     reading: Option<Vec<u8>>,
 }
 
@@ -41,7 +41,7 @@ impl Tree {
         Self(directories.into_iter().map(|path| (path, Node::Directory)).collect())
     }
 
-    /// Answers requests about files; others are a mistake of the caller's.
+    /// Answers requests about files; panics on others.
     pub fn answer(&mut self, body: Body, begun: &mut Begun) -> Answer<Reply> {
         let Begun { upload, reading } = begun;
         match body {
@@ -105,7 +105,7 @@ impl Tree {
         }
     }
 
-    /// Returns all of a file, if there is one.
+    /// Returns the contents of a file, if it exists.
     pub fn contents(&self, path: &[u8]) -> Option<Vec<u8>> {
         match self.0.get(&absolute(path).ok()?)? {
             Node::File { data, .. } => Some(data.clone()),
@@ -203,14 +203,14 @@ fn piece(data: &[u8], offset: u64, max_bytes: u32) -> Reply {
     Reply::File { data: rest[..rest.len().min(max_bytes as usize)].to_vec(), size: data.len() as u64 }
 }
 
-/// Returns what follows the directory in a name below it.
+/// Returns the rest of a name below the directory.
 fn below<'a>(directory: &[u8], name: &'a [u8]) -> Option<&'a [u8]> {
     let rest = name.strip_prefix(directory)?;
     let rest = if directory == b"/" { rest } else { rest.strip_prefix(b"/")? };
     (!rest.is_empty()).then_some(rest)
 }
 
-/// Relative paths start at the workspace and may not leave it.
+/// Resolves a path. Relative ones start at the workspace and may not leave it.
 fn absolute(path: &[u8]) -> Answer<Vec<u8>> {
     if path.is_empty() || path.contains(&0) {
         return Err(fault(FaultCode::Invalid, "a path is neither empty nor holds a NUL byte"));

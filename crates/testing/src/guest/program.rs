@@ -11,12 +11,12 @@ pub enum Deed {
     Sleep(Duration),
     /// Repeats standard input until it ends.
     Echo,
-    /// Says what is in a file.
+    /// Prints a file.
     Show(Vec<u8>),
     Exit(i32),
 }
 
-/// Returns what a command will do, or `None` if there is no such program.
+/// Returns what a command does, or `None` if there is no such program.
 pub fn parse(command: &Command, env: &[(Vec<u8>, Vec<u8>)]) -> Option<Vec<Deed>> {
     let argv: Vec<String> =
         command.argv.iter().map(|argument| String::from_utf8_lossy(argument).into_owned()).collect();
@@ -55,7 +55,7 @@ fn parse_words(words: &[&str]) -> Option<Deed> {
     }
 }
 
-/// The last one wins, and what the command was given comes after what the sandbox has.
+/// The last value wins, and the command's own variables come after the sandbox's.
 fn print_variable(name: &str, command: &Command, env: &[(Vec<u8>, Vec<u8>)]) -> Vec<Deed> {
     let mut variables = env.iter().chain(&command.env).chain(&command.secrets);
     match variables.rfind(|(variable, _)| variable == name.as_bytes()) {

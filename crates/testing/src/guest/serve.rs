@@ -13,10 +13,10 @@ use super::super::channel::{Channel, garbled};
 use super::files;
 use super::{Answer, Guest, State, fault};
 
-/// Serves until the other end closes, says something that is no message, or the guest dies.
+/// Serves until the client closes or sends something that is no message, or the guest dies.
 pub fn serve(guest: &Guest, stream: UnixStream) {
     let mut channel = Channel::new(stream);
-    // There is nobody to tell why a connection ended.
+    // An error is dropped: a connection that broke has no reader for it.
     let ended = greet(guest, &mut channel).and_then(|welcome| match welcome {
         true => answer_requests(guest, &mut channel),
         false => Ok(End::Closed),
@@ -26,10 +26,10 @@ pub fn serve(guest: &Guest, stream: UnixStream) {
     }
 }
 
-/// What becomes of a connection without requests.
+/// What happens to a connection after its requests.
 enum End {
     Closed,
-    /// It waits for a client of the network.
+    /// It waits for a network client.
     Parked,
 }
 
@@ -48,7 +48,7 @@ fn greet(guest: &Guest, channel: &mut Channel) -> io::Result<bool> {
 }
 
 fn answer_requests(guest: &Guest, channel: &mut Channel) -> io::Result<End> {
-    // A file that was begun and not completed goes with the connection, and so does a hold.
+    // An unfinished upload ends with the connection, and so does a hold.
     let connection = {
         let mut state = guest.state();
         state.serial += 1;
@@ -77,7 +77,7 @@ fn answer_requests(guest: &Guest, channel: &mut Channel) -> io::Result<End> {
     Ok(End::Closed)
 }
 
-/// What goes on from one request to the next.
+/// State that one request leaves for the next.
 struct Begun<'a> {
     guest: &'a Guest,
     connection: u64,
@@ -105,7 +105,7 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// Waits until nobody holds the sandbox, and looks again whether the epoch is the newest.
+/// Waits until the hold ends, and checks again that the epoch is the newest.
 fn wait_until_let_go(guest: &Guest, epoch: u64) -> Answer<std::sync::MutexGuard<'_, State>> {
     let mut state = guest.state();
     while let Some((_, until)) = state.holder().filter(|_| !state.dead) {
@@ -117,7 +117,7 @@ fn wait_until_let_go(guest: &Guest, epoch: u64) -> Answer<std::sync::MutexGuard<
     Ok(state)
 }
 
-/// Refuses a change of what is paused; one of what is held waits.
+/// Refuses a change in a paused sandbox; makes it wait in a held one.
 fn admit_change(guest: &Guest, epoch: u64) -> Answer<()> {
     match wait_until_let_go(guest, epoch)?.paused {
         true => Err(fault(FaultCode::Conflict, "the sandbox is paused")),

@@ -1,4 +1,4 @@
-//! Ties of the fake guest: what ends with the last connection it is tied to. No grace: whoever leaves has left.
+//! Ties of the fake guest: what ends with the last connection it is tied to. There is no grace period.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,30 +6,30 @@ use coracle_wire::Ending;
 
 use super::Guest;
 
-/// Which execs are tied. The sandbox itself has no name.
+/// What is tied: execs by id, and the sandbox itself as `None`.
 #[derive(Debug, Default)]
 pub struct Ties {
-    /// By how many connections.
+    /// The number of connections each is tied to.
     tied: BTreeMap<Option<String>, usize>,
-    /// Execs whose client has gone before they were started.
+    /// Execs whose client left before they were started.
     gone: BTreeSet<String>,
 }
 
 impl Ties {
-    /// Has an exec end with no connection, and forgets that its client has gone.
+    /// Unties an exec, and forgets that its client left.
     pub fn untie(&mut self, exec: &str) {
         self.tied.remove(&Some(exec.to_owned()));
         self.gone.remove(exec);
     }
 
-    /// Tells whether the client that is about to start this exec has gone.
+    /// Tells whether the client that is about to start this exec has left.
     pub fn is_over(&self, exec: &str) -> bool {
         self.gone.contains(exec)
     }
 }
 
 impl Guest {
-    /// Ties a connection. What was started untied stays so.
+    /// Ties a connection. An exec that was started untied stays so.
     pub(super) fn tie(&self, exec: Option<&str>) {
         let mut state = self.state();
         let name = exec.map(str::to_owned);
@@ -39,7 +39,7 @@ impl Guest {
         }
     }
 
-    /// Takes note that a connection has ended to which something was tied.
+    /// Handles the end of a connection with a tie.
     pub(super) fn end_tie(&self, exec: Option<&str>) {
         let mut state = self.state();
         let name = exec.map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Commands in a sandbox, and who may give them.
+//! Commands in a sandbox, and which callers may start them.
 
 use coracle_wire::{Body, Command, Ending, FaultCode, LimitHit, Reply, Running, Stage};
 

@@ -223,7 +223,7 @@ pub fn a_directory_is_deleted_only_with_everything_in_it(subject: &Option<Subjec
     assert_eq!(stat_fault(&mut client, "directory"), ENOENT);
 }
 
-/// `cat FILE` works on the fake as well: it looks into its tree.
+/// `cat FILE` works on the fake as well: it reads its tree.
 pub fn files_and_commands_see_the_same_workspace(subject: &Option<Subject>) {
     let Some(subject) = subject else { return };
     let sandbox = Sandbox::make(subject);
@@ -246,7 +246,7 @@ fn begin_file(path: &str, data: &[u8]) -> Body {
     }
 }
 
-/// A file that is read piece by piece is one file, and open no longer than there may be another piece.
+/// A file that is read in pieces stays the same file, and stays open only while there may be another piece.
 pub fn an_opened_file_is_read_on_whatever_has_its_name(subject: &Option<Subject>) {
     let Some(subject) = subject else { return };
     let sandbox = Sandbox::make(subject);
@@ -295,8 +295,8 @@ fn stat_fault(client: &mut Client, path: &str) -> Option<i32> {
     client.fault(Body::FileStat { path: path.into() }).errno
 }
 
-/// Returns the last parts of the paths a listing has, sorted: whether it starts at the root or the directory is not
-/// this suite's concern.
+/// Returns the last parts of the listed paths, sorted: whether a listing starts at the root or the directory does not
+/// matter here.
 fn listed(client: &mut Client, path: &str, recursive: bool) -> Vec<String> {
     let Reply::Entries { entries, more: false } =
         client.ask(Body::FileList { path: path.into(), recursive, whole: None })

@@ -1,5 +1,5 @@
-//! Taking the files of a sandbox and making others from them. A backend that cannot hands out no `Forking`, or says
-//! `unsupported`, and nothing else.
+//! Taking the files of a sandbox and making others from them. A backend that cannot do so returns no `Forking`, or
+//! `unsupported`, and no other error.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -17,10 +17,10 @@ use coracle_core::image;
 use coracle_core::lease::Epoch;
 use coracle_core::record::Secret;
 
-/// Holds everything until it is let go or the connection ends.
+/// Holds everything until the holder releases it or the connection ends.
 const HOLD: Body = Body::Hold { lease_ms: None, changes_only: None };
 
-/// The simplest thing that holds a sandbox.
+/// The simplest holder of a sandbox.
 #[derive(Debug)]
 struct Holder {
     client: Mutex<Client>,
@@ -39,14 +39,14 @@ impl Grip for Holder {
     }
 }
 
-/// Holds a sandbox and takes its files; nothing if the backend cannot.
+/// Holds a sandbox and takes its files; `None` if the backend cannot.
 fn fork_source<'a>(sandbox: &Sandbox<'a>) -> Option<Box<dyn ForkSource + 'a>> {
     let stream = sandbox.stream().expect("the guest is there");
     let copy = stream.try_clone().expect("a stream can be cloned");
     let mut client = Client::connect(stream, &sandbox.secret, EPOCH).expect("the guest welcomes us");
     let idle = match client.ask(HOLD) {
         Reply::Held { idle, .. } => idle,
-        // Without what standing still takes, nothing can be taken either.
+        // A sandbox that cannot be held cannot have its files taken either.
         other => panic!("an idle sandbox can be held: {other:?}"),
     };
     let holder = Holder { client: Mutex::new(client), stream: copy };
@@ -88,7 +88,7 @@ fn make<'a>(subject: &'a Subject, source: &dyn ForkSource) -> Sandbox<'a> {
     Sandbox { subject, id, secret, placement }
 }
 
-/// A backend that refuses has not begun: the sandbox is as it was, and there is no other.
+/// Checks that a refusal changed nothing: the sandbox is as it was, and there is no other.
 fn expect_untouched(parent: &Sandbox<'_>) {
     let mut client = parent.client();
     assert_eq!(client.read_file("f"), b"before");
@@ -149,7 +149,7 @@ pub fn a_hold_that_nobody_renews_ends_and_cannot_be_renewed(subject: &Option<Sub
     assert_eq!(holder.ask(lease(60_000)), Reply::Held { idle: true, lease_ms: Some(60_000) });
     assert_eq!(holder.ask(lease(200)), Reply::Held { idle: true, lease_ms: Some(200) });
 
-    // The holder is there and says nothing.
+    // The holder is connected and does not renew.
     assert_eq!(sandbox.client().run("exec_1", &["echo", "on"]).stdout, b"on\n");
 
     assert_eq!(holder.fault(lease(60_000)).code, FaultCode::Conflict);

@@ -23,7 +23,7 @@ pub fn a_sandbox_that_was_made_answers_and_is_surveyed(subject: &Option<Subject>
 pub fn a_survey_shows_only_sandboxes_of_its_instance(subject: &Option<Subject>) {
     let Some(subject) = subject else { return };
 
-    // Whatever other tests have made on this machine meanwhile is none of ours.
+    // Sandboxes that other tests made on this machine meanwhile do not count.
     assert_eq!(subject.backend.survey().expect("surveys"), []);
     let sandbox = Sandbox::make(subject);
     let found = subject.backend.survey().expect("surveys");

@@ -1,4 +1,4 @@
-//! What is tied to a connection ends with it, and nothing else does.
+//! Execs and sandboxes tied to a connection end with it, and nothing else does.
 
 use coracle_wire::{Body, Command, Ending, Reply};
 
@@ -18,8 +18,8 @@ fn sleep(tied: bool) -> Command {
     Command { tied: Some(tied), ..command(&["sleep", "600"]) }
 }
 
-/// Returns once the guest has acted on the end of a connection that ended after all others: the real one looks at them in
-/// order.
+/// Returns once the guest has handled the end of a connection that ended after all others: the real guest handles
+/// them in order.
 fn settle(sandbox: &Sandbox<'_>) {
     let tie = tied(sandbox, "exec_last");
     sandbox.client().start("exec_last", sleep(true));
