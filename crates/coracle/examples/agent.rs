@@ -1,4 +1,4 @@
-//! What an agent does all day: opens a sandbox, puts a file there, runs code on it, reads what came out.
+//! A typical agent: opens a sandbox, writes a file there, runs code on it, reads the result.
 //!
 //! Run it with `cargo run --example agent`.
 
@@ -29,7 +29,7 @@ fn main() -> coracle::Result<()> {
     sandbox.close()
 }
 
-/// A reader that goes away is no reason to leave the sandbox open.
+/// Ignores a closed pipe: the sandbox must still be closed.
 fn print(bytes: &[u8]) {
     let _ = std::io::Write::write_all(&mut std::io::stdout(), bytes);
 }

@@ -16,7 +16,7 @@ use crate::config::{Config, Registries};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Makes the engine of a home, and the home if it is not there.
+/// Makes the engine of a home, and the home if it does not exist.
 pub fn engine(config: &Config) -> Result<Engine> {
     engine_with(config, Arc::new(Threads))
 }
@@ -26,8 +26,8 @@ pub fn engine_with(config: &Config, keepers: Arc<dyn Start>) -> Result<Engine> {
     compose(config, open_store(config)?, keepers)
 }
 
-/// Makes an engine for a home whose records are lost: it knows of no sandbox, and finds those there are by the home's
-/// mark. What it writes down is gone with it.
+/// Makes an engine for a home whose records are lost: it knows no sandbox, and finds existing ones by the home's
+/// mark. What it stores is gone with it.
 pub fn engine_without_records(config: &Config, keepers: Arc<dyn Start>) -> Result<Engine> {
     let recall = || coracle_backends::recall(&config.home);
     let store = freeing(&Ballast::of(&config.home), || SqliteStore::without_records(&config.home, &recall))?;
@@ -39,10 +39,11 @@ pub fn are_records_lost(error: &Error) -> bool {
     coracle_stores::sqlite::is_lost(error)
 }
 
-/// Opens the database. The first to open it writes to a file beside it, which needs room even where nothing is changed.
+/// Opens the database. SQLite writes to a file beside it when the first process opens it, which needs room even if
+/// nothing changes.
 fn open_store(config: &Config) -> Result<SqliteStore> {
     if !coracle_backends::heeds_mark() {
-        // As homes were before they had one.
+        // Older homes have neither file.
         for path in [config.home.instance(), config.home.database_mark()] {
             let _ = std::fs::remove_file(path);
         }
@@ -84,8 +85,8 @@ fn compose(config: &Config, store: SqliteStore, keepers: Arc<dyn Start>) -> Resu
     }))
 }
 
-/// Returns the names of at most so many live sandboxes, the newest first. A home that is not there is not made, and one of
-/// another version is left as it is.
+/// Returns the names of at most `max` live sandboxes, the newest first. Makes no home, and leaves one of another
+/// version as it is.
 pub fn live_names(config: &Config, max: usize) -> Result<Vec<(SandboxId, Option<SessionKey>)>> {
     if !coracle_stores::sqlite::is_current(&config.home) {
         return Ok(Vec::new());
@@ -94,12 +95,12 @@ pub fn live_names(config: &Config, max: usize) -> Result<Vec<(SandboxId, Option<
     Ok(newest.into_iter().map(|record| (record.id, record.key)).collect())
 }
 
-/// Returns where the tokens of a home are kept, and makes the home if it is not there.
+/// Returns where the tokens of a home are kept; makes the home if it does not exist.
 pub fn tokens(config: &Config) -> Result<Arc<dyn Tokens>> {
     Ok(Arc::new(open_store(config)?))
 }
 
-/// Returns where answers that are told again are kept, and makes the home if it is not there.
+/// Returns where answers to repeated requests are kept; makes the home if it does not exist.
 pub fn answers(config: &Config) -> Result<Arc<dyn Answers>> {
     Ok(Arc::new(open_store(config)?))
 }
@@ -109,13 +110,13 @@ fn registries(config: &Config) -> coracle_backends::Registries {
     coracle_backends::Registries { plain_http, private, docker_config, extra_roots, pace }
 }
 
-/// Returns who the configuration says is calling.
+/// Returns the caller that the configuration names.
 pub fn caller(config: &Config) -> Caller {
     Caller::acting_as(config.run.clone()).under(config.epoch)
 }
 
-/// Returns by how many milliseconds the clock is off: a file says so, in builds for tests alone, which cannot set the
-/// machine's clock.
+/// Returns by how many milliseconds a test shifts the clock, read from a file. Only builds for tests have this,
+/// because tests cannot set the machine's clock.
 #[cfg(debug_assertions)]
 fn offset() -> i64 {
     static FILE: OnceLock<Option<std::path::PathBuf>> = OnceLock::new();
@@ -145,8 +146,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's clock for a process that lives long: setting it back takes no time back, setting it forth and back
-/// again changes nothing.
+/// The machine's clock for a long-lived process: setting it back does not take time back, and setting it forth and
+/// back again changes nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct SteadyClock {
     started: Timestamp,
@@ -154,7 +155,7 @@ pub struct SteadyClock {
 }
 
 impl SteadyClock {
-    /// Starts with what the machine's clock says now.
+    /// Starts with the machine's clock as it is now.
     pub fn new() -> Self {
         Self { started: SystemClock.now(), at: Instant::now() }
     }
@@ -183,7 +184,8 @@ fn boot() -> Result<String> {
     Ok(id.trim_end().to_owned())
 }
 
-/// The point this process dies or stops at, for crash tests. Backends call a plain function, so it cannot be captured.
+/// The crash point at which this process dies or stops, for crash tests. A static, because backends call a plain
+/// function.
 static CRASH_AT: OnceLock<String> = OnceLock::new();
 
 fn arm(point: Option<&str>) -> CrashPoints {
@@ -196,8 +198,8 @@ fn arm(point: Option<&str>) -> CrashPoints {
     }
 }
 
-/// Dies as if by `kill -9`, without a chance to clean up, if this is the point. Armed as `stop:POINT` it stops there
-/// until somebody has it go on; armed as `panic:POINT` it panics, as a fault of ours would.
+/// Dies at the armed crash point as if by `kill -9`, without a chance to clean up. Armed as `stop:POINT`, it stops
+/// there until it gets SIGCONT; armed as `panic:POINT`, it panics, as a fault of ours would.
 fn crash_at(point: &'static str) {
     let Some(armed) = CRASH_AT.get() else { return };
     let signal = match armed.split_once(':') {
@@ -216,7 +218,7 @@ mod tests {
     #[test]
     fn setting_the_clock_back_takes_no_time_back() {
         let ahead = Timestamp::from_millis(SystemClock.now().as_millis() + 3_600_000);
-        // Started when the machine's clock was an hour ahead of what it says now.
+        // The clock started when the machine's clock was an hour ahead of what it says now.
         let clock = SteadyClock { started: ahead, at: Instant::now() };
 
         assert!(clock.now() >= ahead);

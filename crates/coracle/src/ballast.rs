@@ -1,8 +1,9 @@
-//! Room held back on the disk of a home, so that closing, `gc` and `purge` work when nothing else is left.
+//! Disk space and inodes held back in a home, so that closing, `gc` and `purge` work on a full disk.
 //!
-//! A file whose blocks are allocated and a few empty files, in `ballast/`. A call that frees something on a full disk cuts the
-//! one and unlinks the others, a portion at a time; with the next portion it can try again if somebody else took what it
-//! was given. The write-ahead log of the database has blocks of its own beyond its end as well, which nobody can take.
+//! A file with allocated blocks and a few empty files, in `ballast/`. A call that frees something on a full disk
+//! truncates the one and unlinks the others, a portion at a time; if another program takes what a portion freed, the
+//! call can retry with the next one. The write-ahead log of the database also has blocks allocated beyond its end,
+//! which no other program can take.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -16,30 +17,30 @@ use rustix::io::Errno;
 
 const SPACE: &str = "space";
 const NAME: &str = "name.";
-/// There while less is left than the reserve and that was told.
+/// Exists while less is free than the reserve and the event of that was written.
 const LOW: &str = "low";
-/// There while the disk is nearly full and backends were told.
+/// Exists while the disk is nearly full and backends were braced.
 const BRACED: &str = "braced";
 
-/// A close adds 50 KiB to the write-ahead log. The record of a sandbox is rewritten whole, with up to 512 KiB of
+/// A close adds 50 KiB to the write-ahead log. It rewrites the record of a sandbox as a whole, with up to 512 KiB of
 /// environment, which JSON may make several times as long.
 const SPACE_BYTES: u64 = 4 << 20;
-/// Each close makes one file, its lock. The rest is for many at once, and for what `gc` and `purge` lock.
+/// Each close makes one file, its lock. The rest is for simultaneous ones, and for what `gc` and `purge` lock.
 const NAMES: usize = 32;
 const PORTIONS: usize = 16;
-/// Nothing is held back unless this many times as much is free.
+/// The ballast is only made while this many times its size is free.
 const PLENTY: u64 = 3;
-/// As much as the write-ahead log grows to before it is copied back, and once more.
+/// The size the write-ahead log grows to before SQLite copies it back, doubled.
 const LOG_BYTES: u64 = 1 << 20;
 
-/// What is held back in one home.
+/// The ballast of one home.
 #[derive(Debug, Clone)]
 pub struct Ballast {
     home: Home,
 }
 
 impl Ballast {
-    /// Returns the ballast of a home. Nothing is made until [`Disk::refill`].
+    /// Returns the ballast of a home. Makes nothing until [`Disk::refill`].
     pub fn of(home: &Home) -> Self {
         Self { home: home.clone() }
     }
@@ -52,7 +53,7 @@ impl Ballast {
         (0..NAMES).map(|number| self.path(&format!("{NAME}{number:02}")))
     }
 
-    /// Shortens the file by one portion; `false` if nothing is left of it.
+    /// Shortens the file by one portion; `false` if it is empty.
     fn cut(&self) -> io::Result<bool> {
         let space = File::options().write(true).open(self.path(SPACE))?;
         let rest = space.metadata()?.len();
@@ -65,7 +66,7 @@ impl Ballast {
         self.left().is_some_and(|left| left.bytes >= PLENTY * SPACE_BYTES && left.inodes.is_none_or(enough))
     }
 
-    /// Makes what is missing. The space comes last: that it has its full length tells that all is there.
+    /// Makes what is missing. The space comes last: its full length shows that everything is there.
     fn fill(&self) -> io::Result<()> {
         let directory = self.home.ballast();
         match DirBuilder::new().mode(0o700).create(&directory) {
@@ -82,7 +83,7 @@ impl Ballast {
                 _ => {}
             }
         }
-        // No lock of SQLite's is on this file, so that closing it here lets go of none.
+        // SQLite has no POSIX lock on this file; closing a file releases all of the process's locks on it.
         if let Ok(log) = File::options().write(true).open(self.home.database_log()) {
             let _ = fallocate(&log, FallocateFlags::KEEP_SIZE, 0, LOG_BYTES);
         }
@@ -100,7 +101,7 @@ impl Ballast {
 impl Disk for Ballast {
     fn left(&self) -> Option<Left> {
         let found = statvfs(self.home.path()).ok()?;
-        // Filesystems without a bound say zero of zero.
+        // Filesystems without a bound report zero of zero.
         let bounded = |total: u64| (total > 0).then_some(total);
         Some(Left {
             bytes: found.f_bavail.saturating_mul(found.f_frsize),
@@ -134,7 +135,7 @@ impl Disk for Ballast {
             return false;
         }
         if !is_there {
-            // The process that moves it reports the change. The name is held back again if it is free.
+            // The process whose rename succeeds reports the change. The file becomes ballast again if a name is free.
             for name in self.names() {
                 match renameat_with(CWD, &mark, CWD, &name, RenameFlags::NOREPLACE) {
                     Err(Errno::EXIST) => {}
@@ -143,7 +144,7 @@ impl Disk for Ballast {
             }
             return fs::remove_file(mark).is_ok();
         }
-        // A name that is held back becomes the mark, because there may be no inode for a new one.
+        // A ballast file becomes the mark, because there may be no inode for a new file.
         for name in self.names() {
             match renameat_with(CWD, &name, CWD, &mark, RenameFlags::NOREPLACE) {
                 Err(Errno::NOENT) => {}

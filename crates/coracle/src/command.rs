@@ -1,4 +1,4 @@
-//! A command to run in a sandbox, put together step by step.
+//! A command to run in a sandbox, built step by step.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use coracle_core::ExecId;
 use coracle_engine::{ExecRequest, Secrets, Stdin, Timeout};
 
-/// A program, its arguments and what it gets. No shell reads them.
+/// A program, its arguments and its input. No shell interprets them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,7 +42,7 @@ impl Command {
         self
     }
 
-    /// Sets an environment variable that is kept and shown nowhere.
+    /// Sets an environment variable that coracle neither stores nor shows.
     pub fn secret(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let Secrets(secrets) = &mut self.request.secrets;
         secrets.insert(name.into(), value.into());
@@ -61,7 +61,7 @@ impl Command {
         self
     }
 
-    /// Ends the whole tree after this much wall time.
+    /// Ends the command and its processes after this much wall time.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.request.timeout = Timeout::After(timeout);
         self
@@ -73,13 +73,13 @@ impl Command {
         self
     }
 
-    /// Sets the time between TERM and KILL when the time is up.
+    /// Sets the time between TERM and KILL at the timeout.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.request.grace = Some(grace);
         self
     }
 
-    /// Gives these bytes on standard input, then its end.
+    /// Sends these bytes to standard input, then closes it.
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.request.stdin = Stdin::Bytes(bytes.into());
         self
@@ -91,7 +91,7 @@ impl Command {
         self
     }
 
-    /// Chooses the id: asking twice under one id starts one command.
+    /// Chooses the id: two requests with one id start one command.
     pub fn id(mut self, id: ExecId) -> Self {
         self.request.exec_id = Some(id);
         self

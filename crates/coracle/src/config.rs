@@ -1,6 +1,6 @@
 //! Where settings come from: a flag, the environment, a file, the project, or the default, in this order.
 //!
-//! The only place that reads the environment. Everything else is told.
+//! The only place that reads the environment. Everything else gets its settings passed in.
 
 mod backends;
 mod engines;
@@ -33,50 +33,50 @@ use self::resolve::Resolved;
 pub use self::serve::Doors;
 pub use self::telemetry::Telemetry;
 
-/// Returns the file that says by how much the clock is off, for tests; builds that are shipped have no such thing.
+/// Returns the file that shifts the clock, for tests; released builds do not have it.
 #[cfg(debug_assertions)]
 pub fn test_clock() -> Option<PathBuf> {
     std::env::var_os("CORACLE_TEST_CLOCK").map(PathBuf::from)
 }
 
-/// Settings given on the command line; they win over everything else.
+/// Settings from the command line; they override everything else.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {
     pub home: Option<PathBuf>,
     pub run: Option<RunId>,
     pub epoch: Option<Epoch>,
-    /// The directory whose project may have a say; without it none has.
+    /// The directory whose project file is read; none if absent.
     pub project: Option<PathBuf>,
 }
 
-/// What an instance of coracle is told from outside.
+/// The settings of a coracle process.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The directory all state is kept in.
     pub home: Home,
     /// The operator's rules.
     pub policy: Policy,
-    /// How registries are spoken to.
+    /// How to talk to registries.
     pub registries: Registries,
-    /// Where engines are, as far as anyone has said.
+    /// Where container engines are, as far as configured.
     pub engines: Engines,
-    /// Who may speak to the daemon over the network.
+    /// Which hosts and origins may reach the daemon over the network.
     pub doors: Doors,
-    /// What models get that come to the daemon without a token.
+    /// What models without a token get from the daemon.
     pub mcp: Models,
-    /// The run that owns what is opened.
+    /// The run that owns opened sandboxes.
     pub run: RunId,
-    /// The epoch the caller believes in; without it the run's current lease counts.
+    /// The epoch the caller expects; if absent, the run's current lease counts.
     pub epoch: Option<Epoch>,
-    /// How many sandboxes to keep made ahead, if anyone said so.
+    /// How many spares to keep, if configured.
     pub spares: Option<usize>,
-    /// Who is told of what is done here.
+    /// Where telemetry is sent.
     pub telemetry: Telemetry,
     /// How long the output of closed sandboxes can be read; zero keeps none.
     pub logs_retention: Duration,
-    /// What people should know of where settings come from.
+    /// Notes for people on where settings come from.
     pub notes: Vec<String>,
-    /// The named point at which the process kills itself, or with `stop:` before it stops, for crash tests.
+    /// The crash point at which the process kills itself, or stops if prefixed with `stop:`, for crash tests.
     pub crash_at: Option<String>,
 }
 
@@ -96,7 +96,7 @@ pub enum Source {
     /// The environment variable of this name.
     Environment(&'static str),
     File(PathBuf),
-    /// The file of the project one works in.
+    /// The project file of the working directory.
     Project(PathBuf),
     Default,
 }
@@ -107,7 +107,7 @@ impl Config {
         Ok(Self::from(resolve(flags)?))
     }
 
-    /// Returns the defaults for a home, without a look at the environment or any file.
+    /// Returns the defaults for a home, without reading the environment or any file.
     pub fn at(home: impl Into<PathBuf>) -> Self {
         Self {
             home: Home::at(home),
@@ -170,9 +170,9 @@ pub fn settings(flags: Flags) -> Result<Vec<Setting>> {
     Ok(resolve(flags)?.settings())
 }
 
-/// Returns what a variable holds that the caller named, for `--secret NAME=env:VAR`.
+/// Returns the value of a variable the caller named, for `--secret NAME=env:VAR`.
 ///
-/// The value appears in no error.
+/// No error contains the value.
 pub fn variable(name: &str) -> Result<String> {
     let impossible = name.is_empty() || name.contains(['=', '\0']);
     let value = if impossible { None } else { std::env::var_os(name) };
@@ -184,19 +184,19 @@ pub fn variable(name: &str) -> Result<String> {
         .map_err(|_| Error::invalid("secret", format!("names the variable `{shown}`, which is not UTF-8")))
 }
 
-/// Returns what a variable holds that is passed on to a command by its name; nothing where it is not set.
+/// Returns the value of a variable that is passed on to a command by name; `None` if it is not set.
 pub fn passed_on(name: &str) -> Result<Option<String>> {
     let value = std::env::var_os(name).map(OsString::into_string).transpose();
     value.map_err(|_| Error::new(Kind::Invalid, format!("the variable `{name}` is not UTF-8 here")))
 }
 
-/// Returns the kind of terminal the caller sits at, for programs that draw on it.
+/// Returns the kind of the caller's terminal, for programs that draw on it.
 pub fn terminal() -> Option<String> {
     std::env::var("TERM").ok()
 }
 
-/// Tells whether output is to be coloured: on terminals that can, unless the person says otherwise (`NO_COLOR`,
-/// `CLICOLOR`, `CLICOLOR_FORCE`).
+/// Tells whether to colour output: on terminals that can, unless the person says otherwise (`NO_COLOR`, `CLICOLOR`,
+/// `CLICOLOR_FORCE`).
 pub fn wants_colour(is_terminal: bool) -> bool {
     wants_colour_in(&environment, is_terminal)
 }
@@ -212,12 +212,12 @@ fn wants_colour_in(variable: &dyn Fn(&str) -> Option<OsString>, is_terminal: boo
     is_terminal && !is("CLICOLOR", "0") && !is("TERM", "dumb") && variable("TERM").is_some()
 }
 
-/// Returns the directory of the person who calls, where programs keep their settings.
+/// Returns the calling person's home directory, where programs keep their settings.
 pub fn directory_of_user() -> Option<PathBuf> {
     home::of_user(&environment)
 }
 
-/// Tells whether whoever calls a program of this name on this machine gets the one that runs now.
+/// Tells whether the first program of this name on `PATH` is the running one.
 pub fn is_first_on_path(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let first =
@@ -235,7 +235,7 @@ fn resolve(flags: Flags) -> Result<Resolved> {
     Resolved::from(flags, &environment, user())
 }
 
-/// What is set to nothing is not set.
+/// An empty variable counts as not set.
 fn environment(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_is_for_terminals_unless_somebody_says_otherwise() {
+    fn colour_is_for_terminals_unless_a_variable_says_otherwise() {
         let colour = |variables: &[(&str, &str)], is_terminal| {
             let find = |name: &str| {
                 variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))

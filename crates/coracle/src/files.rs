@@ -12,7 +12,7 @@ use crate::Sandbox;
 #[derive(Debug, Clone)]
 pub struct Files<'a> {
     sandbox: &'a Sandbox,
-    /// If absent, whom commands run as.
+    /// If absent, the user that commands run as.
     user: Option<String>,
 }
 
@@ -21,7 +21,7 @@ impl<'a> Files<'a> {
         Self { sandbox, user }
     }
 
-    /// Writes a file whole; see [`Sandbox::write_file`]. A new one is this user's.
+    /// Writes a whole file; see [`Sandbox::write_file`]. A new file belongs to this user.
     pub fn write(&self, path: impl AsRef<OsStr>, contents: impl AsRef<[u8]>) -> Result<()> {
         let file = NewFile::at(bytes(&path));
         self.acting(|attached| attached.write_file(&file, &mut contents.as_ref()).map(drop))
@@ -34,7 +34,7 @@ impl<'a> Files<'a> {
         Ok(contents)
     }
 
-    /// Lists a directory, or all below it.
+    /// Lists a directory, or everything below it.
     pub fn list(&self, path: impl AsRef<OsStr>, depth: Depth) -> Result<Entries> {
         self.acting(|attached| attached.list(bytes(&path), depth))
     }
@@ -44,7 +44,7 @@ impl<'a> Files<'a> {
         self.acting(|attached| attached.stat(bytes(&path)))
     }
 
-    /// Removes a file, or with [`Depth::Tree`] a directory and what is in it.
+    /// Removes a file, or with [`Depth::Tree`] a directory with its contents.
     pub fn delete(&self, path: impl AsRef<OsStr>, depth: Depth) -> Result<()> {
         self.acting(|attached| attached.delete(bytes(&path), depth))
     }

@@ -1,4 +1,4 @@
-//! Sandboxes for AI agents: every run gets its own, owned by exactly one run at a time.
+//! Sandboxes for AI agents: each is owned by exactly one run at a time.
 //!
 //! No daemon is needed: a [`Coracle`] works on a home directory, and any number of processes may share one.
 //!
@@ -15,7 +15,7 @@
 //! }
 //! ```
 //!
-//! A [`Sandbox`] is the ownership of a sandbox. It cannot be copied, and what gives it away consumes it:
+//! A [`Sandbox`] is the ownership of a sandbox. It cannot be copied, and giving it away consumes it:
 //!
 //! ```compile_fail,E0382
 //! # fn lent(sandbox: coracle::Sandbox, to: coracle::RunId) -> coracle::Result<()> {
@@ -53,20 +53,20 @@ use coracle_engine::ops::image;
 use coracle_engine::ops::sandbox::{claim, list, open};
 use coracle_engine::{Caller, SparePool};
 
-/// One home of coracle, seen by one run. Cheap to clone.
+/// One home of coracle, used as one run. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Coracle {
     engine: Engine,
     caller: Caller,
-    /// Makes sandboxes ahead for as long as anyone has this home open.
+    /// Makes spares for as long as a clone of this home is open.
     pool: Option<Arc<SparePool>>,
 }
 
-/// A burst of a few, and half a megabyte each while they wait.
+/// Enough for a burst of a few; each waiting spare takes half a megabyte.
 const SPARES: usize = 6;
 
 impl Coracle {
-    /// Opens a home, making it if it is not there.
+    /// Opens a home; makes it if it does not exist.
     pub fn open(config: Config) -> Result<Self> {
         let caller = assemble::caller(&config);
         let engine = assemble::engine(&config)?;
@@ -75,7 +75,7 @@ impl Coracle {
         Ok(Self { engine, caller, pool })
     }
 
-    /// Returns the same home, seen by another run.
+    /// Returns the same home, used as another run.
     pub fn acting_as(&self, run: RunId) -> Self {
         let caller = Caller::acting_as(run);
         Self { engine: self.engine.clone(), caller, pool: self.pool.clone() }
@@ -91,10 +91,10 @@ impl Coracle {
         self.open_input(open::Input { spec, ..open::Input::default() })
     }
 
-    /// Returns the sandbox with this key, making it if there is none.
+    /// Returns the sandbox with this key; makes it if there is none.
     ///
-    /// Any number of callers may ask at the same time: one sandbox is made. Where there is one already, fields of the spec
-    /// that are written and differ from it are a conflict.
+    /// Any number of callers may ask at the same time: one sandbox is made. If one exists already, written fields of
+    /// the spec that differ from it are a conflict.
     pub fn open_session(&self, key: SessionKey, spec: SpecInput) -> Result<Sandbox> {
         self.open_input(open::Input { session_key: Some(key), replace: false, spec })
     }
@@ -104,28 +104,29 @@ impl Coracle {
         self.open_input(open::Input { session_key: Some(key), replace: true, spec })
     }
 
-    /// Takes a sandbox that is this run's already, or nobody's.
+    /// Takes a sandbox that this run owns already, or that has no owner.
     pub fn claim(&self, id: &SandboxId) -> Result<Sandbox> {
         let claimed = self.engine.perform(&self.caller, claim::Input { sandbox_id: id.clone() })?;
         Sandbox::enter(self, claimed.sandbox_id, claimed.epoch)
     }
 
-    /// Runs one command in a sandbox of its own, which is gone afterwards.
+    /// Runs one command in a sandbox of its own, which is removed afterwards.
     pub fn run(&self, input: run::Input) -> Result<run::Output> {
         self.engine.perform(&self.caller, input)
     }
 
-    /// Returns how many sandboxes made ahead wait to be taken.
+    /// Returns how many spares are ready.
     pub fn spares(&self) -> usize {
         self.pool.as_ref().map_or(0, |pool| pool.ready())
     }
 
-    /// Lists the sandboxes that have not ended, whoever owns them; the newest thousand where there are more.
+    /// Lists the sandboxes that have not ended, of any owner; the newest thousand where there are more.
     pub fn list(&self) -> Result<Vec<Summary>> {
         Ok(self.engine.perform(&self.caller, list::Input::default())?.sandboxes)
     }
 
-    /// Brings an image, so that the first sandbox made from it does not have to wait. What is here is not brought again.
+    /// Pulls an image, so that the first sandbox made from it does not have to wait. Does not pull a stored one
+    /// again.
     pub fn pull(&self, reference: &str) -> Result<Stored> {
         let input = image::pull::Input { reference: reference.to_owned(), backend: None };
         self.engine.perform(&self.caller, input)
@@ -137,7 +138,7 @@ impl Coracle {
         Ok(self.engine.perform(&self.caller, input)?.image)
     }
 
-    /// Lists the images that are here, by name.
+    /// Lists the stored images, by name.
     pub fn images(&self) -> Result<Vec<Stored>> {
         Ok(self.engine.perform(&self.caller, image::list::Input::default())?.images)
     }
@@ -147,7 +148,7 @@ impl Coracle {
         self.engine.call(&self.caller, operation, input)
     }
 
-    /// Returns the engine behind it, for what has no method here.
+    /// Returns the underlying engine, for what has no method here.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }

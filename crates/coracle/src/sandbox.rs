@@ -1,4 +1,4 @@
-//! The ownership of a sandbox, as a value the compiler watches over.
+//! The ownership of a sandbox, as a value the compiler checks.
 
 use std::ffi::OsStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,14 @@ use coracle_engine::{Attached, Caller, Captured, Control, Depth, Entries, FileEn
 
 use crate::{Command, Coracle, Files};
 
-/// Connections kept for the next caller: one for each of a few threads; a guest does not take many more.
+/// Connections kept for the next operation: one for each of a few threads; a guest does not accept many more.
 const IDLE_MAX: usize = 4;
 
 /// A sandbox this run owns.
 ///
-/// Not `Clone`: whoever has the value has the sandbox. It acts under the epoch it was taken at, so a handle that was
-/// kept past a hand-over is refused even where it still exists. Dropping it changes nothing: the sandbox stays, idle,
-/// until its time is up or it is opened again by its key.
+/// Not `Clone`: the holder of the value owns the sandbox. It acts under the epoch it was taken at, so a handle kept
+/// past a change of owner is refused. Dropping it changes nothing: the sandbox stays, idle, until its `ttl` is over
+/// or it is opened again by its key.
 ///
 /// Operations take `&self` and may come from several threads; each uses a connection of its own, kept for the next.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Connects to a sandbox that is this run's at `epoch`.
+    /// Connects to a sandbox that this run owns at `epoch`.
     pub(crate) fn enter(coracle: &Coracle, id: SandboxId, epoch: Epoch) -> Result<Self> {
         let caller = coracle.under(Some(epoch));
         let attached = coracle.engine().attach(&caller, &id)?;
@@ -41,7 +41,7 @@ impl Sandbox {
         &self.id
     }
 
-    /// Returns the run that owns it: the one it was opened by.
+    /// Returns the run that owns it: the one that opened it.
     pub fn owner(&self) -> &RunId {
         &self.caller.claim.run
     }
@@ -56,7 +56,7 @@ impl Sandbox {
         self.attached(|attached| attached.exec(command.request()))
     }
 
-    /// Starts a command and returns at once. It runs on without this process, and without a deadline unless it has one.
+    /// Starts a command and returns at once. The command outlives this process, and has no deadline by default.
     pub fn start(&self, command: impl Into<Command>) -> Result<ExecId> {
         let mut request = command.into().request().clone();
         request.timeout = request.timeout.in_background();
@@ -64,12 +64,12 @@ impl Sandbox {
         Ok(started.exec_id)
     }
 
-    /// Reads the output of an exec behind chunk `since_seq`, as it comes.
+    /// Reads the output of an exec after chunk `since_seq`, as it appears.
     pub fn follow(&self, exec: &ExecId, since_seq: u64) -> Result<Follow> {
         self.coracle.engine().follow(&self.caller, &self.id, exec, since_seq)
     }
 
-    /// Takes the controls of an exec: standard input, signals, terminal size, stopping.
+    /// Takes control of an exec: standard input, signals, terminal size, stopping.
     pub fn control(&self, exec: &ExecId) -> Result<Control> {
         self.coracle.engine().control(&self.caller, &self.id, exec)
     }
@@ -85,8 +85,8 @@ impl Sandbox {
         Ok(self.coracle.engine().perform(&self.caller, input)?.progress)
     }
 
-    /// Returns a handle whose file operations act as this user of the sandbox instead of the one commands run as. `root`
-    /// may do everything.
+    /// Returns a handle whose file operations act as this user of the sandbox instead of the one commands run as.
+    /// `root` may do everything.
     pub fn files_as(&self, user: impl Into<String>) -> Files<'_> {
         Files::of(self, Some(user.into()))
     }
@@ -95,10 +95,10 @@ impl Sandbox {
         Files::of(self, None)
     }
 
-    /// Writes a file whole, replacing what is there; until all of it is there the old one stands.
+    /// Writes a whole file, replacing an existing one; the old file stays until the new one is complete.
     ///
-    /// Relative paths start at the workspace and may not leave it; directories on the way are made. A file that is there
-    /// hands on its permissions, a link is followed.
+    /// Relative paths start at the workspace and may not leave it; missing directories are made. A replaced file
+    /// keeps its permissions, and a link is followed.
     pub fn write_file(&self, path: impl AsRef<OsStr>, contents: impl AsRef<[u8]>) -> Result<()> {
         self.files().write(path, contents)
     }
@@ -108,7 +108,7 @@ impl Sandbox {
         self.files().read(path)
     }
 
-    /// Lists a directory, or all below it.
+    /// Lists a directory, or everything below it.
     pub fn list(&self, path: impl AsRef<OsStr>, depth: Depth) -> Result<Entries> {
         self.files().list(path, depth)
     }
@@ -118,42 +118,42 @@ impl Sandbox {
         self.files().stat(path)
     }
 
-    /// Removes a file, or with [`Depth::Tree`] a directory and what is in it.
+    /// Removes a file, or with [`Depth::Tree`] a directory with its contents.
     pub fn delete(&self, path: impl AsRef<OsStr>, depth: Depth) -> Result<()> {
         self.files().delete(path, depth)
     }
 
-    /// Shows everything known of it.
+    /// Returns everything coracle knows about it.
     pub fn show(&self) -> Result<get::Output> {
         self.coracle.engine().perform(&self.caller, get::Input { sandbox_id: self.id.clone() })
     }
 
     /// Lends it to another run, which owns it until it gives it back. Refused while commands run.
     ///
-    /// On an error nothing has changed hands; [`Coracle::claim`] returns the value again.
+    /// On an error the owner has not changed; [`Coracle::claim`] returns the value again.
     pub fn lend(self, to: RunId) -> Result<Lent> {
         let input = transfer::Input { sandbox_id: self.id.clone(), to: to.clone(), running: None };
         let lent = self.coracle.engine().perform(&self.caller, input)?;
         Ok(Lent { coracle: self.coracle, id: self.id, to, epoch: lent.epoch })
     }
 
-    /// Gives it back to the run it was lent by; with none it is nobody's.
+    /// Gives it back to the run that lent it; without a lender it has no owner afterwards.
     ///
-    /// On an error nothing has changed hands; [`Coracle::claim`] returns the value again.
+    /// On an error the owner has not changed; [`Coracle::claim`] returns the value again.
     pub fn release(self) -> Result<()> {
         let input = release::Input { sandbox_id: self.id, running: None };
         self.coracle.engine().perform(&self.caller, input).map(drop)
     }
 
-    /// Destroys it. Closing one that has ended is fine.
+    /// Destroys it. Closing an ended sandbox succeeds.
     ///
-    /// On an error the removal can be repeated, also by the janitor.
+    /// On an error the caller or the janitor can repeat the removal.
     pub fn close(self) -> Result<()> {
         let input = close::Input { sandbox_id: self.id, delete_workspace: false, forget: false };
         self.coracle.engine().perform(&self.caller, input).map(drop)
     }
 
-    /// Acts on a connection that nobody else uses meanwhile.
+    /// Acts on a connection that no other thread uses meanwhile.
     pub(crate) fn attached<T>(&self, act: impl FnOnce(&mut Attached) -> Result<T>) -> Result<T> {
         let spare = self.idle().pop();
         let mut attached = match spare {
@@ -173,7 +173,7 @@ impl Sandbox {
     }
 }
 
-/// A sandbox this run has lent away and gets back.
+/// A sandbox that this run has lent and gets back.
 #[derive(Debug)]
 pub struct Lent {
     coracle: Coracle,
@@ -206,7 +206,7 @@ impl Lent {
     }
 }
 
-/// The sandbox was not given back.
+/// The other run has not given the sandbox back.
 #[derive(Debug)]
 pub struct StillLent {
     pub lent: Lent,
@@ -307,7 +307,7 @@ mod tests {
         let theirs = ours.acting_as(run("run_b"));
         let old = ours.create(SpecInput::default()).expect("a sandbox");
         let id = old.id().clone();
-        // What the compiler forbids one handle, a second one of the same tenure could still do.
+        // What the compiler forbids on one handle, a second handle of the same tenure could still do.
         let twin = ours.claim(&id).expect("the owner may claim");
 
         twin.lend(run("run_b")).expect("lent");

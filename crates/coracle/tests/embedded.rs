@@ -1,18 +1,18 @@
-//! The library in a program of somebody else's: a home of its own, and nothing of ours around it.
+//! The library in a foreign program: a home of its own, and nothing of ours around it.
 //!
-//! Sandboxes are tried in `tests/`, with the binary. This is what needs none, so it runs on every machine.
+//! `tests/` tests sandboxes, with the binary. These tests need none, so they run on every machine.
 
 use coracle::{Config, Coracle, Kind, RunId, SandboxId};
 use serde_json::json;
 
-/// Opens a home that makes no sandboxes ahead.
+/// Opens a home that keeps no spares.
 fn opened(home: &std::path::Path) -> Coracle {
     let config = Config { spares: Some(0), ..Config::at(home) };
     Coracle::open(config).expect("a home can be made")
 }
 
 #[test]
-fn a_home_is_made_where_it_was_told_and_opened_again() {
+fn a_home_is_made_where_it_is_configured_and_opened_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let home = directory.path().join("below/home");
 
@@ -23,13 +23,13 @@ fn a_home_is_made_where_it_was_told_and_opened_again() {
 }
 
 #[test]
-fn what_is_not_there_and_what_makes_no_sense_are_told_apart_by_kind() {
+fn missing_and_invalid_things_differ_by_kind() {
     let directory = tempfile::tempdir().expect("a directory");
     let coracle = opened(directory.path());
-    let nobody: SandboxId = "sbx_01m7hsma1nv8r7k3ng2ct513te".parse().expect("an id");
+    let unknown: SandboxId = "sbx_01m7hsma1nv8r7k3ng2ct513te".parse().expect("an id");
     let run: RunId = "run_other".parse().expect("a run");
 
-    let missing = coracle.acting_as(run).claim(&nobody).expect_err("nobody has made it");
+    let missing = coracle.acting_as(run).claim(&unknown).expect_err("it was never made");
     let nonsense = coracle.call("sandbox_open", json!({"spec": 3})).expect_err("that is no spec");
 
     assert_eq!((missing.kind, nonsense.kind), (Kind::NotFound, Kind::Invalid));

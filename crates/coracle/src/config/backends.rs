@@ -1,4 +1,4 @@
-//! Settings about backends: which is used, what may be used instead, and what `auto` means.
+//! Settings about backends: the preferred one, the fallback, and the order of `auto`.
 
 use coracle_core::Result;
 use coracle_core::selection::{Preference, check_name, check_names};
@@ -6,10 +6,10 @@ use coracle_core::selection::{Preference, check_name, check_names};
 use super::layers::{Found, Layers};
 use super::{Setting, Source, setting};
 
-/// What is used where nobody says anything: part of coracle, and the one with the most walls.
+/// The default: part of coracle, and the backend with the most walls.
 const DEFAULT: &str = "native";
 
-/// Every setting of this kind, decided.
+/// All settings about backends, resolved.
 #[derive(Debug)]
 pub struct BackendSettings {
     backend: Found<Option<String>>,
@@ -18,7 +18,7 @@ pub struct BackendSettings {
 }
 
 impl BackendSettings {
-    /// Decides every setting and refuses what no backend could be called.
+    /// Resolves every setting and refuses text that no backend could be called.
     pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
         Ok(Self {
             backend: layers
@@ -43,17 +43,17 @@ impl BackendSettings {
         })
     }
 
-    /// Tells whether nobody has said which backend to use.
+    /// Tells whether no source names a backend.
     pub fn is_default(&self) -> bool {
         self.backend.source == Source::Default
     }
 
-    /// Uses this one.
+    /// Uses this backend.
     pub fn adopt(&mut self, backend: &str, source: Source) {
         self.backend = Found { value: Some(backend.to_owned()), source };
     }
 
-    /// Returns the operator's choice.
+    /// Returns the operator's preference.
     pub fn preference(&self) -> Preference {
         Preference {
             backend: self.backend.value.clone(),
@@ -62,7 +62,7 @@ impl BackendSettings {
         }
     }
 
-    /// Returns every setting for people.
+    /// Returns every setting for display.
     pub fn settings(&self) -> Vec<Setting> {
         let backend = self.backend.value.clone().unwrap_or_else(|| DEFAULT.to_owned());
         let fallback = match self.fallback.value.as_slice() {

@@ -1,7 +1,7 @@
-//! Settings about engines: where they are and how other machines are reached.
+//! Settings about container engines: where they are and how to reach other machines.
 //!
-//! The variables are Docker's and podman's own. What they hold is read when an engine is wanted: a word in them that
-//! we do not understand must not keep anyone from working without an engine.
+//! The variables are Docker's and Podman's own. Their values are parsed when a container engine is needed: a value we
+//! do not understand must not keep people from working without one.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::images::place;
 use super::layers::{Found, Layers};
 use super::{Setting, home, setting};
 
-/// Every setting of this kind, decided.
+/// All settings about container engines, resolved.
 #[derive(Debug)]
 pub struct EngineSettings {
     docker_host: Found<Option<String>>,
@@ -27,7 +27,7 @@ pub struct EngineSettings {
 }
 
 impl EngineSettings {
-    /// Decides every setting.
+    /// Resolves every setting.
     pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
         let some = |_: &str, text: &str| Ok(Some(text.to_owned()));
         let docker_cert_path = |_: &str, text: &str| Ok(Some(text.into()));
@@ -44,7 +44,7 @@ impl EngineSettings {
                 |file| file.engines.docker_context.clone().map(Some),
                 None,
             )?,
-            // Docker takes any word for a yes, `0` included: whoever sets it gets what Docker gives.
+            // Docker takes any value as yes, `0` included, so coracle does the same.
             docker_tls_verify: layers.pick(
                 "DOCKER_TLS_VERIFY",
                 |_, _| Ok(true),
@@ -73,7 +73,7 @@ impl EngineSettings {
         })
     }
 
-    /// Returns what backends are told.
+    /// Returns the settings for backends.
     pub fn engines(&self, docker_config: Option<PathBuf>) -> Engines {
         Engines {
             docker_host: self.docker_host.value.clone(),
@@ -88,7 +88,7 @@ impl EngineSettings {
         }
     }
 
-    /// Returns every setting for people.
+    /// Returns every setting for display.
     pub fn settings(&self) -> Vec<Setting> {
         let or = |value: &Option<String>, default: &str| value.clone().unwrap_or_else(|| default.to_owned());
         let ssh = self.ssh.value.as_ref().map(|words| words.join(" "));
@@ -124,7 +124,7 @@ impl EngineSettings {
     }
 }
 
-/// Words are parted by blanks and nothing else; a path with a blank in it goes into the file.
+/// Words are separated by spaces only; a path with a space in it goes into the file.
 fn words(text: &str) -> Result<Option<Vec<String>>> {
     Ok(Some(text.split_ascii_whitespace().map(str::to_owned).collect()))
 }
@@ -137,7 +137,7 @@ fn check_program(words: &Option<Vec<String>>) -> Result<()> {
     }
 }
 
-/// Engines have nothing of this machine, so `host` is no image for them.
+/// Container engines cannot use this machine's programs, so `host` is no image for them.
 fn check_image(image: &str) -> Result<()> {
     match image != HOST && image.parse::<Reference>().is_ok() {
         true => Ok(()),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_nobody_understands_is_left_for_who_needs_it() {
+    fn an_unknown_endpoint_is_no_error_until_it_is_needed() {
         let settings = from(&[("DOCKER_HOST", "npipe:////./pipe/docker_engine")], "").expect("not looked at");
 
         let shown = settings.settings();

@@ -1,4 +1,4 @@
-//! The settings file. What is absent keeps its default; what is unknown is refused, not ignored.
+//! The settings file. An absent setting keeps its default; an unknown one is refused, not ignored.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,14 +13,14 @@ use coracle_core::spec::{Runtime, SpecInput};
 use coracle_core::{Error, Kind, Result, duration};
 use serde::{Deserialize, Deserializer};
 
-/// What `config.toml` may hold.
+/// The contents of `config.toml`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct File {
     pub image: Option<String>,
     #[serde(deserialize_with = "span")]
     pub exec_timeout: Option<Duration>,
-    /// `none` lifts it.
+    /// `none` removes the maximum.
     #[serde(deserialize_with = "span_or_none")]
     pub exec_timeout_max: Option<Option<Duration>>,
     #[serde(deserialize_with = "span")]
@@ -45,9 +45,9 @@ pub struct File {
     pub logs: Logs,
     pub storage: Storage,
     pub serve: Serve,
-    /// What models get that come to `/mcp` without a token.
+    /// What models without a token get at `/mcp`.
     pub mcp: Option<Mcp>,
-    /// What each tenant may, by name.
+    /// The rules of each tenant, by name.
     pub tenants: BTreeMap<String, Tenant>,
 }
 
@@ -59,8 +59,8 @@ pub struct Serve {
     pub origins: Option<Vec<String>>,
 }
 
-/// The table `[mcp]`: a sandbox as `sandbox_open` takes it, and what of it may be chosen.
-// About `flatten` with `deny_unknown_fields`, see `sandbox_open`.
+/// The table `[mcp]`: a sandbox as `sandbox_open` takes it, and which fields models may choose.
+// On `flatten` with `deny_unknown_fields`, see `sandbox_open`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mcp {
@@ -180,7 +180,7 @@ pub struct Limits {
     pub output_bytes: PartialRange,
 }
 
-/// A range of which a part may be written: `{ default = 512 }`, `{ max = 1024 }` or both.
+/// A range that may be written in part: `{ default = 512 }`, `{ max = 1024 }` or both.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PartialRange {
@@ -189,19 +189,19 @@ pub struct PartialRange {
 }
 
 impl PartialRange {
-    /// Tells whether anything was written.
+    /// Tells whether the file has any part of it.
     pub fn is_written(self) -> bool {
         self.default.is_some() || self.max.is_some()
     }
 
-    /// Fills in the rest. A lower maximum alone lowers the default with it.
+    /// Fills in the rest. A lower maximum alone lowers the default, too.
     pub fn over(self, range: Range) -> Range {
         let max = self.max.unwrap_or(range.max);
         Range { default: self.default.unwrap_or(range.default.min(max)), max }
     }
 }
 
-/// Reads the first of the files that is there.
+/// Reads the first of the files that exists.
 pub fn read(candidates: Vec<PathBuf>) -> Result<Option<(PathBuf, File)>> {
     for path in candidates {
         match std::fs::read_to_string(&path) {
@@ -223,15 +223,15 @@ fn parse(path: &Path, text: &str) -> Result<File> {
     toml::from_str(text).map_err(|error| {
         Error::new(
             Kind::Invalid,
-            format!("settings `{}` are not valid{}", path.display(), told(&error, text)),
+            format!("settings `{}` are not valid{}", path.display(), mistake(&error, text)),
         )
         .hint("`coracle config` without this file shows every name there is")
     })
 }
 
-/// Returns where in the file a mistake is and what it is.
-fn told(error: &toml::de::Error, text: &str) -> String {
-    // A map of TOML's is called a table.
+/// Returns where in the file the mistake is, and what it is.
+fn mistake(error: &toml::de::Error, text: &str) -> String {
+    // TOML calls a map a table.
     let what = plainly(error.message()).replace("an object", "a table");
     let what = if what.starts_with("is ") { format!("this {what}") } else { what };
     let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {

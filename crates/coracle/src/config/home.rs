@@ -1,4 +1,4 @@
-//! Where state is kept, and who the person is that keeps it there.
+//! Where state is kept, and the run of the person who keeps it there.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::layers::{Environment, Found};
 
 const ROOT: u32 = 0;
 
-/// Returns the home: the flag's, the environment's, else the place this user's programs keep their state.
+/// Returns the home: from the flag, from the environment, or the usual state directory of this user.
 pub fn find(flag: Option<PathBuf>, environment: Environment<'_>, user: u32) -> Result<Found<PathBuf>> {
     let (path, source) = if let Some(path) = flag {
         (path, Source::Flag)
@@ -21,36 +21,36 @@ pub fn find(flag: Option<PathBuf>, environment: Environment<'_>, user: u32) -> R
     } else {
         (state_directory(environment)?.join("coracle"), Source::Default)
     };
-    // Backends and keepers change directory; a relative home would mean another place there.
+    // Backends and keepers change directory; a relative home would then mean another place.
     let value = std::path::absolute(&path).map_err(|error| {
         Error::invalid("home", format!("`{}` is not a usable path", path.display())).caused_by(error)
     })?;
     Ok(Found { value, source })
 }
 
-/// Returns the settings files to look for, the one that counts first.
+/// Returns the settings files to look for, in order of precedence.
 pub fn settings_files(home: &Path, environment: Environment<'_>) -> Vec<PathBuf> {
     let ours = Home::at(home).settings();
     let shared = absolute(environment("XDG_CONFIG_HOME")).or_else(|| in_home(environment, ".config"));
     std::iter::once(ours).chain(shared.map(|directory| directory.join("coracle/config.toml"))).collect()
 }
 
-/// Returns the run of a person at a terminal: the same each time, for one user in one home.
+/// Returns the run of a person at a terminal: always the same for one user in one home.
 pub fn person(user: u32) -> RunId {
     format!("run_user_{user}").parse().expect("letters, digits and `_` make a run id")
 }
 
-/// Returns where Docker keeps what it knows of registries, unless it is told otherwise.
+/// Returns Docker's configuration directory.
 pub fn docker_config(environment: Environment<'_>) -> Option<PathBuf> {
     in_home(environment, ".docker")
 }
 
-/// Returns where sockets of this user's programs are.
+/// Returns the directory for sockets of this user's programs.
 pub fn runtime_directory(environment: Environment<'_>) -> Option<PathBuf> {
     absolute(environment("XDG_RUNTIME_DIR"))
 }
 
-/// Returns the user's own directory.
+/// Returns the user's home directory.
 pub fn of_user(environment: Environment<'_>) -> Option<PathBuf> {
     absolute(environment("HOME"))
 }
@@ -67,7 +67,7 @@ fn in_home(environment: Environment<'_>, below: &str) -> Option<PathBuf> {
     Some(absolute(environment("HOME"))?.join(below))
 }
 
-/// The XDG specification says to ignore what is not absolute.
+/// The XDG specification says to ignore relative paths.
 fn absolute(value: Option<OsString>) -> Option<PathBuf> {
     value.map(PathBuf::from).filter(|path| path.is_absolute())
 }

@@ -1,5 +1,5 @@
-//! Settings about images, the registries they come from, and directories to mount. Checked when they are read: a
-//! mistake shall show before somebody needs what it is about.
+//! Settings about images, their registries, and directories to mount. Checked when they are read: a mistake must show
+//! before the setting is needed.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -13,22 +13,22 @@ use super::languages::LanguageSettings;
 use super::layers::{Found, Layers};
 use super::{Setting, home, setting};
 
-/// How registries are spoken to.
+/// How to talk to registries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registries {
-    /// `host[:port]` of registries that may be spoken to without TLS.
+    /// `host[:port]` of registries that may be used without TLS.
     pub plain_http: Vec<String>,
-    /// `host[:port]` that may be reached although the address is private.
+    /// `host[:port]` of registries that may have a private address.
     pub private: Vec<String>,
-    /// The directory of Docker's `config.json`, which has the credentials.
+    /// The directory of Docker's `config.json`, which holds the credentials.
     pub docker_config: Option<PathBuf>,
-    /// A PEM file with certificates to trust beside the machine's.
+    /// A PEM file with certificates to trust besides the machine's.
     pub extra_roots: Option<PathBuf>,
-    /// How slow they may be.
+    /// How slow registries may be.
     pub pace: Pace,
 }
 
-/// Every setting of this kind, decided.
+/// All settings about images, resolved.
 #[derive(Debug)]
 pub struct ImageSettings {
     allow: Found<Allowed>,
@@ -43,7 +43,7 @@ pub struct ImageSettings {
 }
 
 impl ImageSettings {
-    /// Decides every setting and refuses what no image, host or directory could be called.
+    /// Resolves every setting and refuses text that no image, host or directory could be called.
     pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
         let docker_config = layers.pick(
             "DOCKER_CONFIG",
@@ -76,7 +76,7 @@ impl ImageSettings {
         })
     }
 
-    /// Puts the operator's rules into the policy.
+    /// Puts these settings into the policy.
     pub fn apply(&self, policy: &mut Policy) {
         policy.images = self.allow.value.clone();
         policy.mounts = MountPolicy { allow: self.mounts.value.clone() };
@@ -96,7 +96,7 @@ impl ImageSettings {
         }
     }
 
-    /// Returns every setting for people.
+    /// Returns every setting for display.
     pub fn settings(&self) -> Vec<Setting> {
         let mut all = vec![setting("images.allow", list(self.allow.value.patterns()), &self.allow.source)];
         all.extend(self.languages.settings());
@@ -129,7 +129,7 @@ pub(super) fn place(path: &Option<PathBuf>) -> String {
     path.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string())
 }
 
-/// Refuses what is neither `host` nor a reference.
+/// Refuses text that is neither `host` nor a reference.
 pub fn check_image(field: &str, image: &str) -> Result<()> {
     match image == HOST || image.parse::<Reference>().is_ok() {
         true => Ok(()),
@@ -140,7 +140,7 @@ pub fn check_image(field: &str, image: &str) -> Result<()> {
     }
 }
 
-/// Refuses what could not stand in front of an image's name.
+/// Refuses text that cannot precede an image's name.
 fn check_host(field: &str, host: &str) -> Result<()> {
     let reference = format!("{host}/some/image").parse::<Reference>();
     match reference.is_ok_and(|reference| reference.registry() == host) {

@@ -1,4 +1,4 @@
-//! Settings about the images of languages: where they come from, which they are, and which to bring beforehand.
+//! Settings about the images of languages: their prefix, the images, and which to pull in advance.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{Setting, setting};
 /// More would be a mirror, not a preparation.
 const PREPULL_MAX: usize = 64;
 
-/// Every setting of this kind, decided.
+/// All settings about languages, resolved.
 #[derive(Debug)]
 pub struct LanguageSettings {
     prefix: Found<Option<String>>,
@@ -24,7 +24,7 @@ pub struct LanguageSettings {
     prepull: Found<Vec<String>>,
 }
 
-/// What the setting of one language is called.
+/// The names of one language's setting.
 #[derive(Debug, Clone, Copy)]
 struct Names {
     runtime: Runtime,
@@ -49,7 +49,7 @@ const fn named(runtime: Runtime, setting: &'static str, variable: &'static str) 
 }
 
 impl LanguageSettings {
-    /// Decides every setting and refuses what no image could be called.
+    /// Resolves every setting and refuses text that no image could be called.
     pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
         let prefix = layers
             .pick("CORACLE_IMAGE_PREFIX", some, |file| file.images.prefix.clone().map(Some), None)?
@@ -75,7 +75,7 @@ impl LanguageSettings {
         policy.prepull = self.prepull.value.clone();
     }
 
-    /// Returns every setting for people; of a language the image it really leads to.
+    /// Returns every setting for display; for a language, the image it resolves to.
     pub(super) fn settings(&self) -> Vec<Setting> {
         let prefix = self.prefix.value.clone().unwrap_or_else(|| "none".to_owned());
         let mut all = vec![
@@ -106,7 +106,7 @@ fn some(_: &str, text: &str) -> Result<Option<String>> {
     Ok(Some(text.to_owned()))
 }
 
-/// Refuses what cannot stand in front of a name.
+/// Refuses text that cannot precede an image's name.
 fn check_prefix(prefix: &str) -> Result<()> {
     match format!("{prefix}name:tag").parse::<Reference>() {
         Ok(_) => Ok(()),
@@ -117,7 +117,7 @@ fn check_prefix(prefix: &str) -> Result<()> {
     }
 }
 
-/// Returns the images that are meant: the word for a language means its image, everything else is a reference.
+/// Returns the images to pull: a language's name means its image, everything else is a reference.
 fn prepulled(entries: &[String], images: &BTreeMap<Runtime, String>) -> Result<Vec<String>> {
     let problem = |entry: &str, what: &str| {
         Error::invalid("images.prepull", format!("holds `{}`, {what}", entry.escape_debug()))

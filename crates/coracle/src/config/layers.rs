@@ -9,10 +9,10 @@ use coracle_core::{Error, Result};
 use super::Source;
 use super::file::File;
 
-/// Looks a variable up; one that is empty counts as absent.
+/// Looks up a variable; an empty one counts as absent.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// A value and where it was found.
+/// A value and its source.
 #[derive(Debug, Clone)]
 pub struct Found<T> {
     pub value: T,
@@ -20,7 +20,7 @@ pub struct Found<T> {
 }
 
 impl<T> Found<T> {
-    /// Turns the value into what it stands for; what it cannot be is refused with a hint where to correct it.
+    /// Parses the value; an error gets a hint that names the source to correct.
     pub fn read<U>(self, read: impl FnOnce(T) -> Result<U>) -> Result<Found<U>> {
         let Self { value, source } = self;
         match read(value) {
@@ -29,13 +29,13 @@ impl<T> Found<T> {
         }
     }
 
-    /// Returns the value if nothing is wrong with it.
+    /// Returns the value if the check passes.
     pub fn checked(self, check: impl FnOnce(&T) -> Result<()>) -> Result<Self> {
         self.read(|value| check(&value).map(|()| value))
     }
 }
 
-/// The sources.
+/// The sources of settings.
 pub(super) struct Layers<'a> {
     pub environment: Environment<'a>,
     pub file: Option<(PathBuf, File)>,
@@ -56,7 +56,7 @@ impl Layers<'_> {
         Ok(self.of_file(of_file, default))
     }
 
-    /// Settings with too much in them for a variable.
+    /// Reads a setting that is too large for a variable from the file.
     pub fn of_file<T>(&self, of_file: impl Fn(&File) -> Option<T>, default: T) -> Found<T> {
         let written = self.file.as_ref().and_then(|(path, file)| Some((path, of_file(file)?)));
         match written {
@@ -65,7 +65,7 @@ impl Layers<'_> {
         }
     }
 
-    /// Settings that say who the caller is: a file shared by all callers cannot.
+    /// Reads a setting that identifies the caller; not from the file, which all callers share.
     pub fn of_caller<T: FromStr<Err = Error>>(
         &self,
         variable: &'static str,

@@ -1,4 +1,4 @@
-//! Settings about models that come to the daemon's `/mcp` and show no token: the sandboxes they get.
+//! Settings about models without a token at the daemon's `/mcp`: the sandboxes they get.
 
 use coracle_core::ceiling::{Choice, Choices};
 use coracle_core::spec::SpecInput;
@@ -7,7 +7,7 @@ use coracle_core::{Ceiling, Policy, Result};
 use super::layers::{Found, Layers};
 use super::{Setting, file, setting};
 
-/// What models get: a spec, and what of it they may choose.
+/// What models get: a spec, and which of its fields they may choose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Models {
     pub spec: SpecInput,
@@ -15,13 +15,13 @@ pub struct Models {
 }
 
 impl Models {
-    /// Returns the ceiling of their door.
+    /// Returns the ceiling of models without a token.
     pub fn ceiling(&self, policy: &Policy) -> Result<Ceiling> {
         Ceiling::of_model(self.spec.clone(), self.let_choose.clone(), policy)
     }
 }
 
-/// Every setting of this kind, decided.
+/// All settings about models, resolved.
 #[derive(Debug)]
 pub struct McpSettings {
     pub models: Found<Models>,
@@ -36,12 +36,12 @@ impl McpSettings {
         Self { models: layers.of_file(written, Models::default()) }
     }
 
-    /// Refuses what the operator's own rules do not allow.
+    /// Refuses settings that the operator's own policy does not allow.
     pub fn check(&self, policy: &Policy) -> Result<()> {
         self.models.clone().checked(|models| models.ceiling(policy).map(drop)).map(drop)
     }
 
-    /// Returns every setting for people.
+    /// Returns every setting for display.
     pub fn settings(&self) -> Vec<Setting> {
         let Models { spec, let_choose } = &self.models.value;
         let shown = match *spec == SpecInput::default() {

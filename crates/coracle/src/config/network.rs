@@ -1,4 +1,4 @@
-//! Settings about the network of sandboxes: the most any may have, and what each may use of it.
+//! Settings about the network of sandboxes: the most any sandbox may have, and its caps.
 
 use coracle_core::network::{Caps, Cidr, Network, NetworkPolicy};
 use coracle_core::{Error, Result};
@@ -6,10 +6,10 @@ use coracle_core::{Error, Result};
 use super::layers::{Found, Layers};
 use super::{Setting, setting};
 
-/// Connections are threads and descriptors of a keeper's; more is a denial of service on ourselves.
+/// Each connection is a thread and descriptors of a keeper; more would exhaust the keeper.
 const CONNECTIONS_MAX: u32 = 256;
 
-/// Every setting of this kind, decided.
+/// All settings about the network, resolved.
 #[derive(Debug)]
 pub struct NetworkSettings {
     max: Found<Network>,
@@ -20,7 +20,7 @@ pub struct NetworkSettings {
 }
 
 impl NetworkSettings {
-    /// Decides every setting and refuses what is no network or no number to work with.
+    /// Resolves every setting and refuses text that is no network, and numbers out of range.
     pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
         let caps = Caps::default();
         Ok(Self {
@@ -55,7 +55,7 @@ impl NetworkSettings {
         }
     }
 
-    /// Returns every setting for people.
+    /// Returns every setting for display.
     pub fn settings(&self) -> Vec<Setting> {
         let private: Vec<_> = self.private.value.iter().map(ToString::to_string).collect();
         let private = if private.is_empty() { "none".to_owned() } else { private.join(", ") };
@@ -74,7 +74,7 @@ impl NetworkSettings {
     }
 }
 
-/// Reads a network, or an address as the network it is alone in.
+/// Parses a network, or an address as a network of one.
 fn network(text: &str) -> Result<Cidr> {
     let alone = || Some(Cidr::of(text.parse().ok()?));
     text.parse().ok().or_else(alone).ok_or_else(|| {

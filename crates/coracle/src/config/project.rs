@@ -1,8 +1,8 @@
 //! What a repository asks for: the `sandbox` block of `.openagents/project.json`.
 //!
-//! Whoever wrote the repository wrote it, and they may be an attacker. So it stands below everything the user said, and
-//! it only chooses among what the user allows: an image that may be used, a backend that projects may name, limits up
-//! to the maximum, and less than the user's own default where they wrote one. It has no word for mounts, the network,
+//! The author of the repository wrote it, and may be an attacker. So everything the user said overrides it, and it
+//! only chooses among what the user allows: an allowed image, a backend that projects may name, limits up to the
+//! maximum, and less than the user's own default where they wrote one. It cannot express mounts, the network,
 //! privileges, walls or a program on the machine.
 
 mod find;
@@ -41,7 +41,7 @@ impl ProjectSettings {
         })
     }
 
-    /// Returns every setting for people.
+    /// Returns every setting for display.
     pub fn settings(&self) -> Vec<Setting> {
         let backends = match &self.backends.value {
             None => "all".to_owned(),
@@ -66,7 +66,7 @@ struct File {
     sandbox: Option<Block>,
 }
 
-/// The block as it is written. A misspelt limit must not be a missing one, so what is unknown is refused.
+/// The block as written. Unknown fields are refused: a misspelt limit must not be a missing one.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Block {
@@ -101,7 +101,7 @@ impl Wanted {
     }
 }
 
-/// What a project asks for, checked.
+/// A project's checked request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Project {
     pub path: PathBuf,
@@ -114,7 +114,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// Reads a project's file; nothing if it says nothing of sandboxes.
+    /// Reads a project's file; `None` if it has no `sandbox` block.
     fn parse(path: &Path, text: &str) -> Result<Option<Self>> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let file: File =
@@ -145,7 +145,7 @@ impl Project {
 }
 
 impl Resolved {
-    /// Takes over what a project asks for where the user said nothing, and returns what people should know of that.
+    /// Applies a project's request where the user said nothing, and returns notes for people.
     pub(super) fn adopt(&mut self, project: &Project) -> Vec<String> {
         let shown = project.path.display();
         if !project.enabled {
@@ -177,7 +177,8 @@ impl Resolved {
         notes
     }
 
-    /// Sets the default of a limit: anything up to the maximum where the user wrote none, and less than theirs else.
+    /// Sets the default of a limit: anything up to the maximum where the user wrote none, otherwise only less than
+    /// theirs.
     fn narrow(&mut self, name: &str, wanted: Option<u64>, source: &Source) {
         let Some((_, found)) = self.limits.iter_mut().find(|(known, _)| *known == name) else { return };
         let Range { default, max } = found.value;
@@ -190,7 +191,7 @@ impl Resolved {
     }
 }
 
-/// Refuses what is no image, and what is somebody's sandbox: the files in a snapshot are the user's.
+/// Refuses text that is no image, and snapshots: their files belong to the user.
 fn check_wanted(image: &str) -> Result<()> {
     match ImageId::among_names(image) {
         Some(_) => Err(Error::invalid("sandbox.image", "is a snapshot, which a project cannot choose")),
@@ -204,7 +205,7 @@ fn invalid(path: &Path) -> Error {
         .hint("correct it, or have coracle ignore it with CORACLE_PROJECT=ignore")
 }
 
-/// Says which field it is and what is wrong with it.
+/// Returns the error that names the field and what is wrong with it.
 fn unreadable(path: &Path, error: serde_path_to_error::Error<serde_json::Error>) -> Error {
     let field = error.path().to_string();
     let error = error.into_inner();
@@ -212,9 +213,9 @@ fn unreadable(path: &Path, error: serde_path_to_error::Error<serde_json::Error>)
     let text = error.to_string();
     let what = plainly(text.strip_suffix(&place).unwrap_or(&text));
     let what = if what.starts_with("is ") { format!("`{field}` {what}") } else { what };
-    let mut told = invalid(path);
-    told.message.push_str(&format!(" in line {}: {what}", error.line()));
-    told
+    let mut refused = invalid(path);
+    refused.message.push_str(&format!(" in line {}: {what}", error.line()));
+    refused
 }
 
 fn read_or_ignore(variable: &str, text: &str) -> Result<bool> {
@@ -229,7 +230,7 @@ fn read_or_ignore(variable: &str, text: &str) -> Result<bool> {
 }
 
 fn millicores(count: f64) -> Result<u64> {
-    // More than any machine has; above it the number would not be one any more.
+    // More than any machine has; larger numbers lose precision.
     match count > 0.0 && count <= 1_000_000.0 {
         true => Ok((count * 1000.0).ceil() as u64),
         false => Err(Error::invalid("cpuLimit", format!("is {count}, not a number of CPUs"))),
@@ -273,8 +274,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_the_file_and_the_place() {
-        for (text, told) in [
+    fn an_error_names_the_file_and_the_place() {
+        for (text, expected) in [
             ("{\"sandbox\": {\n  \"image\": }}", "in line 2"),
             ("12", "line 1"),
             (r#"{"sandbox": {"memorylimit": "1G"}}"#, "memorylimit"),
@@ -290,7 +291,7 @@ mod tests {
 
             assert_eq!((error.kind, &error.details["file"]), (Kind::Invalid, &PATH.into()), "{text}");
             assert!(
-                error.chain().contains(told) && error.chain().contains(PATH),
+                error.chain().contains(expected) && error.chain().contains(PATH),
                 "{text}: {}",
                 error.chain()
             );

@@ -1,4 +1,4 @@
-//! One value from four sources, for every setting.
+//! Resolves every setting from its four sources.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use super::telemetry::TelemetrySettings;
 use super::tenants::TenantSettings;
 use super::{Flags, Setting, Source, home, setting};
 
-/// Every setting, decided.
+/// All settings, resolved.
 #[derive(Debug)]
 pub struct Resolved {
     pub home: Found<PathBuf>,
@@ -52,7 +52,7 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Decides every setting and refuses those that contradict each other.
+    /// Resolves every setting and refuses those that contradict each other.
     pub fn from(flags: Flags, environment: Environment<'_>, user: u32) -> Result<Self> {
         let home = home::find(flags.home, environment, user)?;
         let file = file::read(home::settings_files(&home.value, environment))?;
@@ -153,12 +153,12 @@ impl Resolved {
         policy
     }
 
-    /// Returns what was said about engines.
+    /// Returns the settings about container engines.
     pub fn engines(&self) -> Engines {
         self.engines.engines(self.images.registries().docker_config)
     }
 
-    /// Returns every setting for people.
+    /// Returns every setting for display.
     pub fn settings(&self) -> Vec<Setting> {
         let epoch = self.epoch.value.map_or("current".to_owned(), |epoch| epoch.0.to_string());
         let mut all = vec![
@@ -280,7 +280,7 @@ fn bytes(variable: &str, text: &str) -> Result<u64> {
     count(variable, text).map(|count| count as u64)
 }
 
-/// A line or two is the least that says how a command went; an answer is held in memory, so it is bounded.
+/// A line or two is the least that shows how a command went; the maximum bounds the memory of an answer.
 const INLINE_OUTPUT: RangeInclusive<u64> = 1 << 10..=8 << 20;
 
 fn check_inline_output(bytes: u64) -> Result<()> {
@@ -293,10 +293,10 @@ fn check_inline_output(bytes: u64) -> Result<()> {
     }
 }
 
-/// How long the output of closed sandboxes can be read, unless somebody says otherwise: failed ones are looked at soon.
+/// The default retention of closed sandboxes' output: people look at failed ones soon.
 pub const LOGS_RETENTION: Duration = Duration::from_secs(3600);
 
-/// Each is a sandbox at rest; more than a few would only be of use to somebody who starts as many at once.
+/// Each is an idle sandbox; more than a few help only a caller that starts as many at once.
 const SPARES_MAX: usize = 64;
 
 fn check_spares(spares: Option<usize>) -> Result<()> {

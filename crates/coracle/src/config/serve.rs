@@ -1,4 +1,4 @@
-//! Settings about the daemon: the names it is reached by, and the pages that may speak to it.
+//! Settings about the daemon: its host names, and the pages that may send requests to it.
 
 use coracle_core::{Error, Result};
 
@@ -6,16 +6,16 @@ use super::images::list;
 use super::layers::{Found, Layers};
 use super::{Setting, setting};
 
-/// Who may speak to the daemon over the network, beside those with a token on the machine itself.
+/// Which hosts and origins may reach the daemon over the network, besides the machine's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Doors {
-    /// Names requests may ask for, beside those of the machine itself.
+    /// Host names that requests may use, besides those of the machine itself.
     pub hosts: Vec<String>,
     /// Pages whose scripts may send requests, as browsers write them: `https://app.example.com`.
     pub origins: Vec<String>,
 }
 
-/// Every setting of this kind, decided.
+/// All settings about the daemon, resolved.
 #[derive(Debug)]
 pub struct ServeSettings {
     hosts: Found<Vec<String>>,
@@ -23,7 +23,7 @@ pub struct ServeSettings {
 }
 
 impl ServeSettings {
-    /// Decides every setting and refuses what no host or page could be called.
+    /// Resolves every setting and refuses text that is no host or origin.
     pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
         Ok(Self {
             hosts: layers
@@ -39,7 +39,7 @@ impl ServeSettings {
         Doors { hosts: self.hosts.value.clone(), origins: self.origins.value.clone() }
     }
 
-    /// Returns every setting for people.
+    /// Returns every setting for display.
     pub fn settings(&self) -> Vec<Setting> {
         vec![
             setting("serve.hosts", list(Some(&self.hosts.value)), &self.hosts.source),
@@ -48,7 +48,7 @@ impl ServeSettings {
     }
 }
 
-/// A name without a port: requests may come to any.
+/// Refuses a name with a port: the name counts for every port.
 fn check_host(host: &str) -> Result<()> {
     let allowed =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-');

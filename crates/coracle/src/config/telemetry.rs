@@ -1,8 +1,8 @@
-//! Settings about telemetry: whether anyone is told of what is done here, and who.
+//! Settings about telemetry: whether it is sent, and where.
 //!
-//! The standard variables are meant for many programs at once. One of them that asks for something we do not do must not
-//! keep anybody from working: it is noted, and nothing is sent. What is wrong in our own file is refused like the rest.
-//! The values of headers are not read here: they are secrets, and only the exporter needs them.
+//! The standard variables are meant for many programs at once. If one asks for something we cannot do, coracle must
+//! still work: it notes that and sends nothing. A mistake in our own file is refused like any other. This code does
+//! not read the values of headers: they are secrets, and only the exporter needs them.
 
 use std::ffi::OsString;
 
@@ -14,26 +14,26 @@ use super::{Setting, Source, setting};
 
 const NAME: &str = "telemetry.otlp_endpoint";
 const BASE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-/// Where the standard says a collector is, unless somebody says otherwise.
+/// The standard's default address of a collector.
 const COLLECTOR: &str = "http://localhost:4318";
 const PROTOCOL: &str = "http/protobuf";
 /// Longer than any address of a collector.
 const ENDPOINT_MAX: usize = 2048;
 
-/// Who is told of what is done here. By default nobody.
+/// Where telemetry is sent. Nowhere by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Telemetry {
     /// Where spans are sent.
     pub traces: Option<String>,
     /// Where metrics are sent, by processes that live long enough to have any.
     pub metrics: Option<String>,
-    /// What we are called there; absent where the resource attributes say so.
+    /// The service name; absent where the resource attributes contain it.
     pub service_name: Option<String>,
-    /// The span of the caller, as in `traceparent`.
+    /// The caller's span, as in `traceparent`.
     pub parent: Option<String>,
 }
 
-/// Every setting of this kind, decided.
+/// All settings about telemetry, resolved.
 #[derive(Debug)]
 pub struct TelemetrySettings {
     endpoint: Found<Option<String>>,
@@ -42,7 +42,7 @@ pub struct TelemetrySettings {
     pub notes: Vec<String>,
 }
 
-/// One of the things that can be told.
+/// One kind of telemetry.
 struct Signal {
     name: &'static str,
     path: &'static str,
@@ -67,7 +67,7 @@ const METRICS: Signal = Signal {
 };
 
 impl TelemetrySettings {
-    /// Decides every setting and refuses what is wrong in the file.
+    /// Resolves every setting and refuses mistakes in the file.
     pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
         let environment = layers.environment;
         let written = layers
@@ -102,7 +102,7 @@ impl TelemetrySettings {
         Ok(Self { endpoint, service_name, telemetry, notes })
     }
 
-    /// Returns every setting for people.
+    /// Returns every setting for display.
     pub fn settings(&self) -> Vec<Setting> {
         let endpoint = self.endpoint.value.clone().unwrap_or_else(|| "none".to_owned());
         vec![
@@ -112,12 +112,12 @@ impl TelemetrySettings {
     }
 }
 
-/// Why nothing is sent although somebody asked for it.
+/// Why nothing is sent although it is configured.
 type Unusable = String;
 
 impl Signal {
-    /// Returns where this is sent, if anywhere. What is asked for and cannot be done leads nowhere else: whoever named one
-    /// collector did not mean another.
+    /// Returns where this signal is sent, if anywhere. A collector that cannot be used is not replaced by another:
+    /// the user did not name that one.
     fn decide(
         &self,
         environment: Environment<'_>,
@@ -137,25 +137,26 @@ impl Signal {
         endpoint.map(|endpoint| self.spoken(environment).map(|()| endpoint)).transpose()
     }
 
-    /// Refuses a protocol that is not spoken here.
+    /// Refuses a protocol that coracle does not support.
     fn spoken(&self, environment: Environment<'_>) -> Result<(), Unusable> {
         let protocol = [self.protocol, "OTEL_EXPORTER_OTLP_PROTOCOL"].into_iter();
         match protocol.filter_map(|name| word(environment, name)).next() {
             Some(protocol) if protocol != PROTOCOL => {
-                Err(format!("`{}` is not spoken here, only `{PROTOCOL}`", shown(&protocol)))
+                Err(format!("protocol `{}` is not supported, only `{PROTOCOL}`", shown(&protocol)))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Returns what people should know of what is not sent.
+/// Returns notes for people on what is not sent.
 fn unsent(traces: Option<&Unusable>, metrics: Option<&Unusable>) -> Vec<String> {
     if let (Some(reason), true) = (traces, traces == metrics) {
         return vec![format!("nothing is sent by OTLP: {reason}")];
     }
-    let told = [(TRACES, traces), (METRICS, metrics)].into_iter();
-    told.filter_map(|(signal, reason)| Some(format!("no {} are sent by OTLP: {}", signal.name, reason?)))
+    let signals = [(TRACES, traces), (METRICS, metrics)].into_iter();
+    signals
+        .filter_map(|(signal, reason)| Some(format!("no {} are sent by OTLP: {}", signal.name, reason?)))
         .collect()
 }
 
@@ -163,20 +164,20 @@ fn is_disabled(environment: Environment<'_>) -> bool {
     word(environment, "OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// Returns what a variable holds; what is not text was not meant for us.
+/// Returns the value of a variable; ignores one that is not UTF-8, which is not meant for us.
 fn word(environment: Environment<'_>, name: &str) -> Option<String> {
     environment(name).map(OsString::into_string).and_then(Result::ok).map(|text| text.trim().to_owned())
 }
 
-/// Returns an address that somebody else's variable names, if it is one.
+/// Returns the address in a standard variable, if it is valid.
 fn usable(variable: &str, text: String) -> Result<String, Unusable> {
     check_endpoint(variable, &text).map(|()| text).map_err(|error| error.to_string())
 }
 
-/// What is not repeated: a name and a password before the host, or a key behind a question mark.
+/// Checks an address. The error does not repeat it, because it may contain a password or a key.
 fn check_endpoint(name: &str, text: &str) -> Result<()> {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    // What sends it reads it by the same rules, and has nobody to complain to.
+    // The exporter reads it by the same rules, and could not report an error.
     let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
     let readable = printable && text.len() <= ENDPOINT_MAX && text.parse::<Uri>().is_ok();
     match rest {
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_unless_somebody_asked() {
+    fn nothing_is_sent_unless_configured() {
         let off = telemetry(&[]);
 
         assert_eq!((off.traces, off.metrics), (None, None));
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_programs_are_told_is_noted_and_never_an_error() {
+    fn variables_for_other_programs_are_noted_and_never_an_error() {
         for (name, value) in [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:hunter2@collector"),

@@ -1,4 +1,4 @@
-//! Settings about tenants: what each may use, how many sandboxes and bytes it may have, and how often it may ask.
+//! Settings about tenants: what each may use, how many sandboxes and bytes it may have, and its request rate.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use super::file::{self, PartialRange};
 use super::layers::{Found, Layers};
 use super::{Setting, setting};
 
-/// Stands for the tenants that are not named. No tenant can be called that.
+/// Stands for tenants without rules of their own. No tenant can have this name.
 const OTHERS: &str = "*";
 
-/// Every setting of this kind, decided.
+/// All settings about tenants, resolved.
 #[derive(Debug)]
 pub struct TenantSettings {
     named: Found<BTreeMap<TenantId, Rules>>,
     others: Rules,
 }
 
-/// What was written about one.
+/// The written rules of one tenant.
 #[derive(Debug, Clone, Default)]
 struct Rules {
     images: Option<Allowed>,
@@ -33,7 +33,7 @@ struct Rules {
 }
 
 impl TenantSettings {
-    /// Decides every setting and refuses what no tenant could be called and no number to work with.
+    /// Resolves every setting and refuses impossible tenant names and numbers out of range.
     pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
         let mut others = Rules::default();
         let named = layers.of_file(|file| Some(file.tenants.clone()), BTreeMap::new()).read(|written| {
@@ -50,13 +50,13 @@ impl TenantSettings {
         Ok(Self { named, others })
     }
 
-    /// Returns the operator's rules. What is not written about a tenant is as it is for everybody.
+    /// Returns the operator's rules. Rules not written for a tenant are the general ones.
     pub fn tenants(&self, everybody: &Ranges) -> Tenants {
         let named = self.named.value.iter().map(|(id, rules)| (id.clone(), rules.policy(everybody)));
         Tenants { named: named.collect(), others: self.others.policy(everybody) }
     }
 
-    /// Refuses ranges that contradict themselves, once it is known what everybody gets.
+    /// Refuses ranges that contradict themselves, once the general ones are known.
     pub fn check(&self, everybody: &Ranges) -> Result<()> {
         let all = self.named.value.values().chain([&self.others]);
         for Range { default, max } in all.flat_map(|rules| ranges(&rules.limits, everybody)) {
@@ -70,7 +70,7 @@ impl TenantSettings {
         Ok(())
     }
 
-    /// Returns every setting for people.
+    /// Returns every setting for display.
     pub fn settings(&self) -> Vec<Setting> {
         let names: Vec<_> = self.named.value.keys().map(TenantId::as_str).collect();
         let shown =
@@ -112,7 +112,7 @@ fn ranges(written: &file::Limits, everybody: &Ranges) -> [Range; 7] {
 fn rules(name: &str, tenant: file::Tenant) -> Result<Rules> {
     let rate = match (tenant.rate, tenant.burst) {
         (Some(0), _) | (_, Some(0)) => return Err(none_at_all(name)),
-        // Whoever may ask so often in a second may do so at its beginning.
+        // By default a tenant may send a second's requests at once.
         (Some(per_second), burst) => Some(Rate { per_second, burst: burst.unwrap_or(per_second) }),
         (None, Some(_)) => {
             return Err(Error::invalid("tenants.burst", format!("of `{name}` needs a `rate`")));

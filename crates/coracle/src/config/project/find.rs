@@ -1,4 +1,4 @@
-//! Where a project's file is: in the directory of work or above it, within the repository.
+//! Finds a project's file: in the working directory or above it, within the repository.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -11,17 +11,17 @@ use rustix::fs::OFlags;
 use super::Project;
 
 const PLACE: &str = ".openagents/project.json";
-/// People write these files; what is longer was not written to be read.
+/// People write these files by hand; a larger one is no project file.
 const SIZE_MAX: u64 = 1 << 20;
-/// A path has at most so many directories that anybody works in.
+/// More directories than any working directory has above it.
 const DEPTH_MAX: usize = 128;
 const ROOT: u32 = 0;
 
-/// Finds the nearest file of a project: from `start` upwards, not past a repository's root, and neither in the user's
-/// home directory nor above it.
+/// Finds the nearest project file: from `start` upwards, not past a repository's root, and neither in the user's home
+/// directory nor above it.
 ///
-/// One that belongs to somebody else than the caller, root or the owner of `start` is not the project's: anybody could
-/// put one into `/tmp`.
+/// Ignores a file whose owner is neither the caller, nor root, nor the owner of `start`: any user could put one into
+/// `/tmp`.
 pub fn find(start: &Path, home: Option<PathBuf>, user: u32) -> Result<Option<Project>> {
     let trusted = [Some(user), Some(ROOT), std::fs::metadata(start).ok().map(|start| start.uid())];
     for directory in
@@ -41,7 +41,8 @@ pub fn find(start: &Path, home: Option<PathBuf>, user: u32) -> Result<Option<Pro
     Ok(None)
 }
 
-/// Opens a plain file and says whose it is. A pipe would keep us waiting, a link could lead to anything.
+/// Opens a plain file and returns its owner. Refuses a pipe, which could block us, and a link, which could lead
+/// anywhere.
 fn open(path: &Path) -> io::Result<(File, u32)> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
@@ -162,7 +163,7 @@ mod tests {
         let path = tree.project("shared");
         let work = tree.make("shared/work");
         let Ok(()) = std::os::unix::fs::chown(&path, Some(12_345), None) else {
-            // Only root can give files away; the others have no stranger's to test with.
+            // Only root can give files away; other users have no foreign file to test with.
             return;
         };
 

@@ -1,4 +1,4 @@
-//! What settings come to, layer by layer.
+//! How settings resolve, layer by layer.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -206,7 +206,7 @@ fn the_choice_of_backends_reaches_the_policy() {
     assert_eq!(by_variable.fallback, ["ssh://vm", "native"]);
 }
 
-/// Returns the settings of a home in which a repository asks for something, and where that is.
+/// Returns the settings of a home for a repository with this `sandbox` block, and the path of its file.
 fn in_project(settings: &str, block: &str, variables: &[(&str, &str)]) -> (Resolved, PathBuf) {
     let (home, repository) = (home_with(settings), tempfile::tempdir().expect("a directory"));
     let path = repository.path().join(".openagents/project.json");
@@ -236,7 +236,7 @@ fn a_project_has_a_say_where_the_user_has_none() {
 }
 
 #[test]
-fn what_the_user_said_stands_above_the_project() {
+fn the_users_settings_override_the_project() {
     let settings = "image = 'own'\nexec_timeout = '1m'\n[limits]\nmemory_mb = { default = 1024 }\n\
                     cpu_millicores = { default = 4000 }\n";
 
@@ -245,7 +245,7 @@ fn what_the_user_said_stands_above_the_project() {
     let policy = resolved.policy();
     assert_eq!((policy.image.as_str(), policy.backends.backend.as_deref()), ("own", Some("native")));
     assert_eq!(policy.exec_timeout, Duration::from_secs(60));
-    // Less than the user's own default is taken, more is not.
+    // The project may lower the user's own default, not raise it.
     assert_eq!((policy.limits.memory_mb.default, policy.limits.cpu_millicores.default), (1024, 1000));
 }
 
