@@ -1,4 +1,4 @@
-//! What every request passes: the guard, the question who it is, how often it comes, and the audit log behind it.
+//! What every request passes: the guard, authentication, the rate limit, and the audit log.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -19,22 +19,22 @@ use crate::audit::{End, Entry};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("coracle-request");
 
-/// What a request is called in the answer and in the audit log.
+/// The id of a request, in the answer and in the audit log.
 #[derive(Debug, Clone)]
 pub struct RequestId(pub String);
 
-/// Who was recognised, and what for.
+/// Who sends a request, and which operation it is for.
 #[derive(Debug)]
 struct Recognised {
     identity: Identity,
     operation: Option<&'static str>,
 }
 
-/// Where that is put down as soon as it is known, for the audit line: a client may leave at any time.
+/// Receives that as soon as it is known, for the audit line: a client may disconnect at any time.
 #[derive(Debug, Clone, Default)]
 struct Register(Arc<OnceLock<Recognised>>);
 
-/// Stands around everything: turns away what is not for us, names each request and notes what came of it.
+/// The outermost layer: refuses requests that are not for this daemon, gives each an id, and logs its outcome.
 pub async fn watch(State(service): State<Service>, mut request: Request, next: Next) -> Response {
     let mut line = Line {
         service,
@@ -59,7 +59,7 @@ pub async fn watch(State(service): State<Service>, mut request: Request, next: N
     response
 }
 
-/// Lets a request in with who it comes from, or turns it away.
+/// Authenticates a request and admits it, or refuses it.
 pub async fn admit(State(service): State<Service>, mut request: Request, next: Next) -> Response {
     let identity = match recognise(&service, auth::Shows::read(&request)).await {
         Ok(identity) => identity,
@@ -71,14 +71,14 @@ pub async fn admit(State(service): State<Service>, mut request: Request, next: N
     if let Some(register) = request.extensions_mut().remove::<Register>() {
         let recognised =
             Recognised { identity: identity.clone(), operation: (service.0.operation_of)(&request) };
-        // Nobody else writes there.
+        // Nothing else writes there.
         let _ = register.0.set(recognised);
     }
     match within_rate(&service, &identity) {
         Err(refusal) => refusal.into_response(),
         Ok(()) => {
             request.extensions_mut().insert(identity.clone());
-            told(&identity, next.run(request).await)
+            redacted(&identity, next.run(request).await)
         }
     }
 }
@@ -95,8 +95,8 @@ fn within_rate(service: &Service, identity: &Identity) -> Result<(), Refusal> {
     }
 }
 
-/// Returns a response as its caller may see it.
-fn told(identity: &Identity, response: Response) -> Response {
+/// Returns a response with the error as its caller may see it.
+fn redacted(identity: &Identity, response: Response) -> Response {
     let failure = response.extensions().get::<Failure>();
     let Some(instead) = failure.and_then(|failure| identity.told_instead(&failure.0)) else {
         return response;
@@ -108,8 +108,8 @@ fn told(identity: &Identity, response: Response) -> Response {
     shown
 }
 
-/// The line of a request in the audit log. One that is dropped before its end is known is of a client that has left:
-/// what it asked for may be carried out all the same.
+/// The line of a request in the audit log. If it is dropped before the outcome is known, the client has disconnected;
+/// its request may still be carried out.
 struct Line {
     service: Service,
     began: Instant,
@@ -117,7 +117,7 @@ struct Line {
     register: Register,
     sandbox: Option<SandboxId>,
     from: Option<IpAddr>,
-    /// It is still to be written.
+    /// The line is not written yet.
     awaited: bool,
 }
 
@@ -158,19 +158,19 @@ impl Drop for Line {
     }
 }
 
-/// Whoever looks after the daemon asks every few seconds, and changes nothing. What is asked of MCP is noted there, unless
-/// it got no further than here.
+/// Tells whether requests to a path are logged here. Health checks come every few seconds and change nothing. The MCP
+/// door logs its own requests, unless they were refused here.
 fn is_noted(path: &str) -> bool {
     !matches!(path, "/healthz" | "/readyz" | "/metrics" | "/mcp")
 }
 
-/// Returns the sandbox a path names, as whoever serves it reads the path.
+/// Returns the sandbox that a path names, parsed as the route will parse it.
 async fn sandbox_in(request: &mut Request) -> Option<SandboxId> {
     let names = request.extract_parts::<RawPathParams>().await.ok()?;
     names.iter().find(|(name, _)| *name == "sandbox_id").and_then(|(_, value)| value.parse().ok())
 }
 
-/// Draws a name for a request. Without randomness it has none, which harms nobody.
+/// Generates a request id; an empty one if there is no randomness, which does no harm.
 fn request_id() -> String {
     let mut random = [0; 10];
     let drawn = getrandom::fill(&mut random);

@@ -1,7 +1,8 @@
-//! The audit log: who asked for what, and what came of it. One JSON object to a line in `audit.jsonl` of the home.
+//! The audit log: which client asked for what, and the outcome. One JSON object per line in `audit.jsonl` of the
+//! home.
 //!
-//! Both doors that strangers can knock at write it. It never holds inputs, outputs, tokens or secrets. A line is one
-//! `write` to a file opened for appending, so lines of many threads and processes never mix, and whoever is killed
+//! The HTTP and MCP doors of the daemon write it. It never contains inputs, outputs, tokens or secrets. A line is one
+//! `write` to a file opened for appending, so lines of many threads and processes never mix, and a killed process
 //! leaves whole lines.
 
 use std::fs::File;
@@ -15,31 +16,32 @@ use coracle_core::{Clock, Home, SandboxId, TenantId, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 
-/// Requests of nobody that are noted in a second. More would let anybody fill the disk; how many were not is noted.
-const NOBODY_MAX: u64 = 10;
-/// A name somebody made up is worth this many characters.
+/// How many unauthenticated requests are logged per second. More would let any client fill the disk; the log has the
+/// number of those left out.
+const UNAUTHENTICATED_MAX: u64 = 10;
+/// How much of a client's own words is kept.
 const WORD_MAX: usize = 128;
 
-/// Where requests are noted.
+/// The audit log of a home.
 #[derive(Debug)]
 pub struct Audit {
     file: File,
-    /// Of requests nobody could be named for: the second they came in, how many, and how many were left out in all.
+    /// For unauthenticated requests: the second they came in, how many, and how many were left out in all.
     second: AtomicU64,
     noted: AtomicU64,
     left_out: AtomicU64,
     failing: AtomicU64,
 }
 
-/// What is noted of one request.
+/// What the log keeps of one request.
 #[derive(Debug, Clone)]
 pub struct Entry<'a> {
     /// `http` or `mcp`.
     pub door: &'static str,
-    /// `uid:1000` or `token:tok_…`; absent where nobody was recognised.
+    /// `uid:1000` or `token:tok_…`; absent for unauthenticated requests.
     pub who: Option<&'a str>,
     pub tenant: Option<&'a TenantId>,
-    /// Where it came from over the network.
+    /// The client's network address.
     pub from: Option<IpAddr>,
     pub operation: Option<&'a str>,
     pub sandbox: Option<&'a SandboxId>,
@@ -47,22 +49,22 @@ pub struct Entry<'a> {
     /// The status, where the door has one.
     pub status: Option<u16>,
     pub took: Duration,
-    /// What the answer calls this request.
+    /// The request's id, as in the answer.
     pub request: &'a str,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It was carried out, or turned away by a library, which the status says.
+    /// It was carried out, or a library refused it, which the status shows.
     Answered,
     Failed(Kind),
-    /// Its client left before there was an answer. What was begun is carried out all the same.
+    /// Its client disconnected before there was an answer. What was started is still carried out.
     Abandoned,
 }
 
 impl End {
-    /// Returns that of an operation.
+    /// Returns the outcome of an operation.
     pub fn of<T>(outcome: &Result<T>) -> Self {
         outcome.as_ref().err().map_or(Self::Answered, |error| Self::Failed(error.kind))
     }
@@ -85,7 +87,7 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
     took_us: u64,
-    /// Requests of nobody that were not noted since the last line.
+    /// Unauthenticated requests that were not logged since the last line.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
 }
@@ -117,10 +119,11 @@ impl Audit {
         })
     }
 
-    /// Notes a request. A log that cannot be written keeps nobody from closing a sandbox: it is said on standard error.
+    /// Logs a request. A failure to write must not keep a caller from closing a sandbox: it is reported on standard
+    /// error.
     pub fn note(&self, clock: &dyn Clock, entry: &Entry<'_>) {
         let now = clock.now();
-        if entry.who.is_none() && !self.has_room_for_nobody(now) {
+        if entry.who.is_none() && !self.has_room_for_unauthenticated(now) {
             self.left_out.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -134,7 +137,7 @@ impl Audit {
     fn line(&self, now: Timestamp, entry: &Entry<'_>) -> Vec<u8> {
         let left_out = Some(self.left_out.swap(0, Ordering::Relaxed)).filter(|count| *count > 0);
         let outcome = match entry.end {
-            // Not everything that is refused is refused in our words: a library may have done it.
+            // Not every refusal is ours: a library may have answered.
             End::Answered if entry.status.is_some_and(|status| status >= 400) => "refused".into(),
             End::Answered => "ok".into(),
             End::Failed(kind) => serde_json::to_value(kind).unwrap_or_default(),
@@ -159,12 +162,12 @@ impl Audit {
         line
     }
 
-    fn has_room_for_nobody(&self, now: Timestamp) -> bool {
+    fn has_room_for_unauthenticated(&self, now: Timestamp) -> bool {
         let second = now.as_millis() / 1000;
         if self.second.swap(second, Ordering::Relaxed) != second {
             self.noted.store(0, Ordering::Relaxed);
         }
-        self.noted.fetch_add(1, Ordering::Relaxed) < NOBODY_MAX
+        self.noted.fetch_add(1, Ordering::Relaxed) < UNAUTHENTICATED_MAX
     }
 }
 
@@ -234,12 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_cannot_fill_the_disk_and_what_was_left_out_is_counted() {
+    fn unauthenticated_requests_cannot_fill_the_disk_and_are_counted() {
         let ((_directory, home), clock) = (directory(), ManualClock::default());
         let audit = Audit::open(&home).expect("opens");
-        let nobody = Entry { who: None, end: End::Failed(Kind::Denied), status: Some(401), ..ENTRY };
+        let unauthenticated = Entry { who: None, end: End::Failed(Kind::Denied), status: Some(401), ..ENTRY };
 
-        (0..1000).for_each(|_| audit.note(&clock, &nobody));
+        (0..1000).for_each(|_| audit.note(&clock, &unauthenticated));
         audit.note(&clock, &ENTRY);
 
         let lines = lines(&home);

@@ -1,4 +1,4 @@
-//! Who a request comes from: the kernel says it on the unix socket, a token everywhere else.
+//! Authenticates requests: by the kernel's peer credentials on the unix socket, by a token everywhere else.
 
 use std::net::IpAddr;
 
@@ -17,41 +17,41 @@ use super::reply::Refusal;
 use super::{Peer, Service};
 use crate::warning::warn;
 
-/// Who asks, as far as the door knows.
+/// The client of a request, as far as the door knows.
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub caller: Caller,
     /// For the audit log: `uid:1000` or `token:tok_…`.
     pub who: String,
     pub scope: Scope,
-    /// The token that was shown.
+    /// The token the client sent.
     token: Option<TokenId>,
-    /// The most the token is good for, beside what the tenant may.
+    /// The bounds of the token, besides those of the tenant.
     pub bounds: Option<Box<Bounds>>,
-    /// Where the request came from over the network.
+    /// The client's network address.
     pub from: Option<IpAddr>,
-    /// What the answer and the audit log call the request.
+    /// The request's id, in the answer and in the audit log.
     pub request: String,
 }
 
 impl Identity {
-    /// Returns what they are told of an error: not always all of it. What is left out is said on standard error, for
+    /// Returns an error as this caller may see it, possibly redacted. The full error then goes to standard error, for
     /// the operator.
     pub fn told(&self, error: Error) -> Error {
         self.told_instead(&error).unwrap_or(error)
     }
 
-    /// Returns what they are told instead of an error that is not for them as it is.
+    /// Returns the redacted error, if this caller may not see the full one.
     pub fn told_instead(&self, error: &Error) -> Option<Error> {
         let tenant = self.caller.tenant.as_ref()?;
-        let (told, chain) = (redact(error), error.chain());
-        if told.message != chain {
+        let (redacted, chain) = (redact(error), error.chain());
+        if redacted.message != chain {
             warn(&format!("request `{}` of tenant `{tenant}` failed: {chain}", self.request));
         }
-        Some(told)
+        Some(redacted)
     }
 
-    /// Refuses an operation that was not granted.
+    /// Refuses an operation that the token's scope does not cover.
     pub fn may(&self, operation: &str) -> Result<(), Refusal> {
         match self.scope.covers(operation) {
             true => Ok(()),
@@ -60,18 +60,18 @@ impl Identity {
     }
 }
 
-/// Who stands before the door, before it is known as which run they act.
+/// An authenticated client, before the run it acts as is known.
 struct Known {
     who: String,
     token: Option<TokenId>,
     tenant: Option<TenantId>,
     bounds: Option<Bounds>,
     scope: Scope,
-    /// The run they act as where they name none.
+    /// The run it acts as by default.
     run: RunId,
 }
 
-/// What a request shows of who sent it.
+/// The credentials in a request.
 pub(crate) struct Shows {
     peer: Option<Peer>,
     token: Option<Shown>,
@@ -81,7 +81,7 @@ pub(crate) struct Shows {
 }
 
 impl Shows {
-    /// Reads it, or refuses what cannot be read in one way only.
+    /// Reads the credentials, or refuses ambiguous ones.
     pub fn read(request: &Request) -> Result<Self, Refusal> {
         let headers = request.headers();
         let epoch = text(headers, "coracle-epoch")?.map(|epoch| {
@@ -99,11 +99,11 @@ impl Shows {
 
 /// Returns who sent a request, or refuses it.
 ///
-/// A token counts on the unix socket, too: whoever may do everything there can have a program do less.
+/// A token counts on the unix socket, too: the home's owner can have a program do less.
 pub(crate) async fn identify(service: &Service, shows: Shows) -> Result<Identity, Refusal> {
     let from = shows.peer.as_ref().and_then(Peer::address);
     let known = match (shows.peer, shows.token) {
-        // Root may do anything to us anyway.
+        // Root could do anything to us anyway.
         (Some(Peer::Unix { uid }), token) if is_own(uid) => match token {
             Some(shown) => of_token(service, shown).await?,
             None => Known {
@@ -116,7 +116,7 @@ pub(crate) async fn identify(service: &Service, shows: Shows) -> Result<Identity
             },
         },
         (Some(Peer::Tcp(_)), Some(shown)) => of_token(service, shown).await?,
-        _ => return Err(nobody()),
+        _ => return Err(unauthenticated()),
     };
     let caller = Caller::acting_as(shows.run.unwrap_or(known.run)).under(shows.epoch);
     let caller = Caller { tenant: known.tenant, ..caller };
@@ -135,7 +135,7 @@ pub(crate) async fn identify(service: &Service, shows: Shows) -> Result<Identity
     })
 }
 
-/// Tells whether the token somebody was let in by is still good. One that cannot be looked up now is.
+/// Tells whether the caller's token is still valid. It counts as valid if it cannot be looked up now.
 pub async fn is_still_valid(service: &Service, identity: &Identity) -> bool {
     let Some(id) = identity.token.clone() else { return true };
     let (tokens, clock) = (service.0.tokens.clone(), service.0.clock.clone());
@@ -150,7 +150,8 @@ fn is_own(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
-/// Returns whose token was shown. Why one opens nothing is for the operator to know, who can list them.
+/// Returns the client a token belongs to. Only the operator may learn why a token is invalid; `coracle token list`
+/// shows it.
 async fn of_token(service: &Service, shown: Shown) -> Result<Known, Refusal> {
     let (tokens, clock) = (service.0.tokens.clone(), service.0.clock.clone());
     let found = tokio::task::spawn_blocking(move || -> Result<Option<Token>, Error> {
@@ -159,7 +160,7 @@ async fn of_token(service: &Service, shown: Shown) -> Result<Known, Refusal> {
     });
     match found.await.map_err(|error| Error::internal("the token could not be looked up", error))?? {
         Some(token) => Ok(known_by(token)?),
-        None => Err(nobody()),
+        None => Err(unauthenticated()),
     }
 }
 
@@ -175,30 +176,30 @@ fn known_by(token: Token) -> Result<Known, Error> {
     })
 }
 
-/// Returns the token that was shown. Whoever shows something shows a token: what else is there is refused, not ignored.
+/// Returns the token the client sent. Any other authorization is refused, not ignored.
 fn bearer(headers: &HeaderMap) -> Result<Option<Shown>, Refusal> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };
-    let value = value.to_str().ok().filter(|_| values.next().is_none()).ok_or_else(nobody)?;
-    let (scheme, token) = value.split_once(' ').ok_or_else(nobody)?;
+    let value = value.to_str().ok().filter(|_| values.next().is_none()).ok_or_else(unauthenticated)?;
+    let (scheme, token) = value.split_once(' ').ok_or_else(unauthenticated)?;
     match scheme.eq_ignore_ascii_case("bearer") {
-        true => token.trim_start_matches(' ').parse().map(Some).map_err(|_| nobody()),
-        false => Err(nobody()),
+        true => token.trim_start_matches(' ').parse().map(Some).map_err(|_| unauthenticated()),
+        false => Err(unauthenticated()),
     }
 }
 
-/// Returns the one value of a header. Two would leave it to chance which counts.
+/// Returns the only value of a header. With two, it would be left to chance which one counts.
 pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     match (value.to_str(), values.next()) {
         (Ok(value), None) => Ok(Some(value)),
-        _ => Err(Error::invalid(name, "must stand once, in plain characters").into()),
+        _ => Err(Error::invalid(name, "must appear once, in plain characters").into()),
     }
 }
 
-/// One answer for no token, a wrong one, one that is over and one that never was.
-fn nobody() -> Refusal {
+/// The same answer for a missing, a wrong, an expired, a revoked and an unknown token.
+fn unauthenticated() -> Refusal {
     let error = Error::new(Kind::Denied, "missing or invalid token")
         .hint("send `Authorization: Bearer TOKEN`; `coracle token create` makes one");
     Refusal::new(StatusCode::UNAUTHORIZED, error)

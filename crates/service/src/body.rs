@@ -1,4 +1,4 @@
-//! Bodies of requests, each with a bound: in size, in time, and in what all of one tenant's take together.
+//! Bodies of requests, each bounded in size, in time, and in the memory all of one tenant's take together.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use tokio::time::timeout;
 use super::reply::Refusal;
 use super::shares::{Permit, Share};
 
-/// How long a body may take to come.
+/// How long a client may take to send a body.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Reads a body as long as an operation's input may be. What it takes is held until it was made use of.
+/// Reads a body, up to the size of an operation's input. The permit holds its memory until the body was used.
 pub async fn whole(share: &Share, headers: &HeaderMap, body: Body) -> Result<(Bytes, Permit), Refusal> {
-    // What is not said may be anything.
+    // A body without a length may have any.
     let length = said_length(headers).unwrap_or(ops::INPUT_MAX);
     if length > ops::INPUT_MAX {
         return Err(too_large());
@@ -28,7 +28,7 @@ pub async fn whole(share: &Share, headers: &HeaderMap, body: Body) -> Result<(By
     Ok((read.await.map_err(|_| too_slow())?.map_err(|_| too_large())?, held))
 }
 
-/// Reads a JSON object. Nothing at all is an empty one.
+/// Reads a JSON object. An empty body is an empty object.
 pub async fn object(
     share: &Share,
     headers: &HeaderMap,
@@ -47,7 +47,7 @@ pub async fn object(
     }
 }
 
-/// Returns the length a request says it has; one without a body need not say it.
+/// Returns the declared length of a body; a request without a body need not declare one.
 fn said_length(headers: &HeaderMap) -> Option<usize> {
     match headers.get(header::CONTENT_LENGTH) {
         Some(length) => length.to_str().ok()?.parse().ok(),
@@ -56,7 +56,7 @@ fn said_length(headers: &HeaderMap) -> Option<usize> {
     }
 }
 
-/// Forms of foreign pages can send text and forms, but no JSON without being asked first.
+/// A foreign page's forms can send text and forms, but the browser sends JSON only after a CORS preflight.
 fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = value.split(';').next().unwrap_or_default().trim();
@@ -64,7 +64,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 fn wrong_type() -> Refusal {
-    let error = Error::new(Kind::Invalid, "the body is not said to be JSON");
+    let error = Error::new(Kind::Invalid, "the content type of the body is not JSON");
     let error = error.hint("send it with `Content-Type: application/json`");
     Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error)
 }

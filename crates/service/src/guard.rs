@@ -1,12 +1,12 @@
-//! Turns away what browsers are made to send by pages of strangers, before anybody is asked who they are.
+//! Refuses requests that foreign pages make a browser send, before authentication.
 //!
-//! A page can have a browser send requests to this machine under a name of the page's own that leads here (DNS
-//! rebinding), or send forms. Only a name of this machine, or one from the settings, is answered; a request that says
-//! which page it is from is answered if the settings name that page, or if it is one of ours. No answer ever allows a
-//! page to read it (CORS).
+//! A page can make a browser send requests to this machine under the page's own name that resolves here (DNS
+//! rebinding), or send forms. The daemon answers only to names of this machine and of the settings. A request that
+//! names its page is answered if the settings list that page, or if it is ours. No answer ever allows a page to read
+//! it (CORS).
 //!
-//! The unix socket is guarded as well: somebody may have led a port there. Programs call it what they like, so any name
-//! of one word will do; those of pages have a dot.
+//! The unix socket is guarded as well, because a person may have forwarded a port to it. Programs use any name for
+//! it, so any name of one word is accepted; those of pages have a dot.
 
 use std::net::IpAddr;
 
@@ -20,18 +20,18 @@ use super::reply::Refusal;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses requests under a name that is not ours, and those of pages that are not allowed.
+/// Refuses requests under a foreign name, and those of pages that are not allowed.
 pub fn check(doors: &Doors, request: &Request) -> Result<(), Refusal> {
     let host = check_host(doors, request)?;
     check_page(doors, host, request.headers())
 }
 
-/// Returns the host a request is for, if that is us.
+/// Returns the host of a request, if it is ours.
 fn check_host<'a>(doors: &Doors, request: &'a Request) -> Result<&'a str, Refusal> {
     let host = only(request.headers(), &header::HOST).ok_or_else(misdirected)?;
     let on_socket = matches!(request.extensions().get(), Some(Peer::Unix { .. }));
     let is_ours = |name: &str| is_ours(doors, name) || (on_socket && is_one_word(name));
-    // Where the target has a name in it, that one counts for some and the header for others.
+    // Where the target contains a name, some programs use that one and some use the header; so they must agree.
     let same = request.uri().authority().is_none_or(|target| target.as_str().eq_ignore_ascii_case(host));
     match same && name(host).is_some_and(is_ours) {
         true => Ok(host),
@@ -39,7 +39,7 @@ fn check_host<'a>(doors: &Doors, request: &'a Request) -> Result<&'a str, Refusa
     }
 }
 
-/// Returns the one value of a header; nothing if there is none, or more than one.
+/// Returns the only value of a header; `None` if there is none, or more than one.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?.to_str().ok()?;
@@ -79,7 +79,7 @@ fn check_page(doors: &Doors, host: &str, headers: &HeaderMap) -> Result<(), Refu
             false => Err(foreign_page()),
         };
     }
-    // Browsers say so of links and pictures, too, which have no origin.
+    // Browsers send this header for links and pictures, too, which have no origin.
     match only(headers, &FETCH_SITE) {
         Some("same-origin" | "none") => Ok(()),
         None if !headers.contains_key(FETCH_SITE) => Ok(()),

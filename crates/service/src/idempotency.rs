@@ -1,8 +1,8 @@
-//! Keys that make it safe to send a request again: it is carried out once, and answered the same each time. A request
-//! that was refused before it did anything was not carried out, so its key is free again.
+//! Idempotency keys, which make it safe to repeat a request: it is carried out once, and answered the same each time.
+//! A request that was refused before it did anything was not carried out, so its key is free again.
 //!
-//! A call that was cut off by the end of the daemon has no answer. Where carrying it out again changes nothing more, an
-//! exec above all, whose id is made from the key, that is done; of everything else it is said that nobody knows.
+//! A call cut off by the end of the daemon has no answer. It is carried out again where that changes nothing more:
+//! above all an exec, whose id is made from the key. For everything else the answer is that the outcome is unknown.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,17 +25,17 @@ use crate::warning::warn;
 
 /// How long answers are kept.
 pub const KEPT: Duration = Duration::from_secs(24 * 3600);
-/// What is kept for each tenant: a request every ten seconds for a day, and no more than a small disk notices.
+/// Bounds for each tenant: a request every ten seconds for a day, and no more than a small disk notices.
 const BOUNDS: Bounds = Bounds { keys: 10_000, bytes: 64 << 20 };
 /// Longer answers are not kept.
 const ANSWER_MAX: usize = 1 << 20;
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// What is known of requests with a key.
+/// The known idempotency keys.
 #[derive(Clone)]
 pub struct Keys {
     answers: Arc<dyn Answers>,
-    /// Those that are being carried out. One without an answer that is not here was cut off.
+    /// Requests being carried out. One without an answer that is not here was cut off.
     underway: UnderWay,
 }
 
@@ -54,7 +54,7 @@ pub struct Request {
     input: Value,
 }
 
-/// Returns whose request under a key it is.
+/// Returns the tenant, run and key of a request.
 fn asked_by(identity: &Identity, key: RequestKey) -> Asked {
     let caller = &identity.caller;
     Asked { tenant: caller.tenant.clone(), run: caller.claim.run.clone(), key }
@@ -65,7 +65,7 @@ impl Request {
         let (caller, asked) = (&identity.caller, asked_by(identity, key));
         let text = input.to_string();
         let mut parts = vec![operation.as_bytes(), text.as_bytes()];
-        // What one token was answered is not for another of the tenant's that may have less.
+        // Another token of the tenant that may have less must not get this token's answer.
         let ceiling = caller.ceiling.as_ref().map(|ceiling| format!("{ceiling:?}"));
         parts.extend(ceiling.as_ref().map(|ceiling| ceiling.as_bytes()));
         let question = fingerprint(&parts);
@@ -75,14 +75,14 @@ impl Request {
         Self { asked, question, operation, input }
     }
 
-    /// Tells whether it may be carried out once more without doing more than the first time.
+    /// Tells whether a repetition does no more than the first time.
     fn is_repeatable(&self, engine: &Engine) -> bool {
         let known = engine.catalogue().find(self.operation);
         known.is_some_and(|entry| entry.facts.is_repeatable(&self.input))
     }
 }
 
-/// Makes the id of an exec from the key, so that the guest knows it for the one it has.
+/// Makes the id of an exec from the key, so that the guest recognises a repetition.
 fn exec_id(asked: &Asked) -> String {
     let run = asked.run.as_str().as_bytes();
     let digest = fingerprint(&[run, asked.key.as_str().as_bytes()]);
@@ -90,7 +90,7 @@ fn exec_id(asked: &Asked) -> String {
     format!("exec_key_{digits}")
 }
 
-/// Each part with its length, so that no two lists of parts are the same text.
+/// Hashes each part with its length, so that no two lists of parts are the same text.
 fn fingerprint(parts: &[&[u8]]) -> Fingerprint {
     let mut digest = Sha256::new();
     for part in parts {
@@ -105,16 +105,16 @@ impl Keys {
         Self { answers, underway: Arc::default() }
     }
 
-    /// Forgets answers that were kept long enough.
+    /// Forgets answers that are past their retention.
     pub fn forget(&self, engine: &Engine) -> Result<usize> {
         let kept = u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX);
         let before = engine.observed()?.as_millis().saturating_sub(kept);
         self.answers.forget_asked(Timestamp::from_millis(before))
     }
 
-    /// Cancels a request that is being carried out, for whoever may ask for what it does.
+    /// Cancels a request that is being carried out. The caller must have the right to its operation.
     pub fn cancel(&self, identity: &Identity, key: RequestKey) -> Result<(), Refusal> {
-        // Not under the lock: what is cancelled may end at once, and gives back its turn then.
+        // Not under the lock: a cancelled request may end at once, and then releases its turn.
         let found = {
             let underway = self.underway.lock().unwrap_or_else(PoisonError::into_inner);
             underway.get(&asked_by(identity, key.clone())).cloned()
@@ -130,7 +130,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Carries out a request, or tells what came of it before. Blocks.
+    /// Carries out a request, or returns its earlier answer. Blocks.
     pub fn once(
         &self,
         engine: &Engine,
@@ -151,7 +151,7 @@ impl Keys {
             Recalled::Other => Err(other_question()),
             Recalled::Answered(answer) => {
                 engine.expect_room(answer.body.len() as u64)?;
-                Ok(told_again(answer))
+                Ok(replayed(answer))
             }
         }
     }
@@ -168,9 +168,9 @@ impl Keys {
         let done = engine.call(call, operation, input);
         match &done {
             Ok(reply) => self.keep(&asked, StatusCode::OK, reply, repeatable),
-            // What stood in its way may be gone when it is sent again.
+            // What prevented it may be gone at the next attempt.
             Err(error) if did_nothing(error.kind) => self.answers.withdraw(&asked)?,
-            // How far it came nobody knows: without an answer it is carried out again when it is sent again.
+            // How far it came is unknown: without an answer it is carried out again when it is repeated.
             Err(error) if error.kind == Kind::NotAvailable && repeatable => {}
             Err(error) => {
                 self.keep(&asked, reply::status(error.kind), &shown(identity, error), repeatable);
@@ -179,8 +179,8 @@ impl Keys {
         done.map(|reply| reply::answer(&reply)).map_err(Refusal::from)
     }
 
-    /// Keeps an answer that is not too long. A longer one of what can be repeated is found by repeating it. What was done
-    /// was done, even if that cannot be written down.
+    /// Keeps an answer that is not too long. A longer answer to a repeatable request is made again by repeating it. A
+    /// failure to store the answer does not undo the work.
     fn keep(&self, asked: &Asked, status: StatusCode, document: &Value, repeatable: bool) {
         let body = document.to_string().into_bytes();
         let answer = match body.len() <= ANSWER_MAX {
@@ -200,8 +200,8 @@ impl Keys {
     }
 }
 
-/// Tells whether an error of this kind says that a request was refused before it did anything. Such an answer is not
-/// kept: there is nothing that must not be done twice.
+/// Tells whether an error of this kind means that a request was refused before it did anything. Such an answer is not
+/// kept, because repeating the request does nothing twice.
 fn did_nothing(kind: Kind) -> bool {
     match kind {
         Kind::Invalid
@@ -215,7 +215,7 @@ fn did_nothing(kind: Kind) -> bool {
         | Kind::ImageNotFound
         | Kind::ImageNotAllowed
         | Kind::Unsupported => true,
-        // It was begun, and some of it may have been done.
+        // The work had started, and some of it may have been done.
         Kind::NotAvailable
         | Kind::StartFailed
         | Kind::ExecutionFailed
@@ -226,7 +226,7 @@ fn did_nothing(kind: Kind) -> bool {
     }
 }
 
-/// Returns an error as its caller is shown it: what is kept is what was told.
+/// Returns an error as its caller may see it: the kept answer is the one that was sent.
 fn shown(identity: &Identity, error: &Error) -> Value {
     match identity.caller.tenant {
         None => error.to_json(),
@@ -234,17 +234,17 @@ fn shown(identity: &Identity, error: &Error) -> Value {
     }
 }
 
-/// The requests under a key that are being carried out, whether or not their clients wait for them.
+/// The requests with a key that are being carried out, whether or not their clients still wait.
 type UnderWay = Arc<Mutex<HashMap<Asked, Cancellable>>>;
 
-/// What ends a request early, and who may do that.
+/// What ends a request early, and which operation the canceller needs a right to.
 #[derive(Debug, Clone)]
 struct Cancellable {
     operation: &'static str,
     cancel: Cancel,
 }
 
-/// The right to carry out what was asked under a key. Dropping it gives it back.
+/// The right to carry out the request of a key. Dropping it releases it.
 struct Turn {
     underway: UnderWay,
     asked: Asked,
@@ -266,7 +266,7 @@ impl Drop for Turn {
     }
 }
 
-fn told_again(answer: Answer) -> Response {
+fn replayed(answer: Answer) -> Response {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let sandbox = serde_json::from_slice(&answer.body).ok().as_ref().and_then(reply::sandbox_in);
     let mut response = reply::written(status, answer.body);
@@ -282,17 +282,15 @@ fn other_question() -> Refusal {
 
 fn under_way() -> Refusal {
     let error = Error::new(Kind::Conflict, "a request under this key is being carried out")
-        .hint("send it again to learn what came of it");
+        .hint("send it again to get its result");
     Refusal::from(error).header(header::RETRY_AFTER, HeaderValue::from(1))
 }
 
 fn cut_off() -> Refusal {
-    let error = Error::new(
-        Kind::Conflict,
-        "the request under this key was cut off, and nobody knows how far it came",
-    )
-    .hint("look at what is there now, then send it under a new key if it is still to be done")
-    .detail("outcome", json!("unknown"));
+    let error =
+        Error::new(Kind::Conflict, "the request under this key was cut off; how far it came is unknown")
+            .hint("check the current state, then send it under a new key if it is still needed")
+            .detail("outcome", json!("unknown"));
     error.into()
 }
 

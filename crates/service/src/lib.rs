@@ -1,15 +1,15 @@
-//! What the doors of a daemon share: who comes in and how much each may have, keys that make it safe to ask again, where it
-//! listens, what is noted and what is counted.
+//! What the doors of a daemon share: authentication, each tenant's share, idempotency keys, listeners, the audit log
+//! and metrics.
 //!
-//! Nothing in here knows an operation's path or a protocol for models: those are the doors'. The engine blocks, so each call
-//! has a thread of the runtime's; how many there may be is the runtime's to bound.
+//! Nothing here knows an operation's path or the MCP protocol: those are the doors'. The engine blocks, so each call
+//! has a thread of the runtime, which bounds their number.
 
 pub mod admit;
 pub mod audit;
 pub mod auth;
 pub mod body;
 mod guard;
-mod held;
+mod held_bytes;
 pub mod idempotency;
 mod limits;
 pub mod listen;
@@ -56,19 +56,19 @@ impl fmt::Debug for Service {
     }
 }
 
-/// What a service is made of.
+/// The parts of a service.
 pub struct Parts {
     pub engine: Engine,
-    /// Who acts where a caller of the home's own people names no run.
+    /// The run of a caller of the home's own people that names none.
     pub run: RunId,
     pub tokens: Arc<dyn Tokens>,
     pub answers: Arc<dyn Answers>,
     pub clock: Arc<dyn Clock>,
     pub audit: Audit,
     pub doors: Doors,
-    /// What models get that come to `/mcp` and show no token.
+    /// What models without a token get at `/mcp`.
     pub ceiling: Ceiling,
-    /// Says which operation a request is for, by the paths of the HTTP door.
+    /// Returns the operation a request is for, by the paths of the HTTP door.
     pub operation_of: fn(&Request) -> Option<&'static str>,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Debug for Parts {
 
 struct Shared {
     engine: Engine,
-    /// Who calls where a caller does not say so.
+    /// The run of a caller that names none.
     run: RunId,
     tokens: Arc<dyn Tokens>,
     clock: Arc<dyn Clock>,
@@ -91,7 +91,7 @@ struct Shared {
     allowances: limits::Allowances,
     shares: shares::Shares,
     streams: StreamPlaces,
-    /// Cancelled when the daemon is about to end: streams end, and whoever follows comes again.
+    /// Cancelled when the daemon is about to end: streams end, and their clients reconnect.
     closing: CancellationToken,
     operation_of: fn(&Request) -> Option<&'static str>,
 }
@@ -115,12 +115,12 @@ impl Service {
         }))
     }
 
-    /// Returns where requests are noted.
+    /// Returns the audit log.
     pub fn audit(&self) -> &Audit {
         &self.0.audit
     }
 
-    /// Returns what a model gets that came with this identity: what its token allows, or the settings.
+    /// Returns the ceiling of a model with this identity: from its token, or from the settings.
     pub fn ceiling_of(&self, identity: &Identity) -> coracle::Result<Ceiling> {
         match identity.caller.tenant {
             None => Ok(self.0.ceiling.clone()),
@@ -131,12 +131,12 @@ impl Service {
         }
     }
 
-    /// Returns the places there are for streams.
+    /// Returns the places for streams.
     pub fn streams(&self) -> &StreamPlaces {
         &self.0.streams
     }
 
-    /// Returns what is known of requests with a key.
+    /// Returns the idempotency keys.
     pub fn keys(&self) -> &idempotency::Keys {
         &self.0.keys
     }
@@ -145,7 +145,7 @@ impl Service {
         &*self.0.clock
     }
 
-    /// Forgets answers that were kept long enough.
+    /// Forgets answers that are past their retention.
     pub fn forget_answers(&self) -> coracle::Result<usize> {
         self.0.keys.forget(&self.0.engine)
     }
@@ -154,22 +154,22 @@ impl Service {
         &self.0.engine
     }
 
-    /// Returns what is cancelled when the daemon is about to end.
+    /// Returns the token that is cancelled when the daemon is about to end.
     pub fn closing(&self) -> &CancellationToken {
         &self.0.closing
     }
 
-    /// Returns what a caller may have at once.
+    /// Returns the share of a caller's tenant.
     pub fn share_of(&self, identity: &Identity) -> Share {
         self.share_of_tenant(identity.caller.tenant.as_ref())
     }
 
-    /// Returns what a tenant may have at once, or the home's own people.
+    /// Returns the share of a tenant, or of the home's own people.
     pub fn share_of_tenant(&self, tenant: Option<&TenantId>) -> Share {
         self.0.shares.of(tenant)
     }
 
-    /// Reads a body for whoever does more with it than to have an operation carried out.
+    /// Reads a body for a route that does more with it than pass it to an operation.
     pub async fn body(
         &self,
         identity: &Identity,
@@ -179,13 +179,13 @@ impl Service {
         body::whole(&self.share_of(identity), headers, body).await
     }
 
-    /// Returns the engine as it works for one call: what its answer carries is taken from what the call has booked.
+    /// Returns the engine for one call: the answer's memory is taken from the call's booking.
     pub fn engine_for(&self, booking: &Booking) -> Engine {
         let most = self.0.engine.policy().inline_output;
         self.0.engine.answering(booking.inline(most))
     }
 
-    /// Has the engine carry out one call, which has what it has booked until that is done and its answer is written.
+    /// Has the engine carry out one call, which keeps its booking until its answer is written.
     pub async fn carry_out<T, F>(&self, booking: &Booking, work: F) -> Result<T, Refusal>
     where
         T: Send + 'static,
@@ -200,8 +200,8 @@ impl Service {
         Ok(self.look(held).await?)
     }
 
-    /// Has the engine do something for a caller, whose share it takes from until it is done, even if nobody waits for
-    /// it any more.
+    /// Has the engine do something for a caller. It takes from the caller's share until it is done, even if the
+    /// client no longer waits.
     pub async fn ask<T, F>(&self, identity: &Identity, work: F) -> Result<T, Refusal>
     where
         T: Send + 'static,
@@ -216,7 +216,7 @@ impl Service {
         Ok(self.look(held).await?)
     }
 
-    /// Has the engine look at something, on a thread that may wait.
+    /// Has the engine look something up, on a thread that may block.
     pub async fn look<T, F>(&self, work: F) -> coracle::Result<T>
     where
         T: Send + 'static,
@@ -225,24 +225,24 @@ impl Service {
         let engine = self.0.engine.clone();
         match tokio::task::spawn_blocking(telemetry::carried(move || work(&engine))).await {
             Ok(done) => done,
-            // What a panic says may quote anything. It is on standard error.
+            // The message of a panic may quote anything, so it only goes to standard error.
             Err(_) => Err(panics::fault()),
         }
     }
 }
 
-/// What a daemon serves, by who may ask for it.
+/// The routes of a daemon, by who may use them.
 #[derive(Debug, Default)]
 pub struct Routes {
-    /// For callers that were let in, traced.
+    /// For authenticated callers, traced.
     pub calls: Router<Service>,
-    /// The same, untraced: scraped every few seconds they would be most of what is told.
+    /// The same, untraced: scraped every few seconds, they would be most of the traces.
     pub scraped: Router<Service>,
-    /// For everybody: whoever looks after the daemon has no token.
+    /// For everyone: health checks have no token.
     pub open: Router<Service>,
 }
 
-/// Returns everything that is served, behind what every request passes.
+/// Returns all routes, behind the layers every request passes.
 pub fn router(service: Service, routes: Routes) -> Router {
     let admitted = || middleware::from_fn_with_state(service.clone(), admit::admit);
     routes

@@ -1,4 +1,4 @@
-//! How often each tenant may ask for something.
+//! How often each tenant may send requests.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,11 +11,11 @@ use coracle_core::tenant::Rate;
 
 use super::reply::Refusal;
 
-/// What each tenant has left. As many as there are tenants with a token.
+/// What each tenant has left. It has at most as many entries as there are tenants with a token.
 #[derive(Debug, Default)]
 pub struct Allowances(Mutex<HashMap<TenantId, Allowance>>);
 
-/// What is left, and as of when.
+/// How many requests are left, and since when.
 #[derive(Debug, Clone, Copy)]
 struct Allowance {
     left: f64,
@@ -23,7 +23,7 @@ struct Allowance {
 }
 
 impl Allowances {
-    /// Takes one request off what a tenant has left, or says when to come again.
+    /// Takes one request off a tenant's allowance, or says when to try again.
     pub fn take(&self, tenant: &TenantId, rate: Rate, now: Instant) -> Result<(), Refusal> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let full = Allowance { left: f64::from(rate.burst), at: now };
@@ -46,10 +46,10 @@ impl Allowance {
 }
 
 fn too_often(wait: Duration) -> Refusal {
-    // Whole seconds are all the header has words for.
+    // The header holds whole seconds only.
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let error = Error::new(Kind::LimitExceeded, "too many requests at once")
-        .hint("come again after the time in the header `Retry-After`")
+        .hint("try again after the time in the header `Retry-After`")
         .detail("limit", "rate");
     Refusal::new(StatusCode::TOO_MANY_REQUESTS, error)
         .header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_too_often_is_told_when_to_come_again() {
+    fn a_tenant_over_its_rate_learns_when_to_try_again() {
         let (all, now) = (Allowances::default(), Instant::now());
         let slow = Rate { per_second: 1, burst: 1 };
         all.take(&tenant("a"), slow, now).expect("the first is let through");

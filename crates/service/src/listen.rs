@@ -1,7 +1,7 @@
-//! Where the daemon listens, and the life of one connection: bounded in number, in the size of its headers, and in how
-//! long either side may keep the other waiting.
+//! Where the daemon listens, and the life of one connection: bounded in number, in the size of its headers, and in
+//! how long either side may keep the other waiting.
 
-mod begun;
+mod admission;
 mod bind;
 mod patient;
 mod slots;
@@ -27,27 +27,27 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
-pub use self::begun::Admission;
-use self::begun::Begun;
+pub use self::admission::Admission;
+use self::admission::Begun;
 pub use self::bind::{Address, Bound, bind};
 pub use self::patient::Hearing;
 use self::patient::{Patient, Socket};
 pub use self::slots::Busy;
 use self::slots::{ConnectionSlot, ConnectionSlots};
-use super::held::held_with;
+use super::held_bytes::held_with;
 
-/// How long the head of a request may take, and how long a connection may be kept without one.
+/// How long a client may take for the head of a request, and how long a connection may stay without one.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a client may leave what was sent to it unread.
+/// How long a client may leave sent bytes unread.
 const WRITE_PATIENCE: Duration = Duration::from_secs(60);
-/// The size of a request's head, and of pieces of its body.
+/// The maximum size of a request's head, and of pieces of its body.
 const BUFFER_MAX: usize = 64 << 10;
 const HEADERS_MAX: usize = 64;
 
-/// Who is at the other end of a connection.
+/// The client of a connection.
 #[derive(Debug, Clone)]
 pub enum Peer {
-    /// A process of this user, as the kernel says.
+    /// A process of this user, as the kernel reports it.
     Unix {
         uid: u32,
     },
@@ -55,7 +55,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Returns where they are on the network.
+    /// Returns the client's network address.
     pub fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Unix { .. } => None,
@@ -64,22 +64,22 @@ impl Peer {
     }
 }
 
-/// Between looks whether everybody has left.
+/// How often to check whether all clients have left.
 const LEAVING: Duration = Duration::from_millis(10);
 
 /// What is served, and within which bounds.
 #[derive(Debug)]
 pub struct Serving {
     pub router: Router,
-    /// Ends it.
+    /// Ends serving.
     pub closing: CancellationToken,
-    /// How long those who were asking may wait for their answer then.
+    /// How long running requests may then still take.
     pub drain: Duration,
     /// How many files this process may have open.
     pub files: usize,
 }
 
-/// Serves until told to end, then waits until those who were asking have their answer.
+/// Serves until `closing` is cancelled, then waits until running requests are answered.
 pub async fn serve(bound: Vec<Bound>, serving: Serving) {
     let Serving { router, closing, drain, files } = serving;
     let each = slots::for_each(bound.len(), files);
@@ -109,7 +109,7 @@ struct Hall {
 impl Hall {
     async fn accept_unix(&self, listener: &UnixListener) {
         while let Some(accepted) = until(&self.closing, listener.accept()).await {
-            // Whoever cannot be asked for is nobody.
+            // A client whose user the kernel does not report is not served.
             match accepted.and_then(|(stream, _)| Ok((stream.peer_cred()?.uid(), stream))) {
                 Ok((uid, stream)) => self.attend(stream, Peer::Unix { uid }).await,
                 Err(_) => pause_after_failure().await,
@@ -129,7 +129,8 @@ impl Hall {
         }
     }
 
-    /// Serves one connection in the background. Where all slots are busy it is dropped, which the client sees at once.
+    /// Serves one connection in the background. Where all slots are busy it drops the connection, which the client
+    /// sees at once.
     async fn attend<S>(&self, stream: S, peer: Peer)
     where
         S: Socket + Send + Sync + 'static,
@@ -145,15 +146,16 @@ impl Hall {
                 .header_read_timeout(HEAD_PATIENCE)
                 .max_buf_size(BUFFER_MAX)
                 .max_headers(HEADERS_MAX)
-                // Who has sent its request and says so is answered; `Patient` notices who has left.
+                // A client that closes its sending side after the request still gets its answer; `Patient` notices
+                // one that has left.
                 .half_close(true)
                 .serve_connection(TokioIo::new(stream), answer)
                 .with_upgrades(),
         );
         tokio::spawn(async move {
-            // How a connection ended is the client's business.
+            // The result is dropped: the client knows how its connection ended.
             tokio::select! {
-                // First: what the client has said by now is heard before it has to make room.
+                // First: read what the client has sent by now, before it has to make room.
                 biased;
                 _ = &mut connection => {}
                 () = slot.is_wanted() => if slot.is_busy() {
@@ -169,7 +171,7 @@ impl Hall {
         });
     }
 
-    /// Waits until nobody is connected any more.
+    /// Waits until no client is connected.
     async fn emptied(&self) {
         while !self.slots.are_free() {
             sleep(LEAVING).await;
@@ -177,7 +179,7 @@ impl Hall {
     }
 }
 
-/// Who is at the other end of one connection, and the slot it has here.
+/// The client of one connection, and its slot.
 #[derive(Debug, Clone)]
 struct Client {
     peer: Peer,
@@ -192,12 +194,12 @@ async fn until<T>(closing: &CancellationToken, work: impl Future<Output = T>) ->
     }
 }
 
-/// Out of descriptors, most likely; trying again at once would be a busy loop.
+/// Descriptors have most likely run out; trying again at once would be a busy loop.
 async fn pause_after_failure() {
     sleep(Duration::from_millis(50)).await;
 }
 
-/// Has a request answered, from its admission on for as long as its client is there.
+/// Answers a request; after its admission, only for as long as its client is connected.
 fn answer(
     router: Router,
     client: Client,
@@ -208,7 +210,7 @@ fn answer(
     Begun::new(route(router, client, request), admission)
 }
 
-/// Hands a request to the routes. Until its answer is written, or given up, the connection makes no room for others.
+/// Passes a request to the routes. Until its answer is written, or given up, the connection keeps its slot.
 async fn route(
     mut router: Router,
     client: Client,

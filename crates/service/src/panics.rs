@@ -1,7 +1,7 @@
 //! A panic in one request ends that request alone: its client gets a 500, and everything else goes on.
 //!
-//! Operations run on threads of their own, whose panics the runtime reports as an error. This is about what runs before
-//! and after them, on the threads all requests share.
+//! Operations run on threads of their own, whose panics the runtime reports as an error. This layer covers the code
+//! before and after them, on the threads all requests share.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use coracle::{Error, Kind};
 
 use super::reply::Refusal;
 
-/// Serves a request, whatever becomes of the code that does.
+/// Serves a request, and answers 500 if its code panics.
 pub async fn contain(request: Request, next: Next) -> Response {
     contained(next.run(request)).await
 }
@@ -22,16 +22,16 @@ pub async fn contain(request: Request, next: Next) -> Response {
 async fn contained(serving: impl Future<Output = Response>) -> Response {
     let mut serving = Box::pin(serving);
     poll_fn(move |context| {
-        // What panicked is not polled again, so nobody sees what it left half done. Locks of ours are taken over as they are.
+        // A future that panicked is not polled again, so its half-done state is not seen. Our locks ignore poison.
         let polled = catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(context)));
         polled.unwrap_or_else(|_| Poll::Ready(Refusal::from(fault()).into_response()))
     })
     .await
 }
 
-/// What a client is told. The standard error of the daemon says where it was.
+/// The error a client gets. The daemon's standard error has the place of the panic.
 pub fn fault() -> Error {
-    Error::new(Kind::Internal, "the request ended by a fault of coracle's own")
+    Error::new(Kind::Internal, "the request failed because of a bug in coracle")
         .hint("the header `coracle-request` names it in the audit log")
 }
 

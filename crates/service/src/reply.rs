@@ -1,4 +1,4 @@
-//! What is answered: a document, or an error in the words every door uses.
+//! Answers: a document, or an error in the form every door uses.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use coracle::{Error, Kind, SandboxId};
 use serde::Serialize;
 use serde_json::Value;
 
-/// A request that was not carried out.
+/// A refused request.
 #[derive(Debug)]
 pub struct Refusal {
     pub status: StatusCode,
-    /// In a box, because most requests are not turned away.
+    /// Boxed, because most requests are not refused.
     pub error: Box<Error>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
@@ -29,7 +29,7 @@ impl Refusal {
         self
     }
 
-    /// Turns away what could not be read from a path or a query.
+    /// Refuses a path or a query that could not be parsed.
     pub fn unreadable(error: impl std::fmt::Display) -> Self {
         Error::new(Kind::Invalid, format!("the request could not be read: {error}")).into()
     }
@@ -55,17 +55,17 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = document(self.status, &self.error.to_json());
         response.headers_mut().extend(self.headers);
-        // For whoever notes what came of it, and decides how much of it a stranger is told.
+        // For the audit log, and for the layer that redacts errors.
         response.extensions_mut().insert(Failure(Arc::new(*self.error)));
         response
     }
 }
 
-/// Why a response is none that was hoped for.
+/// The error behind a response.
 #[derive(Debug, Clone)]
 pub struct Failure(pub Arc<Error>);
 
-/// Answers with what an operation returned.
+/// Answers with the result of an operation.
 pub fn answer(done: &Value) -> Response {
     about(sandbox_in(done), json(done))
 }
@@ -75,7 +75,7 @@ pub fn sandbox_in(done: &Value) -> Option<SandboxId> {
     done["sandbox_id"].as_str()?.parse().ok()
 }
 
-/// Says which sandbox a response is about, for the audit log.
+/// Marks a response with its sandbox, for the audit log.
 pub fn about(sandbox: Option<SandboxId>, mut response: Response) -> Response {
     if let Some(sandbox) = sandbox {
         response.extensions_mut().insert(sandbox);
@@ -92,18 +92,18 @@ fn document(status: StatusCode, value: &impl Serialize) -> Response {
     written(status, serde_json::to_vec(value).unwrap_or_default())
 }
 
-/// Answers with a document that is text already.
+/// Answers with a document that is serialized already.
 pub fn written(status: StatusCode, text: impl Into<Body>) -> Response {
     let mut response = Response::new(text.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // What is asked again may have changed, and is nobody else's to keep.
+    // The answer may change at the next request, and no cache may keep it for other callers.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// Returns the status of a kind. None but a fault of ours is a 5xx: clients and proxies repeat those by themselves.
+/// Returns the status of a kind. Only faults of ours are a 5xx: clients and proxies repeat those by themselves.
 pub fn status(kind: Kind) -> StatusCode {
     match kind {
         Kind::Invalid => StatusCode::BAD_REQUEST,
@@ -112,7 +112,7 @@ pub fn status(kind: Kind) -> StatusCode {
         Kind::StaleEpoch | Kind::LentOut | Kind::Conflict | Kind::Aborted => StatusCode::CONFLICT,
         Kind::LimitExceeded => StatusCode::TOO_MANY_REQUESTS,
         Kind::Unsupported | Kind::StartFailed | Kind::ExecutionFailed => StatusCode::UNPROCESSABLE_ENTITY,
-        // Something coracle depends on, an engine or a guest, is not there or did not answer.
+        // A container engine or a guest, which coracle depends on, is gone or did not answer.
         Kind::NotAvailable | Kind::Timeout => StatusCode::FAILED_DEPENDENCY,
         Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }

@@ -1,8 +1,8 @@
-//! What of the daemon each tenant may have at once: calls that wait on a thread, and memory for what it sends and for
-//! what it is answered. Without that, one of them could have all of it, and nobody else would be answered.
+//! What each tenant may take of the daemon at once: calls that wait on a thread, and memory for bodies and answers.
+//! Without these bounds one tenant could take everything, and the others would get no answer.
 //!
-//! A call has its place, and its answer the memory, until the last byte is written: a client that does not read what it
-//! asked for has nothing left to ask with.
+//! A call keeps its place, and its answer the memory, until the last byte is written: a client that does not read its
+//! answers cannot send further calls.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,28 +20,28 @@ use coracle_engine::inline::AnswerMemory;
 use futures_util::TryStreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::held::held_with;
+use super::held_bytes::held_with;
 use super::reply::Refusal;
 
-/// Calls of one tenant that are carried out at the same time.
+/// Calls of one tenant that run at the same time.
 const CALLS_MAX: usize = 256;
-/// The home's own people have nobody to share with but themselves.
+/// The home's own people share only among themselves.
 const OWN_CALLS_MAX: usize = 1024;
-/// What the bodies of one tenant may take together while they are read and carried out.
+/// Memory of one tenant's bodies while they are read and used.
 const BODIES_MAX: usize = 128 << 20;
 /// Bodies are counted in pieces of this size.
 const PIECE: usize = 64 << 10;
-/// What the answers of one tenant may take together until they are written. The largest file that comes in one answer
-/// fits, twice over as it is on its way.
+/// Memory of one tenant's answers until they are written. The largest file in a single answer fits, counted twice
+/// while it is copied.
 const ANSWERS_MAX: u64 = 32 << 20;
-/// An answer of this size costs a place and nothing else; there are as many as there are places.
+/// An answer up to this size costs only a place; there are as many as there are places.
 const SMALL: u64 = 16 << 10;
 
-/// The share of each tenant; nobody's is that of the home's own people. As many as there are tenants with a token.
+/// The share of each tenant; `None` is that of the home's own people. As many as there are tenants with a token.
 #[derive(Debug, Default)]
 pub struct Shares(Mutex<HashMap<Option<TenantId>, Share>>);
 
-/// What one tenant may have.
+/// The share of one tenant.
 #[derive(Debug, Clone)]
 pub struct Share {
     calls: Arc<Semaphore>,
@@ -49,12 +49,12 @@ pub struct Share {
     answers: Arc<Answers>,
 }
 
-/// The memory that answers take.
+/// The memory taken by answers.
 #[derive(Debug, Default)]
 struct Answers(AtomicU64);
 
-/// What one call has of its tenant's share: a place, and the memory of its answer. Dropping the last clone gives both
-/// back.
+/// What one call has taken of its tenant's share: a place, and the memory of its answer. Dropping the last clone
+/// releases both.
 #[derive(Debug, Clone)]
 pub struct Booking(Arc<Booked>);
 
@@ -65,7 +65,7 @@ struct Booked {
     taken: AtomicU64,
 }
 
-/// Something of a share. Dropping it gives it back.
+/// A part of a share. Dropping it releases it.
 #[derive(Debug)]
 pub struct Permit(#[expect(dead_code, reason = "it is there to be dropped")] OwnedSemaphorePermit);
 
@@ -86,7 +86,7 @@ impl Share {
         }
     }
 
-    /// Takes the place of a call whose answer is held in memory. While too many of those are unread nothing is begun.
+    /// Takes a place for a call whose answer is held in memory. Refused while too many answers are unread.
     pub fn book(&self) -> Result<Booking, Refusal> {
         if self.answers.0.load(Ordering::Relaxed) >= ANSWERS_MAX && !weak::off(Wall::Answers) {
             return Err(too_much("too many answers wait to be read", "read those that were asked for first"));
@@ -96,14 +96,14 @@ impl Share {
         Ok(Booking(Arc::new(booked)))
     }
 
-    /// Takes the place of one call.
+    /// Takes a place for one call.
     pub fn call(&self) -> Result<Permit, Refusal> {
         let hint = "wait for one to end; long commands belong in the background, with `stream`";
         let taken = self.calls.clone().try_acquire_owned();
         taken.map(Permit).map_err(|_| too_much("too many calls are under way", hint))
     }
 
-    /// Takes the room for a body of this many bytes.
+    /// Takes the memory for a body of this many bytes.
     pub fn body(&self, bytes: usize) -> Result<Permit, Refusal> {
         let pieces = u32::try_from(bytes.div_ceil(PIECE)).unwrap_or(u32::MAX);
         let taken = self.bodies.clone().try_acquire_many_owned(pieces);
@@ -135,20 +135,20 @@ impl Drop for Booked {
 }
 
 impl Booking {
-    /// Returns how much output the answer may carry, which is taken from the share.
+    /// Returns how much output the answer may carry; it is taken from the share.
     pub fn inline(&self, most: u64) -> Inline {
         Inline::at_most(most).counted_by(self.0.clone())
     }
 
-    /// Has a response hold what it takes until it is written, or nobody wants it any more.
+    /// Has a response hold its memory until it is written or dropped.
     pub async fn carried(self, response: Response) -> Response {
         let (parts, body) = response.into_parts();
         let body = match body.size_hint().exact() {
             Some(_) => match axum::body::to_bytes(body, usize::MAX).await {
                 Ok(bytes) => {
                     self.settle(bytes.len() as u64);
-                    // What was written grew by doubling. It may wait for its reader for a while, at the price of its
-                    // length.
+                    // The buffer grew by doubling. The copy has the exact size, because it may wait for its reader
+                    // for a while.
                     Body::from(self.held_with(Bytes::copy_from_slice(&bytes)))
                 }
                 Err(error) => Body::from_stream(futures_util::stream::once(async { Err::<Bytes, _>(error) })),
@@ -158,7 +158,7 @@ impl Booking {
         Response::from_parts(parts, body)
     }
 
-    /// Takes what an answer really needs, now that it is there: more, even if there is no room for it, or less.
+    /// Takes what an answer really needs, once it exists: less, or more even if there is no room for it.
     fn settle(&self, bytes: u64) {
         let bytes = if bytes > SMALL { bytes } else { 0 };
         let before = self.0.taken.swap(bytes, Ordering::Relaxed);
@@ -209,7 +209,7 @@ mod tests {
             })
             .collect();
 
-        let more = share.book().expect_err("nobody has read the answers");
+        let more = share.book().expect_err("the answers are unread");
         assert_eq!((more.error.kind, more.headers.len()), (Kind::LimitExceeded, 1));
         let part = answers[0].slice(2..3);
         drop(answers);

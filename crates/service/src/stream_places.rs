@@ -1,4 +1,4 @@
-//! How many may read streams at the same time.
+//! How many clients may read streams at the same time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use coracle::{Error, Kind, Result};
 use coracle_core::TenantId;
 
-/// Each holds one of the guest's 256 connections; the others are for those who work.
+/// Each takes one of the guest's 256 connections; the rest is for commands and files.
 const EACH_MAX: usize = 64;
-/// No tenant shall have all there are.
+/// Fewer than there are, so that one tenant cannot take all.
 const TENANT_MAX: usize = 192;
-/// Each waits on a thread of the runtime's.
+/// Each waits on a thread of the runtime.
 const ALL_MAX: usize = 512;
 
-/// The places there are.
+/// The places for readers of streams.
 #[derive(Debug, Clone, Default)]
 pub struct StreamPlaces(Arc<Mutex<Taken>>);
 
-/// How many are taken: before each thing that is read, by each tenant, and in all.
+/// How many are taken: of each sandbox or other source, by each tenant, and in all.
 #[derive(Debug, Default)]
 struct Taken {
     things: HashMap<String, usize>,
@@ -26,7 +26,7 @@ struct Taken {
     all: usize,
 }
 
-/// A place that is taken. Dropping it gives it back.
+/// A taken place. Dropping it releases it.
 #[derive(Debug)]
 pub struct Seat {
     places: StreamPlaces,
@@ -35,7 +35,7 @@ pub struct Seat {
 }
 
 impl StreamPlaces {
-    /// Takes a place before a sandbox, or whatever else is read, or says that there is none.
+    /// Takes a place to read a sandbox or another source, or refuses if there is none.
     pub fn take(&self, thing: &str, tenant: Option<&TenantId>) -> Result<Seat> {
         let mut taken = self.taken();
         let here = taken.things.get(thing).copied().unwrap_or(0);
@@ -69,7 +69,7 @@ impl Drop for Seat {
     }
 }
 
-/// Counts one less; what is at nothing is forgotten.
+/// Decrements a count, and removes it at zero.
 fn leave<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
     if let Some(count) = counts.get_mut(key) {
         *count -= 1;

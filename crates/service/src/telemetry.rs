@@ -1,7 +1,7 @@
-//! Telling others of what is done here: spans and metrics by OTLP, and metrics for whoever scrapes them.
+//! Telemetry: spans and metrics by OTLP, and metrics for Prometheus.
 //!
-//! Nothing here may make a call fail, nor wait for more than a moment: who listens is less important than what is done.
-//! Only spans of our own are looked at. Libraries tell of what they carry, and what they carry may be a secret.
+//! Nothing here may make a call fail, nor delay it for more than a moment: the work is more important than the
+//! telemetry. Only our own spans are exported. Spans of libraries describe the data they carry, which may be secret.
 
 mod client;
 pub mod doors;
@@ -28,30 +28,30 @@ pub use self::metrics::Metrics;
 pub use self::text::CONTENT_TYPE;
 use crate::warning::note;
 
-/// How our own crates begin.
+/// The prefix of our own crates.
 const OURS: &str = "coracle";
-/// How long a call may be held up at its end by a collector that does not answer.
+/// How long a collector that does not answer may delay the end of a call.
 const FLUSH_OF_CALL: Duration = Duration::from_millis(500);
-/// How long a service may be.
+/// The same for a service.
 const FLUSH_OF_SERVICE: Duration = Duration::from_secs(3);
 
-/// What this process has counted, if it counts.
+/// The metrics of this process, if it counts.
 static METRICS: OnceLock<Arc<Metrics>> = OnceLock::new();
 
-/// How long a process lives, which decides what it can tell.
+/// How long a process lives, which decides what it exports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
-    /// One call: its spans. Metrics of a process that ends at once mean nothing.
+    /// One call: its spans. Metrics of a process that ends at once are useless.
     Call,
-    /// A process that stays: its spans, and it counts if a collector is sent that.
+    /// A process that stays: its spans, and metrics if a collector is configured for them.
     Service,
-    /// One that stays and can be asked what it counted.
+    /// A process that stays and can be scraped.
     Daemon,
-    /// One that says nothing.
+    /// A process without telemetry.
     Silent,
 }
 
-/// Tells while it lives; what is left to tell goes out when it ends.
+/// Exports while it lives; sends the rest when it ends.
 #[derive(Debug)]
 pub struct Telemetry {
     exporters: Exporters,
@@ -59,7 +59,7 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Begins to tell, as far as the settings want it. Where they want nothing, nothing is installed.
+    /// Starts to export, as configured. Installs nothing where nothing is configured.
     pub fn start(config: &config::Telemetry, life: Life) -> Self {
         let patience = match life {
             Life::Service | Life::Daemon => FLUSH_OF_SERVICE,
@@ -82,7 +82,7 @@ impl Telemetry {
         Self { exporters, patience }
     }
 
-    /// Does what one call of the binary is for, in a span of its own.
+    /// Runs one call of the binary, in a span of its own.
     pub fn call<T>(&self, verb: &'static str, deed: impl FnOnce() -> T) -> T {
         doors::command(verb).in_scope(deed)
     }
@@ -93,23 +93,24 @@ impl Telemetry {
     }
 }
 
-/// Returns what this process has counted; nothing if it does not count.
+/// Returns the metrics of this process; `None` if it does not count.
 pub fn metrics() -> Option<&'static Arc<Metrics>> {
     METRICS.get()
 }
 
-/// Has work that another thread does belong to the span one is in now.
+/// Lets work on another thread belong to the current span.
 pub fn carried<T>(deed: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let span = Span::current();
     move || span.in_scope(deed)
 }
 
-/// Does something nobody asked for, as looking how far a command is: it belongs to no trace, and is not counted.
+/// Runs work that no caller asked for, such as checking how far a command is: it belongs to no trace, and is not
+/// counted.
 pub fn untold<T>(deed: impl FnOnce() -> T) -> T {
     dispatcher::with_default(&Dispatch::none(), deed)
 }
 
-/// Tells whether somebody can read what a process has counted.
+/// Tells whether a process's metrics can be read anywhere.
 fn counts(life: Life, exporters: &Exporters) -> bool {
     match life {
         Life::Daemon => true,
@@ -125,7 +126,7 @@ fn install(exporters: &Exporters, counting: Option<Arc<Metrics>>) {
     }
     let ours = filter_fn(is_ours).with_max_level_hint(LevelFilter::INFO);
     let subscriber = tracing_subscriber::registry().with(ours).with(spans).with(counting.map(Counting::from));
-    // Fails where there is one already, and then that one is told.
+    // Fails where there is a subscriber already; that one then gets the spans.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
@@ -139,8 +140,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_counted_that_nobody_can_read() {
-        let nobody = Exporters::default();
+    fn nothing_is_counted_without_a_reader() {
+        let without_collector = Exporters::default();
         let config = config::Telemetry {
             metrics: Some("http://127.0.0.1:9/v1/metrics".to_owned()),
             ..config::Telemetry::default()
@@ -148,8 +149,8 @@ mod tests {
         let moment = Duration::from_millis(1);
         let collector = Exporters::of_spans(&config, moment).and_metrics(&config, moment);
 
-        assert!(!counts(Life::Service, &nobody) && counts(Life::Service, &collector));
-        assert!(counts(Life::Daemon, &nobody) && counts(Life::Daemon, &collector));
+        assert!(!counts(Life::Service, &without_collector) && counts(Life::Service, &collector));
+        assert!(counts(Life::Daemon, &without_collector) && counts(Life::Daemon, &collector));
         assert!(!counts(Life::Call, &collector) && !counts(Life::Silent, &collector));
     }
 }

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use super::Service;
 use super::auth::{self, Identity};
 
-/// How long a token that was revoked, or is over, goes on to read.
+/// How long a stream may outlive its token.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Who reads a stream, and when their token was checked last.
+/// The reader of a stream, and when its token was checked last.
 #[derive(Debug)]
 pub struct TokenRecheck {
     pub identity: Identity,
@@ -21,7 +21,7 @@ impl TokenRecheck {
         Self { identity, service, checked: Instant::now() }
     }
 
-    /// Tells whether they would be let in now, too.
+    /// Tells whether the token would be accepted now, too.
     pub async fn is_valid(&mut self) -> bool {
         if self.checked.elapsed() < EVERY {
             return true;

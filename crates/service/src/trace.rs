@@ -1,4 +1,4 @@
-//! What is told of requests: a span for each, the child of what `traceparent` names.
+//! Makes a span for each request, as a child of the one that `traceparent` names.
 
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;

@@ -1,4 +1,4 @@
-//! What goes wrong beside the matter, and what is worth knowing, said on standard error. A failure to say it changes nothing.
+//! Warnings on standard error. A failure to write one changes nothing.
 
 use std::io::{self, Write};
 

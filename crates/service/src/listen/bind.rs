@@ -1,5 +1,5 @@
-//! The places the daemon listens at: a unix socket only its owner may open, addresses on the machine, or what whoever
-//! started it has opened already.
+//! The sockets the daemon listens on: a unix socket only its owner may open, TCP addresses, or sockets inherited from
+//! the service manager.
 
 use std::fs;
 use std::io;
@@ -13,14 +13,14 @@ use coracle::{Error, Kind, Result};
 use rustix::fs::Mode;
 use rustix::net::AddressFamily;
 
-/// Where to listen.
+/// An address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     Unix(PathBuf),
     Tcp(SocketAddr),
 }
 
-/// Where it listens.
+/// An open listener.
 #[derive(Debug)]
 pub enum Bound {
     Unix(tokio::net::UnixListener),
@@ -44,7 +44,7 @@ pub fn bind(address: &Address) -> Result<Bound> {
 }
 
 impl Bound {
-    /// Returns where it listens, with the port it was given where any would do.
+    /// Returns the address, with the port that the kernel chose for port 0.
     pub fn address(&self) -> Option<String> {
         match self {
             Self::Unix(listener) => {
@@ -55,7 +55,7 @@ impl Bound {
         }
     }
 
-    /// Takes over a socket somebody else has opened, as systemd does.
+    /// Takes over a socket that another process opened, as systemd does.
     pub fn inherit(socket: OwnedFd) -> io::Result<Self> {
         match rustix::net::getsockname(&socket)?.address_family() {
             AddressFamily::UNIX => unix(socket.into()),
@@ -75,12 +75,12 @@ fn tcp(listener: std::net::TcpListener) -> io::Result<Bound> {
     Ok(Bound::Tcp(tokio::net::TcpListener::from_std(listener)?))
 }
 
-/// Removes the socket of a daemon that is gone. Anything else that is there stays.
+/// Removes the socket of a daemon that is gone. Anything else stays.
 fn make_way(path: &Path) -> Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     let taken = |what: &str| Err(Error::new(Kind::Conflict, format!("`{}` {what}", path.display())));
     if !found.file_type().is_socket() {
-        return taken("is there already, and is no socket");
+        return taken("exists already and is not a socket");
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -88,12 +88,12 @@ fn make_way(path: &Path) -> Result<()> {
                 Error::internal(format!("could not remove the old socket `{}`", path.display()), error)
             })
         }
-        _ => taken("is somebody's who listens there"),
+        _ => taken("is in use: another process listens there"),
     }
 }
 
-/// Does something with a mask that leaves nothing to others: between making a socket and closing it to them somebody
-/// could have connected.
+/// Runs `make` with a umask that gives others no access: otherwise another user could connect between the creation of
+/// the socket and a chmod.
 fn private<T>(make: impl FnOnce() -> T) -> T {
     let before = rustix::process::umask(Mode::from_raw_mode(0o177));
     let made = make();

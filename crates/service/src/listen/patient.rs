@@ -1,9 +1,9 @@
-//! A stream that gives up on a client: one that reads nothing of what is sent to it, and one that has left while its
-//! answer is made.
+//! A stream that gives up on two kinds of clients: one that does not read what is sent to it, and one that has
+//! disconnected while its answer is being made.
 //!
-//! A client that only says that it will send no more (`shutdown`) has not left. On a unix socket the kernel tells the two
-//! apart. Over TCP they look the same until something is written, so [`Hearing`] tells streams, which then write a sign
-//! of life: a client that is gone refuses it.
+//! A client that only closes its sending side (`shutdown`) has not left. On a unix socket the kernel distinguishes
+//! the two. Over TCP they look the same until something is written, so [`Hearing`] tells streams, which then write a
+//! keep-alive: the kernel of a client that is gone refuses it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,34 +20,33 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// How often a client that sends no more is looked at again.
+/// How often a half-closed client is checked again.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What is known of a client beside what it says. All clones are the same.
+/// What is known about a client's connection besides its requests. All clones share one state.
 #[derive(Debug, Clone, Default)]
 pub struct Hearing(Arc<Heard>);
 
 #[derive(Debug, Default)]
 struct Heard {
-    /// Cancelled when the client has said that it sends no more.
+    /// Cancelled when the client has closed its sending side.
     silent: CancellationToken,
-    /// A client that sends no more is taken for one that has left.
+    /// A half-closed client counts as gone.
     strict: AtomicBool,
 }
 
 impl Hearing {
-    /// Waits until the client has said that it sends no more, which it may also say by leaving.
+    /// Waits until the client has closed its sending side, which it also does by leaving.
     pub async fn silence(&self) {
         self.0.silent.cancelled().await;
     }
 
-    /// Takes a client that sends no more for one that has left, where the kernel does not tell, until it is asked for
-    /// something else.
+    /// Counts a half-closed client as gone, where the kernel does not distinguish the two, until its next request.
     pub fn be_strict(&self) {
         self.0.strict.store(true, Ordering::Relaxed);
     }
 
-    /// Begins another request: what was right for the one before need not be for this.
+    /// Begins another request: strictness for the one before must not apply to it.
     pub(super) fn begin(&self) {
         self.0.strict.store(false, Ordering::Relaxed);
     }
@@ -56,12 +55,12 @@ impl Hearing {
 /// How far a client has gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gone {
-    /// It sends no more.
+    /// It has closed its sending side.
     Half,
     Whole,
 }
 
-/// What there is to be read of a client.
+/// What can be read from a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Bytes,
@@ -69,11 +68,11 @@ enum Seen {
     End(Gone),
 }
 
-/// A socket whose other end can be looked at.
+/// A socket whose other end can be examined.
 pub trait Socket: AsyncRead + AsyncWrite + AsFd + Unpin {
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Looks at what waits to be read without taking it; where nothing does, the next call of `poll_readable` waits.
+    /// Peeks at unread data without taking it; where there is none, the next call of `poll_readable` waits.
     fn peek(&self) -> io::Result<usize>;
 }
 
@@ -102,15 +101,15 @@ fn peek_at(socket: &impl AsFd) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Tells how far the other end has gone, whatever of it is still to be read.
+/// Tells how far the other end has gone, however much of its data is unread.
 fn how_far(socket: &impl AsFd) -> Option<Gone> {
     let mut looked = [PollFd::new(socket, PollFlags::RDHUP)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut looked, Some(&now)).ok()?;
-    let told = looked[0].revents();
-    match told.intersects(PollFlags::HUP | PollFlags::ERR) {
+    let events = looked[0].revents();
+    match events.intersects(PollFlags::HUP | PollFlags::ERR) {
         true => Some(Gone::Whole),
-        false => told.contains(PollFlags::RDHUP).then_some(Gone::Half),
+        false => events.contains(PollFlags::RDHUP).then_some(Gone::Half),
     }
 }
 
@@ -120,9 +119,9 @@ pub struct Patient<S> {
     stream: S,
     patience: Duration,
     hearing: Hearing,
-    /// Runs while the other side does not take what is written.
+    /// Runs while the client does not read what is written.
     waiting: Option<Pin<Box<Sleep>>>,
-    /// Runs while the client sends no more and may still read, and while nobody reads what it has sent.
+    /// Runs while the client is half-closed, and while its sent data stays unread here.
     looking: Option<Pin<Box<Sleep>>>,
 }
 
@@ -131,7 +130,7 @@ impl<S> Patient<S> {
         Self { stream, patience, hearing, waiting: None, looking: None }
     }
 
-    /// Keeps the time while writing does not get on.
+    /// Measures the time while writing does not progress.
     fn judge<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = None;
@@ -146,9 +145,9 @@ impl<S> Patient<S> {
 }
 
 impl<S: Socket> Patient<S> {
-    /// Fails once the client has left. Otherwise this is called again when it may have.
+    /// Fails once the client has left. Otherwise it is called again when that may have changed.
     fn expect_client(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        // What was sent and not read yet is somebody's to read; if nobody has for a while, the client may have left
+        // Unread data is for the request's handler to read. If it stays unread for a while, the client may have left
         // behind it.
         let mut overdue = false;
         loop {
@@ -177,7 +176,7 @@ impl<S: Socket> Patient<S> {
         }
     }
 
-    /// Returns what there is of the client to be read, once there is something.
+    /// Returns what can be read from the client, once there is something.
     fn look(&self, context: &mut Context<'_>) -> Poll<Seen> {
         loop {
             if ready!(self.stream.poll_readable(context)).is_err() {
@@ -226,8 +225,8 @@ impl<S: Socket> AsyncWrite for Patient<S> {
         self.stream.is_write_vectored()
     }
 
-    /// Called whenever the connection is looked at, also while an answer is made: then nobody reads who would notice
-    /// that the client has left.
+    /// hyper calls this whenever it polls the connection, also while an answer is being made. At that time no read is
+    /// pending that would notice that the client has left.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.expect_client(context)?;
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
@@ -254,7 +253,7 @@ mod tests {
         Patient::new(stream, patience, Hearing::default())
     }
 
-    /// Returns whether the client is taken for gone within a while.
+    /// Tells whether the client counts as gone within a while.
     async fn is_given_up(patient: &mut Patient<UnixStream>) -> bool {
         let looked = std::future::poll_fn(|context| match patient.expect_client(context) {
             Ok(()) => Poll::Pending::<()>,

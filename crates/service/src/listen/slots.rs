@@ -1,6 +1,6 @@
-//! Bounds how many connections there are at once, so that the daemon has descriptors left for its own work. If all slots
-//! are taken, the connection that has been silent for longest makes room: whoever asks something is served however many
-//! only hold a connection.
+//! Bounds the number of connections, so that the daemon has descriptors left for its own work. If all slots are
+//! taken, the connection that has been silent for longest makes room: a client with a request is served, however many
+//! clients only hold a connection open.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,25 +11,25 @@ use tokio_util::sync::CancellationToken;
 
 /// Connections at once on one listener. Each costs some kilobytes.
 const MOST: usize = 4096;
-/// Fewer would serve nobody.
+/// With fewer the daemon would be useless.
 const FEWEST: usize = 8;
-/// What the daemon opens whatever its clients do: its database and logs, spares and their locks, a sweep, and a sandbox
-/// that is being made.
+/// What the daemon opens independently of its clients: its database and logs, spares and their locks, a sweep, and a
+/// sandbox that is being made.
 const RESERVE: usize = 192;
-/// What one connection takes at most: itself and, for a WebSocket, three ways to a guest, a handle to cut each, and two
-/// descriptors to watch the keeper of its network; one to spare for what is passed on while a way is made.
+/// What one connection takes at most: itself and, for a WebSocket, three connections to a guest, a handle to cut
+/// each, and two descriptors to watch its keeper; one spare for a descriptor passed while a connection is made.
 const EACH: usize = 10;
 
-/// How long a connection may be silent before it makes room: whoever asks something does so within that, also on a busy
-/// machine.
+/// How long a connection may be silent before it makes room: a client sends its request within that time, also on a
+/// busy machine.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Returns how many connections each of some listeners may have, if so many files may be open.
+/// Returns how many connections each of `listeners` may have, if `files` files may be open.
 pub fn for_each(listeners: usize, files: usize) -> usize {
     (files.saturating_sub(RESERVE) / EACH / listeners.max(1)).clamp(FEWEST, MOST)
 }
 
-/// The slots of one listener. All clones are the same.
+/// The slots of one listener. All clones share them.
 #[derive(Debug, Clone)]
 pub struct ConnectionSlots {
     max: usize,
@@ -40,7 +40,7 @@ pub struct ConnectionSlots {
 struct State {
     taken: usize,
     last: u64,
-    /// The connections nobody waits for an answer on, the one that has been silent for longest first.
+    /// The connections without a pending request, the longest silent first.
     silent: BTreeMap<u64, Silent>,
 }
 
@@ -51,28 +51,28 @@ struct Silent {
     end: CancellationToken,
 }
 
-/// What comes of asking for a slot.
+/// The result of asking for a slot.
 #[derive(Debug)]
 enum Asked {
     Slot(Arc<ConnectionSlot>),
-    /// Somebody makes room after this time, if nobody has before.
+    /// A silent connection makes room after this time, unless a slot is freed before.
     Later(Duration),
     /// All are busy.
     Full,
 }
 
-/// A slot that is taken. Dropping it gives it back.
+/// A taken slot. Dropping it releases it.
 #[derive(Debug)]
 pub struct ConnectionSlot {
     slots: ConnectionSlots,
     /// Cancelled when the connection has to make room.
     end: CancellationToken,
-    /// Where it stands among the silent ones; nothing while somebody waits for an answer.
+    /// Its number among the silent ones; `None` while a request is pending.
     silent: Mutex<Option<u64>>,
 }
 
-/// Somebody waits for an answer on a connection, or has made something else of it. Until this is dropped it makes no
-/// room for others.
+/// A request is pending on the connection, or the connection was upgraded. Until this is dropped it makes no room for
+/// others.
 #[derive(Debug)]
 pub struct Busy(Arc<ConnectionSlot>);
 
@@ -81,8 +81,8 @@ impl ConnectionSlots {
         Self { max, state: Arc::default() }
     }
 
-    /// Takes a slot, from the connection that has been silent for longest if need be, and waits for that; nothing if all
-    /// are busy.
+    /// Takes a slot; if need be, waits for the connection that has been silent for longest to make room. `None` if
+    /// all are busy.
     pub async fn take(&self) -> Option<Arc<ConnectionSlot>> {
         loop {
             match self.ask(GRACE) {
@@ -103,7 +103,7 @@ impl ConnectionSlots {
             if !left.is_zero() {
                 return Asked::Later(left);
             }
-            // Its place is the new one's now.
+            // The new connection has its slot now.
             longest.remove().end.cancel();
         }
         let end = CancellationToken::new();
@@ -136,18 +136,19 @@ impl ConnectionSlot {
         self.end.cancelled().await;
     }
 
-    /// Tells whether somebody waits for an answer on it.
+    /// Tells whether a request is pending on it.
     pub fn is_busy(&self) -> bool {
         self.silent().is_none()
     }
 
-    /// Keeps the slot for as long as somebody waits for an answer.
+    /// Keeps the slot for as long as a request is pending.
     pub fn keep(self: &Arc<Self>) -> Busy {
         let mut silent = self.silent();
         if let Some(number) = silent.take() {
             let mut state = self.slots.state();
             if state.silent.remove(&number).is_none() {
-                // It was given away in this moment. The request is answered, and nobody else is let in for that long.
+                // The slot was given away at this moment. The request is still answered: one slot more counts as
+                // taken until it ends, so that no other connection is let in meanwhile.
                 state.taken += 1;
             }
         }
@@ -163,7 +164,7 @@ impl ConnectionSlot {
 impl Drop for Busy {
     fn drop(&mut self) {
         let mut silent = self.0.silent();
-        // One that has to make room is on its way out.
+        // A connection that has to make room is on its way out.
         if silent.is_none() && !self.0.end.is_cancelled() {
             *silent = Some(self.0.slots.state().fall_silent(&self.0.end));
         }
@@ -174,7 +175,7 @@ impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let number = *self.silent();
         let mut state = self.slots.state();
-        // One that stood among the silent ones and does not any more had to make room: somebody else has its place.
+        // A connection that is no longer among the silent ones had to make room: another one has its slot.
         let given_away = number.is_some_and(|number| state.silent.remove(&number).is_none());
         if !given_away {
             state.taken = state.taken.saturating_sub(1);
@@ -186,7 +187,7 @@ impl Drop for ConnectionSlot {
 mod tests {
     use super::*;
 
-    /// Takes a slot from a silent connection, however short a time.
+    /// Takes a slot from a silent connection, however short it has been silent.
     fn taken(slots: &ConnectionSlots) -> Option<Arc<ConnectionSlot>> {
         match slots.ask(Duration::ZERO) {
             Asked::Slot(slot) => Some(slot),

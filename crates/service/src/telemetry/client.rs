@@ -1,4 +1,4 @@
-//! How what we tell reaches a collector: one bounded request at a time, over the client we have anyway.
+//! Sends telemetry to a collector: one bounded request at a time, over the HTTP client we have anyway.
 
 use std::future::Future;
 use std::io::Read;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use ureq::Agent;
 
-/// What a collector may answer. It says which spans it did not take; nobody reads more than the beginning.
+/// The most of a collector's answer that is read. It says which spans were rejected; the beginning is enough.
 const ANSWER_MAX: u64 = 64 << 10;
 
-/// Sends, waits for the answer no longer than it was told, and follows nobody anywhere.
+/// Sends, waits for the answer within the timeout, and follows no redirects.
 #[derive(Debug)]
 pub struct Client(Agent);
 
@@ -19,10 +19,10 @@ impl Client {
     pub fn new(patience: Duration) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
-            // What goes with it to one place must not go to another.
+            // The headers may hold secrets, which must not go to another place.
             .max_redirects(0)
             .max_redirects_will_error(false)
-            // The environment is read in one place, and that is not here.
+            // Only `config` reads the environment.
             .proxy(None)
             .user_agent(concat!("coracle/", env!("CARGO_PKG_VERSION")))
             .timeout_global(Some(patience))

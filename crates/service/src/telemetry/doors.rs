@@ -1,4 +1,4 @@
-//! The spans of doors: what came in, in the words the conventions have for it, and whom it came from.
+//! The spans of doors: each request, with the attributes of the semantic conventions, and its parent.
 
 use std::fmt::Arguments;
 use std::sync::OnceLock;
@@ -9,14 +9,14 @@ use tracing::{Span, info_span};
 
 use super::parent::adopt;
 
-/// The span of whoever started this process, if they said.
+/// The span of the program that started this process, if it passed one.
 static STARTED_BY: OnceLock<String> = OnceLock::new();
 
-/// The span of the request something came with, for those it is passed on to.
+/// The span of the HTTP request that a message came with.
 #[derive(Debug, Clone)]
 pub struct Came(pub Span);
 
-/// Remembers who started this process.
+/// Remembers the span of the program that started this process.
 pub fn started_by(traceparent: Option<&str>) {
     if let Some(traceparent) = traceparent {
         STARTED_BY.get_or_init(|| traceparent.to_owned());
@@ -38,18 +38,18 @@ pub fn command(verb: &'static str) -> Span {
     span
 }
 
-/// Writes on the span of a call how the process ends.
+/// Records on the span of a call how the process ends.
 pub fn exits(code: i32) {
     Span::current().record("process.exit.code", code);
 }
 
-/// Writes on it that coracle itself failed, and how.
+/// Records on it that coracle itself failed, and how.
 pub fn failed(kind: Kind) {
     Span::current().record("error.type", kind.as_str());
     Span::current().record("otel.status_code", "ERROR");
 }
 
-/// One request over HTTP. Its path is not told: it names sandboxes, files and volumes. The route is ours.
+/// One request over HTTP. Records the route and not the path, which names sandboxes, files and volumes.
 pub fn request(method: &str, route: &str, traceparent: Option<&str>) -> Span {
     let method = known(method);
     let span = info_span!(
@@ -68,7 +68,7 @@ pub fn request(method: &str, route: &str, traceparent: Option<&str>) -> Span {
     span
 }
 
-/// Writes down how a request was answered. Only what is our fault is an error of ours.
+/// Records how a request was answered. Only a fault of ours is an error.
 pub fn answered(span: &Span, status: u16) {
     span.record("http.response.status_code", status);
     if status >= 500 {
@@ -76,12 +76,12 @@ pub fn answered(span: &Span, status: u16) {
     }
 }
 
-/// What a message of an MCP client says of where it comes from.
+/// The origin of an MCP client's message.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Origin<'a> {
-    /// What the client names.
+    /// The parent the client names.
     pub traceparent: Option<&'a str>,
-    /// The request it came with.
+    /// The HTTP request it came with.
     pub came: Option<&'a Came>,
 }
 
@@ -90,12 +90,12 @@ pub fn tool(operation: &'static str, origin: Origin<'_>) -> Span {
     message(format_args!("tools/call {operation}"), "tools/call", Some(operation), origin)
 }
 
-/// One reading of a resource. Which one is not told: it names sandboxes and files.
+/// One reading of a resource. Does not record which one: it names sandboxes and files.
 pub fn resource(origin: Origin<'_>) -> Span {
     message(format_args!("resources/read"), "resources/read", None, origin)
 }
 
-/// The child of what the client names, of the request it came with, or of who started us.
+/// Makes a span whose parent is the one the client names, the HTTP request, or the program that started us.
 fn message(
     name: Arguments<'_>,
     method: &'static str,
@@ -136,7 +136,7 @@ fn adopt_starter(span: &Span) {
     }
 }
 
-/// A method anybody may make up is not told.
+/// Replaces unknown methods, which clients may make up.
 fn known(method: &str) -> &'static str {
     const METHODS: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"];
     METHODS.into_iter().find(|known| *known == method).unwrap_or("_OTHER")

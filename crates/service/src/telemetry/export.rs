@@ -20,10 +20,10 @@ use super::metrics::Metrics;
 use super::once::Once;
 
 const SCOPE: &str = "coracle";
-/// A batch of spans has a few hundred kilobytes. More than this is not ours.
+/// A batch of spans has a few hundred kilobytes. A larger request is not ours.
 const REQUEST_MAX: usize = 8 << 20;
 
-/// What sends, as far as something is to be sent.
+/// The configured exporters.
 #[derive(Debug, Default)]
 pub struct Exporters {
     spans: Option<SdkTracerProvider>,
@@ -32,7 +32,7 @@ pub struct Exporters {
 }
 
 impl Exporters {
-    /// Sends spans, if there is somebody to send them to.
+    /// Makes the exporter of spans, if there is a collector for them.
     pub fn of_spans(config: &config::Telemetry, patience: Duration) -> Self {
         let mut exporters = Self::default();
         let exporter = config.traces.as_deref().map(|endpoint| spans_to(endpoint, patience));
@@ -45,7 +45,7 @@ impl Exporters {
         exporters
     }
 
-    /// Sends metrics as well.
+    /// Adds the exporter of metrics.
     pub fn and_metrics(mut self, config: &config::Telemetry, patience: Duration) -> Self {
         let exporter = config.metrics.as_deref().map(|endpoint| metrics_to(endpoint, patience));
         self.metrics = self.made("metrics", exporter).map(|exporter| {
@@ -57,7 +57,7 @@ impl Exporters {
         self
     }
 
-    /// Returns what could be made. Where it could not, that is noted, without the address: a key may be part of it.
+    /// Returns the exporter. Where it could not be made, notes that without the address: a key may be part of it.
     fn made<T>(&mut self, what: &str, exporter: Option<Result<T, ExporterBuildError>>) -> Option<T> {
         let made = exporter?.ok();
         if made.is_none() {
@@ -67,25 +67,25 @@ impl Exporters {
         made
     }
 
-    /// Returns what people should know of what is not sent.
+    /// Returns notes for people on what is not sent.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Tells whether somebody is sent what is counted.
+    /// Tells whether metrics are sent to a collector.
     pub fn have_metrics(&self) -> bool {
         self.metrics.is_some()
     }
 
-    /// Has everything that is counted sent, too.
+    /// Sends all metrics to the collector, too.
     pub fn instrument(&self, metrics: &std::sync::Arc<Metrics>) {
         if let Some(provider) = &self.metrics {
             metrics.send_by(Instruments::of(&provider.meter(SCOPE), metrics));
         }
     }
 
-    /// Returns what turns our spans into theirs. Where the code is, on which thread and how long it was idle is nobody's
-    /// business and would double their size.
+    /// Returns the layer that converts our spans. It leaves out code locations, threads and idle times: they would
+    /// double the size, and are private.
     pub fn layer<S>(&self) -> Option<OpenTelemetryLayer<S, SdkTracer>>
     where
         S: tracing::Subscriber + for<'span> LookupSpan<'span>,
@@ -95,7 +95,7 @@ impl Exporters {
         Some(layer.with_location(false).with_threads(false).with_tracked_inactivity(false).with_target(false))
     }
 
-    /// Sends what is left. Whoever does not take it in time does not get it.
+    /// Sends what is left. What the collector does not take in time is lost.
     pub fn end(self, patience: Duration) {
         if let Some(spans) = self.spans {
             let _ = spans.shutdown_with_timeout(patience);
@@ -128,7 +128,7 @@ fn metrics_to(endpoint: &str, patience: Duration) -> Result<MetricExporter, Expo
         .build()
 }
 
-/// Who we are: what the standard variables say, and our name where they leave it to us.
+/// Our identity: from the standard variables, with our name as the default.
 fn resource(config: &config::Telemetry) -> Resource {
     let version = opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let resource = Resource::builder().with_attribute(version);

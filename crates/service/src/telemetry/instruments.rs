@@ -1,4 +1,4 @@
-//! The same numbers for a collector: latencies as they happen, the rest read when it is their turn.
+//! The metrics for a collector: latencies as they happen, the rest read at each export.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use opentelemetry::metrics::{Histogram, Meter};
 
 use super::metrics::{BOUNDS, Counts, Labels, Metrics};
 
-/// What latencies are put into.
+/// The histograms of latencies.
 #[derive(Debug)]
 pub struct Instruments {
     operations: Histogram<f64>,
@@ -52,7 +52,7 @@ fn pairs(names: [&'static str; 2], labels: &Labels) -> [KeyValue; 2] {
     [KeyValue::new(names[0], labels[0].clone()), KeyValue::new(names[1], labels[1].clone())]
 }
 
-/// Has everything that only ever grows, and what there is now, read when a collector is sent something.
+/// Registers counters and gauges that are read at each export.
 fn observe(meter: &Meter, metrics: &Weak<Metrics>) {
     total(meter, metrics, "coracle.exec.output", |counts| counts.output_bytes);
     total(meter, metrics, "coracle.file.read", |counts| counts.read_bytes);
@@ -102,7 +102,7 @@ fn observe(meter: &Meter, metrics: &Weak<Metrics>) {
     level(meter, metrics, "coracle.storage.low", |level| u64::from(level.low));
 }
 
-/// Has a number about the disk of the home read when it is its turn.
+/// Registers a gauge about the disk of the home.
 fn level(meter: &Meter, metrics: &Weak<Metrics>, name: &'static str, read: fn(&Level) -> u64) {
     let metrics = metrics.clone();
     meter

@@ -1,4 +1,4 @@
-//! Counting by listening: every span that ends is a fact, and what is told in traces need not be told again for metrics.
+//! Counts spans as they end, so that code which reports to traces need not report again for metrics.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::metrics::Metrics;
 
-/// Hands the facts of every span that ends to the metrics.
+/// Passes the facts of every ended span to the metrics.
 #[derive(Debug)]
 pub struct Counting(Arc<Metrics>);
 
@@ -23,7 +23,7 @@ impl From<Arc<Metrics>> for Counting {
     }
 }
 
-/// What is known of a span, as far as it is counted.
+/// The attributes of a span that are counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     pub operation: String,

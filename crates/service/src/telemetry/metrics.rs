@@ -1,6 +1,7 @@
-//! What has been counted: latencies by backend and outcome, operations, bytes, refusals, repairs.
+//! The counted values: latencies by backend and outcome, operations, bytes, refusals, repairs.
 //!
-//! Labels are words of our own, never an id or a name somebody chose, so that their number is bounded and nobody is named.
+//! Labels are words of our own, never an id or a name that a caller chose, so that their number is bounded and they
+//! identify no person.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -17,14 +18,14 @@ use super::layer::Facts;
 /// Upper bounds, in seconds: from a file in a warm sandbox to an image over a slow line.
 pub const BOUNDS: [f64; 14] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 600.0];
-/// Series of one family. Our words make fewer; what comes on top is counted as `other`.
+/// Series of one family. Our words make fewer; further ones are counted as `other`.
 const SERIES_MAX: usize = 1000;
-/// Commands that are remembered as counted: several may watch one, and each sees its end.
+/// Execs that were counted already: several readers may watch one, and each sees its end.
 const RECENT_MAX: usize = 4096;
-/// Sandboxes whose refusals are remembered as counted. More than any machine holds.
+/// Sandboxes whose refusals were counted already. More than any machine holds.
 const SANDBOXES_MAX: usize = 100_000;
 
-/// Two words that tell series of a family apart.
+/// Two words that identify a series of a family.
 pub type Labels = [String; 2];
 
 /// Latencies of one series.
@@ -62,7 +63,7 @@ pub struct Counts {
     pub denied: u64,
 }
 
-/// What is remembered so that nothing is counted twice.
+/// What was counted already, so that nothing is counted twice.
 #[derive(Debug, Default)]
 struct Memory {
     recent: VecDeque<String>,
@@ -70,7 +71,7 @@ struct Memory {
     denied: BTreeMap<String, u64>,
 }
 
-/// Counts, and knows whom to ask what there is now.
+/// The counts, and the engine that knows the current inventory.
 #[derive(Debug, Default)]
 pub struct Metrics {
     counts: Mutex<Counts>,
@@ -80,18 +81,18 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Has the numbers of what there is now read from this engine.
+    /// Reads the current inventory from this engine.
     pub fn watch(&self, engine: &Engine) {
-        // The same home, if it is told twice.
+        // A second call names the same home.
         let _ = self.engine.set(engine.clone());
     }
 
-    /// Has everything sent that is counted from now on.
+    /// Sends everything counted from now on.
     pub fn send_by(&self, instruments: Instruments) {
         let _ = self.instruments.set(instruments);
     }
 
-    /// Counts a span that has ended.
+    /// Counts an ended span.
     pub fn count(&self, span: Counted, facts: &Facts, time: Duration) {
         let by_backend = || [kind_of(&facts.backend).to_owned(), word(&facts.outcome)];
         match span {
@@ -121,7 +122,7 @@ impl Metrics {
 
     fn count_exec(&self, facts: &Facts) {
         self.lock().output_bytes += facts.output_bytes;
-        // Without an end nobody saw one, and somebody else may.
+        // Without an outcome this reader saw no end; another may.
         if facts.exec_outcome.is_empty()
             || !self.memory().is_new(&format!("{} {}", facts.sandbox, facts.exec))
         {
@@ -142,19 +143,19 @@ impl Metrics {
         self.lock().clone()
     }
 
-    /// Returns what there is now, if anyone can be asked; refusals that were written down meanwhile are counted.
+    /// Returns the current inventory, if there is an engine; also counts refusals logged meanwhile.
     pub fn inventory(&self) -> Option<Inventory> {
         let inventory = self.engine.get()?.inventory().ok()?;
         inventory.denied.iter().for_each(|(sandbox, count)| self.see_denials(sandbox.as_str(), *count));
         Some(inventory)
     }
 
-    /// Returns how full the disk of the home is, if anyone can be asked.
+    /// Returns how full the disk of the home is, if there is an engine.
     pub fn level(&self) -> Option<Level> {
         self.engine.get()?.level()
     }
 
-    /// Counts the refusals of a sandbox that were not counted yet; they are numbered.
+    /// Counts the new refusals of a sandbox; they are numbered.
     fn see_denials(&self, sandbox: &str, count: u64) {
         let mut memory = self.memory();
         if memory.denied.len() >= SANDBOXES_MAX {
@@ -203,12 +204,12 @@ fn add(family: &mut BTreeMap<Labels, Histogram>, labels: Labels, time: Duration)
     family.entry(labels).or_default().add(time.as_secs_f64());
 }
 
-/// A span that ended without saying how was dropped on the way.
+/// A span that ended without an outcome was dropped on the way.
 fn word(outcome: &str) -> String {
     if outcome.is_empty() { "abandoned".to_owned() } else { outcome.to_owned() }
 }
 
-/// Of a backend that is named by its address, only how it is reached.
+/// Returns only the scheme of a backend that is named by its address.
 fn kind_of(backend: &str) -> &str {
     let kind = backend.split("://").next().unwrap_or_default();
     if kind.is_empty() { "none" } else { kind }

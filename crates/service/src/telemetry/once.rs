@@ -1,4 +1,5 @@
-//! Each attribute once: what is learnt of a span twice is told twice by the bridge, and a collector may take neither.
+//! Keeps each attribute once: the bridge sends an attribute twice if a span records it twice, and a collector may
+//! drop both.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 
-/// Passes spans on, with the last word on each attribute.
+/// Passes spans on, with the last value of each attribute.
 #[derive(Debug)]
 pub struct Once<E>(pub E);
 

@@ -1,4 +1,4 @@
-//! The span of whoever calls us, as W3C writes it.
+//! The caller's span, as W3C writes it.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,12 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// The standard's own form has 55; later versions may add to it.
+/// The standard's own form has 55 characters; later versions may be longer.
 const LENGTH_MAX: usize = 512;
 
-/// Makes a span the child of one that was made elsewhere. What is no `traceparent` is ignored, as the standard wants it.
+/// Makes a span the child of a remote one. Ignores an invalid `traceparent`, as the standard demands.
 ///
-/// To be called before the span is entered.
+/// Call it before the span is entered.
 pub fn adopt(span: &Span, traceparent: &str) {
     if traceparent.len() > LENGTH_MAX {
         return;
@@ -22,7 +22,7 @@ pub fn adopt(span: &Span, traceparent: &str) {
     let context =
         TraceContextPropagator::new().extract_with_context(&opentelemetry::Context::new(), &carrier);
     if context.span().span_context().is_valid() {
-        // Nobody listens, or the span has begun: then it is a root.
+        // Fails if there is no exporter or the span has started: then it is a root.
         let _ = span.set_parent(context);
     }
 }

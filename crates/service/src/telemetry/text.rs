@@ -7,11 +7,11 @@ use coracle_engine::inventory::Inventory;
 
 use super::metrics::{BOUNDS, Counts, Histogram, Labels, Metrics};
 
-/// What such a text says it is.
+/// The content type of this format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl Metrics {
-    /// Returns everything counted, and what there is now.
+    /// Returns all counts and the current inventory.
     pub fn text(&self) -> String {
         let inventory = self.inventory();
         render(&self.counted(), inventory.as_ref())
@@ -54,7 +54,7 @@ fn render(counts: &Counts, inventory: Option<&Inventory>) -> String {
         "Bytes of files carried into sandboxes",
         counts.written_bytes,
     );
-    page.total("coracle_egress_denied_total", "What sandboxes were refused of the network", counts.denied);
+    page.total("coracle_egress_denied_total", "Refused connections of sandboxes", counts.denied);
     page.family("coracle_reconcile_actions_total", "counter", "What the janitor did");
     for ([action, outcome], count) in &counts.repairs {
         page.sample("coracle_reconcile_actions_total", &[("action", action), ("outcome", outcome)], *count);
@@ -81,13 +81,13 @@ impl Page {
         self.family("coracle_spares", "gauge", "Sandboxes made ahead that wait to be taken");
         self.sample("coracle_spares", &[], inventory.spares);
         let Some(level) = &inventory.level else { return };
-        self.gauge("coracle_storage_free_bytes", "Left on the disk of the home", level.free_bytes);
+        self.gauge("coracle_storage_free_bytes", "Free on the disk of the home", level.free_bytes);
         self.gauge(
             "coracle_storage_reserve_bytes",
-            "With less left nothing new is made (`storage.reserve`)",
+            "With less free nothing new is made (`storage.reserve`)",
             level.reserve_bytes,
         );
-        self.gauge("coracle_storage_low", "1 while less is left than the reserve", u64::from(level.low));
+        self.gauge("coracle_storage_low", "1 while less is free than the reserve", u64::from(level.low));
     }
 
     fn family(&mut self, name: &str, kind: &str, help: &str) {
@@ -131,7 +131,7 @@ impl Page {
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.0, "{line}");
     }
 }

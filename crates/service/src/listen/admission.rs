@@ -1,7 +1,7 @@
-//! A request that has arrived is let in, even if its client leaves at that very moment.
+//! A request that has arrived is admitted, even if its client disconnects at that very moment.
 //!
-//! Otherwise it would depend on a few microseconds whether such a request is carried out and noted, or forgotten without
-//! a trace. From its admission on a request is on its own: what it orders is done, and what only its client wants ends.
+//! Otherwise a few microseconds would decide whether such a request is carried out and logged, or lost without a
+//! trace. After its admission the order is carried out, and work that only its client needs ends.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
-/// Tells whether a request has been let in or turned away. All clones are the same.
+/// Tells whether a request has been admitted or refused. All clones share one flag.
 #[derive(Debug, Clone, Default)]
 pub struct Admission(Arc<AtomicBool>);
 
 impl Admission {
-    /// Notes that it is known who asks, and for what.
+    /// Notes that the client and the operation are known.
     pub fn decide(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Has a request answered; goes on by itself if it is dropped before its admission.
+/// Answers a request; goes on in the background if it is dropped before its admission.
 pub struct Begun<F: Future + Send + 'static>
 where
     F::Output: Send,
