@@ -25,7 +25,7 @@ use coracle_service::{Service, body};
 /// How long the request may take.
 const DEADLINE: &str = "coracle-deadline";
 
-/// The way to an operation, and the schemas of its input's fields.
+/// A route to an operation, and the schemas of its input's fields.
 pub type Way = (&'static Route, Arc<Value>);
 
 pub async fn serve(
@@ -46,7 +46,7 @@ pub async fn serve(
     let call = Call::by(identity.caller.clone()).cancelled_by(cancel.clone()).until(deadline).under_key(key);
     let response = match call.key.clone() {
         None => {
-            // Nobody else could ever have the answer.
+            // Only this client could ever get the answer.
             let unwanted = (!facts.outlives_client).then(|| CancelOnDrop::of(&cancel));
             let work =
                 move |engine: &Engine| Ok(reply::answer(&engine.call(call, route.operation, input)?));
@@ -65,7 +65,7 @@ pub async fn serve(
     Ok(booking.carried(response).await)
 }
 
-/// Returns the key of a request that changes something. One that only asks may be sent again anyway.
+/// Returns the key of a request that changes something. A read-only one may be repeated without a key.
 fn key(route: &Route, request: &Request) -> Result<Option<RequestKey>, Refusal> {
     match route.method {
         Method::Get => Ok(None),
@@ -76,7 +76,7 @@ fn key(route: &Route, request: &Request) -> Result<Option<RequestKey>, Refusal> 
     }
 }
 
-/// Returns when the request has to have ended, if its client says so.
+/// Returns the deadline of a request, if its client set one.
 fn deadline(request: &Request) -> Result<Option<Instant>, Refusal> {
     let Some(text) = auth::text(request.headers(), DEADLINE)? else { return Ok(None) };
     let wrong =
@@ -85,7 +85,7 @@ fn deadline(request: &Request) -> Result<Option<Instant>, Refusal> {
     Ok(Instant::now().checked_add(left))
 }
 
-/// Cancels a request of the caller's that is under way.
+/// Cancels a running request of the caller.
 pub async fn cancel(
     State(service): State<Service>,
     Extension(identity): Extension<Identity>,
@@ -97,7 +97,7 @@ pub async fn cancel(
     Ok(reply::answer(&json!({"cancelled": true})))
 }
 
-/// Puts together what an operation is told, and what that takes of the caller's share.
+/// Builds the input of an operation, and takes its memory from the caller's share.
 async fn input(
     share: &Share,
     route: &Route,

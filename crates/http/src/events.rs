@@ -1,4 +1,4 @@
-//! What happens to sandboxes, as a page of it or, for whoever takes server-sent events, as it happens.
+//! Events of sandboxes: a page of them, or a stream for clients that accept server-sent events.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -24,9 +24,9 @@ use coracle_service::auth::Identity;
 use coracle_service::listen::Hearing;
 use coracle_service::reply::Refusal;
 
-/// How long a silent stream waits before it shows that it is still there: proxies close what is silent for a minute.
+/// How long an idle stream waits before it sends a keep-alive: proxies close connections that are idle for a minute.
 const SILENCE: Duration = Duration::from_secs(15);
-/// What is read for a client at once, and held for as long as it does not read: some tens of kilobytes.
+/// How many events are read for a client at once, and held while it does not read: some tens of kilobytes.
 const BATCH_MAX: usize = 100;
 
 pub async fn serve(
@@ -55,7 +55,7 @@ fn wants_stream(headers: &HeaderMap) -> bool {
     accepted.flat_map(|value| value.split(',')).any(|one| one.trim().starts_with("text/event-stream"))
 }
 
-/// Returns where to begin and what to leave out.
+/// Returns where to begin, and the filter.
 async fn asked(fields: &Value, mut request: Request) -> Result<(u64, Filter), Refusal> {
     let Query(pairs) = request.extract_parts::<query::Pairs>().await.map_err(Refusal::unreadable)?;
     let mut input = Map::new();
@@ -70,31 +70,31 @@ async fn asked(fields: &Value, mut request: Request) -> Result<(u64, Filter), Re
     Ok((since, input.filter()))
 }
 
-/// Where a stream is. Dropping it leaves nothing behind.
+/// The state of a stream. Dropping it leaves nothing behind.
 struct Reader {
     watch: Watch,
     seat: Seat,
     recheck: TokenRecheck,
 }
 
-/// Reads when the client has taken what was read before.
+/// Reads on when the client has taken what was read before.
 async fn step(place: Option<Reader>) -> Option<(Result<Bytes, Infallible>, Option<Reader>)> {
     let Reader { mut watch, seat, mut recheck } = place?;
-    // Whoever comes again is told why.
+    // A client that reconnects learns why.
     if !recheck.is_valid().await {
         return None;
     }
     let (closing, before) = (recheck.service.closing().clone(), watch.seq());
-    // Dropped with this future if the client leaves: the thread ends then, and the place is free.
+    // Dropped with this future if the client disconnects: then the thread ends, and its place is free.
     let (_left, wanted) = watch.bound();
     let reading = tokio::task::spawn_blocking(move || {
         let page = watch.next_few_while(BATCH_MAX, &wanted, SILENCE);
-        // With the thread, not with the connection: that may be gone before.
+        // The place lives as long as the thread, not the connection, which may end earlier.
         (watch, seat, page)
     });
     let (watch, seat, page) = tokio::select! {
         read = reading => read.ok()?,
-        // Whoever follows comes again and goes on.
+        // The client reconnects and goes on.
         () = closing.cancelled() => return None,
     };
     match page {
@@ -107,7 +107,7 @@ async fn step(place: Option<Reader>) -> Option<(Result<Bytes, Infallible>, Optio
 
 fn written(page: &Page, before: u64) -> Bytes {
     let mut text = Vec::new();
-    // Who begins at the beginning wants what there is.
+    // A client that starts at the beginning only wants what is there.
     if before > 0 && page.forgotten > before {
         text.extend(sse::event(page.forgotten, "missed", &json!({"forgotten_seq": page.forgotten})));
     }

@@ -1,4 +1,4 @@
-//! Files as they are, of any size: nothing of them is kept in memory but what is on its way.
+//! Raw files of any size: only the pieces on their way are in memory.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -23,14 +23,14 @@ use coracle_service::Service;
 use coracle_service::auth::Identity;
 use coracle_service::reply::{self, Refusal};
 
-/// Pieces on their way between a thread and a connection, beside the one the thread has and those the connection writes.
+/// Pieces between a thread and a connection, besides the one the thread has and those the connection writes.
 const PIECES_MAX: usize = 1;
-/// What is read of a file at once: a client that does not read what it asked for costs four of these.
+/// How much of a file is read at once: a client that does not read what it asked for costs four of these.
 const PIECE: u64 = 64 << 10;
-/// How long nothing may come of a file before it is given up.
+/// How long a file transfer may stall before it is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The file a query names.
+/// The file that a query names.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Named {
@@ -38,7 +38,7 @@ pub struct Named {
     user: Option<String>,
 }
 
-/// The file a query wants written.
+/// The file that a query wants written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
@@ -80,7 +80,7 @@ pub async fn download(
         }
     };
     tokio::spawn(sending.in_current_span());
-    // What is wrong with the file is said with a status, as long as none of it was sent.
+    // An error in the file is reported by the status, as long as none of the file was sent.
     let first = match pieces.recv().await {
         Some(Err(error)) => return Err(error.into()),
         first => first,
@@ -95,7 +95,7 @@ fn raw(body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    // What is in it was written by an agent, and is nothing for a browser to show.
+    // An agent wrote the contents; a browser must not display them.
     headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -135,16 +135,16 @@ pub async fn upload(
     Ok(reply::json(&fs_write::Output { ok: true, path }))
 }
 
-/// Carries a body to the thread that writes it. One that stops coming, or breaks off, is an error there.
+/// Passes a body to the thread that writes it. A body that stalls or breaks off is an error there.
 async fn pass_on(mut body: BodyDataStream, sender: mpsc::Sender<io::Result<Bytes>>) {
     loop {
         let piece = match timeout(PATIENCE, body.next()).await {
-            // An empty one would be taken for the end.
+            // The writer would take an empty piece for the end.
             Ok(Some(Ok(piece))) if piece.is_empty() => continue,
             Ok(Some(Ok(piece))) => Ok(piece),
             Ok(Some(Err(error))) => Err(io::Error::other(error)),
             Ok(None) => Ok(Bytes::new()),
-            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "nothing came for a minute")),
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no data arrived for a minute")),
         };
         let last = piece.as_ref().map_or(true, Bytes::is_empty);
         if sender.send(piece).await.is_err() || last {
@@ -153,7 +153,7 @@ async fn pass_on(mut body: BodyDataStream, sender: mpsc::Sender<io::Result<Bytes
     }
 }
 
-/// Where a thread puts what a connection shall send; waits while that is not ready.
+/// Where a thread puts bytes for a connection to send; waits while the connection is not ready.
 struct Sink(mpsc::Sender<Result<Bytes>>);
 
 impl Write for Sink {
@@ -167,7 +167,7 @@ impl Write for Sink {
     }
 }
 
-/// Where a thread gets what a connection has received. An empty piece is the end; without one it broke off.
+/// Where a thread gets the bytes a connection received. An empty piece is the end; without one the body broke off.
 struct Source {
     pieces: mpsc::Receiver<io::Result<Bytes>>,
     rest: Bytes,

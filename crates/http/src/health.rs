@@ -1,4 +1,4 @@
-//! Whether the daemon lives, and whether it can do its work.
+//! Whether the daemon lives, and whether it is ready.
 
 use axum::Router;
 use axum::extract::State;
@@ -17,14 +17,14 @@ pub fn routes() -> Router<Service> {
         .route("/readyz", get(ready))
 }
 
-/// Ready is who can reach its store and is not about to end.
+/// The daemon is ready if it can reach its store and is not about to end.
 async fn ready(State(service): State<Service>) -> Response {
     if service.closing().is_cancelled() {
         return not_ready(Error::new(Kind::NotAvailable, "the daemon is about to end"));
     }
     match service.look(|engine| engine.check_store()).await {
         Ok(()) => reply::json(&json!({"status": "ready"})),
-        // What exactly is wrong is not everybody's to know.
+        // Unauthenticated clients must not learn what exactly is wrong.
         Err(_) => not_ready(Error::new(Kind::NotAvailable, "the store does not answer")),
     }
 }

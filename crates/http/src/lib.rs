@@ -1,7 +1,7 @@
-//! The HTTP door: decodes requests, has the engine carry them out, and writes down what came of it.
+//! The HTTP door: decodes requests, has the engine carry them out, and encodes the results.
 //!
-//! Every operation has one route (`routes`), described by what `openapi` makes of the operation's own schema. What does
-//! not fit one question and one answer has a route of its own: output as it comes (`stream`) and files (`files`).
+//! Every operation has one route (`routes`), which `openapi` describes from the operation's own schema. What does not
+//! fit one request and one answer has a route of its own: live output (`stream`) and files (`files`).
 
 mod call;
 mod events;
@@ -24,11 +24,11 @@ use coracle_service::{Routes, Service, reply};
 
 pub use self::routes::operation_of;
 
-/// Returns what serves one operation.
+/// Returns the handler of one operation.
 fn serving(way: call::Way) -> MethodRouter<Service> {
     let method = way.0.filter();
     match way.0.operation {
-        // For whoever wants it, this comes as it happens.
+        // Clients may also get this as a stream.
         "event_list" => {
             on(method, move |service, who, request| events::serve(way.clone(), service, who, request))
         }
@@ -38,10 +38,10 @@ fn serving(way: call::Way) -> MethodRouter<Service> {
     }
 }
 
-/// Returns what this door serves.
+/// Returns the routes of this door.
 pub fn routes(engine: &Engine) -> Routes {
     let catalogue = engine.catalogue();
-    // Written down once, however many read it.
+    // Serialized once, however many clients read it.
     let described: Bytes = openapi::document(catalogue).to_string().into();
     let mut calls = Router::new()
         .route("/v1/sandboxes/{sandbox_id}/execs/{exec_id}/stream", get(stream::sse::serve))

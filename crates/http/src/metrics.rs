@@ -1,4 +1,4 @@
-//! What was counted, at `/metrics`, for whoever was told to scrape.
+//! Metrics at `/metrics`, for clients that may scrape them.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -13,14 +13,14 @@ use coracle_service::auth::Identity;
 use coracle_service::reply::Refusal;
 use coracle_service::telemetry::{self, CONTENT_TYPE};
 
-/// What a token has to name to be shown what was counted.
+/// The name a token's scope must contain to read metrics.
 pub const SCOPE: &str = "metrics";
 
 pub fn routes() -> Router<Service> {
     Router::new().route("/metrics", get(scrape))
 }
 
-/// Returns what was counted. It says nothing of who, but how much is not everybody's to know either.
+/// Returns the metrics. They name no person, but even the amounts are not for every caller.
 async fn scrape(
     State(service): State<Service>,
     Extension(identity): Extension<Identity>,
@@ -35,13 +35,13 @@ async fn scrape(
     Ok(response)
 }
 
-/// Lets in the home's own people, and tokens that name this very thing: one that is good for everything is good for
-/// everything of its tenant's, and what is counted is about all of them.
+/// Admits the home's own people, and tokens whose scope names metrics explicitly: a token for `*` is good for
+/// everything of its tenant, and metrics are about all tenants.
 fn check(identity: &Identity) -> Result<(), Refusal> {
     let named = identity.scope.patterns().iter().any(|pattern| pattern == SCOPE);
     match identity.caller.tenant.is_none() || named {
         true => identity.may(SCOPE),
-        false => Err(Error::new(Kind::Denied, "what is counted is about all tenants")
+        false => Err(Error::new(Kind::Denied, "metrics are about all tenants")
             .hint("make a token with `--allow metrics`")
             .into()),
     }

@@ -1,4 +1,4 @@
-//! What is served, as OpenAPI 3.1: the operations' own schemas, put where each part of an input is written.
+//! The HTTP API as OpenAPI 3.1: the operations' own schemas, split by where each part of an input is written.
 
 mod others;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::routes::{Method, ROUTES, Route};
 
-/// Where schemas are that others refer to.
+/// The prefix of references to shared schemas.
 const SHARED: &str = "#/components/schemas/";
 
 /// Returns the whole document.
@@ -34,7 +34,7 @@ pub fn document(catalogue: &Catalogue) -> Value {
             "responses": {"Refused": others::refused()},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
-        // On the unix socket the kernel says who calls.
+        // On the unix socket the kernel identifies the client.
         "security": [{"token": []}, {}],
     })
 }
@@ -80,7 +80,7 @@ fn operation(catalogue: &Catalogue, route: &Route, shared: &mut Shared) -> Value
     described
 }
 
-/// Takes fields out of a schema and describes them as parameters.
+/// Moves fields out of a schema and describes them as parameters.
 fn taken<'a>(schema: &mut Value, place: &str, names: impl Iterator<Item = &'a str>) -> Vec<Value> {
     let mut parameters = Vec::new();
     for name in names {
@@ -95,7 +95,7 @@ fn taken<'a>(schema: &mut Value, place: &str, names: impl Iterator<Item = &'a st
             parameter["description"] = about;
         }
         if parameter["schema"]["type"] == "array" {
-            // Words of a list are parted by commas.
+            // A list is written with commas.
             parameter["style"] = "form".into();
             parameter["explode"] = false.into();
         }
@@ -104,7 +104,7 @@ fn taken<'a>(schema: &mut Value, place: &str, names: impl Iterator<Item = &'a st
     parameters
 }
 
-/// Takes `null` out of a schema: what is not there is left out of a query.
+/// Removes `null` from a schema: a query leaves an absent field out.
 fn plain(mut field: Value) -> Value {
     if let Some(types) = field.get_mut("type").and_then(Value::as_array_mut) {
         types.retain(|one| one != "null");
@@ -137,12 +137,12 @@ fn drop_required(schema: &mut Value, name: &str) -> bool {
     was
 }
 
-/// Schemas by name, that several operations use.
+/// Schemas that several operations use, by name.
 #[derive(Debug, Default)]
 struct Shared(Map<String, Value>);
 
 impl Shared {
-    /// Moves a schema's own definitions here and has it refer to them here.
+    /// Moves a schema's own definitions here and redirects its references.
     fn adopt(&mut self, operation: &str, mut schema: Value) -> Value {
         let definitions = match schema.as_object_mut() {
             Some(object) => {
@@ -155,7 +155,7 @@ impl Shared {
         let mut names = Map::new();
         let Some(Value::Object(definitions)) = definitions else { return schema };
         for (name, definition) in &definitions {
-            // What two operations call the same without meaning the same gets the operation's name.
+            // Two different definitions of one name: this one gets the operation's name as well.
             let taken =
                 self.0.get(name).is_some_and(|other| *other != redirected(definition.clone(), &Map::new()));
             let name_here = if taken { format!("{operation}_{name}") } else { name.clone() };

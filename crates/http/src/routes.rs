@@ -1,5 +1,5 @@
-//! Where each operation is found. A test holds the table against the list of operations: none is missing, none is there
-//! twice.
+//! The route of each operation. A test compares the table with the list of operations: none is missing, and none is
+//! there twice.
 
 use axum::extract::{MatchedPath, Request};
 use axum::routing::MethodFilter;
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// What a request does, which decides whether it may be repeated without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Asks; its input is in the path and the query.
+    /// Reads; its input is in the path and the query.
     Get,
     /// Changes something; its input is in the path and the body.
     Post,
@@ -18,7 +18,7 @@ pub enum Method {
     Delete,
 }
 
-/// The way to one operation.
+/// The route of one operation.
 #[derive(Debug)]
 pub struct Route {
     pub operation: &'static str,
@@ -36,7 +36,7 @@ impl Route {
         }
     }
 
-    /// Tells whether it is for requests of this method.
+    /// Tells whether the route is for requests of this method.
     pub fn is(&self, method: &axum::http::Method) -> bool {
         match self.method {
             Method::Get => method == axum::http::Method::GET || method == axum::http::Method::HEAD,
@@ -45,7 +45,7 @@ impl Route {
         }
     }
 
-    /// Returns the schemas of the operation it leads to.
+    /// Returns the schemas of its operation.
     pub fn schemas(&self, catalogue: &Catalogue) -> Value {
         catalogue.find(self.operation).map(Entry::schemas).unwrap_or_default()
     }

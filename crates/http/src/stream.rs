@@ -1,8 +1,8 @@
-//! Output as it comes: as server-sent events, and as a WebSocket that takes input, too.
+//! Live output: as server-sent events, and as a WebSocket that takes input, too.
 //!
-//! Both read at the client's pace and hold nothing for it: who reads slowly makes nobody wait but itself, and what it
-//! has not read is in the guest's spool. Both go on from any number, so a stream that ends without an end is asked for
-//! again from the last one seen.
+//! Both read at the client's pace and buffer nothing for it: a slow client delays only itself, and what it has not
+//! read is in the guest's spool. Both continue from any chunk, so a client of a stream that broke off reconnects with
+//! the last number it saw.
 
 mod orders;
 pub mod socket;
@@ -20,17 +20,17 @@ use coracle_service::auth::Identity;
 use coracle_service::reply::Refusal;
 use coracle_service::{Seat, Service};
 
-/// What is read for a client at once, and held for as long as it does not read: no less than the guest's longest chunk.
+/// How much is read for a client at once, and held while it does not read: no less than the guest's longest chunk.
 const BATCH: u64 = 64 << 10;
 
-/// The exec a path names.
+/// The exec that a path names.
 #[derive(Debug, Deserialize)]
 pub struct Named {
     sandbox_id: SandboxId,
     exec_id: ExecId,
 }
 
-/// What is told of an exec.
+/// One message about an exec.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum StreamItem {
@@ -48,16 +48,16 @@ impl StreamItem {
     }
 }
 
-/// Where a reader is in an exec's output. Dropping it leaves the exec alone.
+/// The position of a reader in an exec's output. Dropping it leaves the exec alone.
 struct Reader {
     follow: Follow,
-    /// Ends a reading that waits.
+    /// Ends a read that waits.
     cancel: Cancel,
     _seat: Seat,
 }
 
 impl Reader {
-    /// Takes a place among those who read, and connects.
+    /// Takes a place among the readers, and connects.
     async fn start(
         service: &Service,
         identity: &Identity,
@@ -71,8 +71,8 @@ impl Reader {
             .ask(identity, move |engine| {
                 let (engine, cancel) = (engine.answering(Inline::at_most(BATCH)), Cancel::default());
                 let call = Call::by(caller.clone()).cancelled_by(cancel.clone());
-                // Whether there is such an exec, and whether it is the caller's, is said with a status, and before it is
-                // said how many read it.
+                // The status reports whether the exec exists and is the caller's, before it reports that too many
+                // clients read it.
                 let mut follow = engine.follow(call, &sandbox_id, &exec_id, since)?;
                 let seat = places.take(sandbox_id.as_str(), caller.tenant.as_ref())?;
                 if attend {
@@ -83,9 +83,9 @@ impl Reader {
             .await
     }
 
-    /// Returns what comes next; nothing behind the end. An empty batch only says that the exec still runs.
+    /// Returns the next batch; `None` after the end. An empty batch only says that the exec still runs.
     ///
-    /// Dropping the future ends the reading at once: its place is free for others, and so is its thread.
+    /// Dropping the future ends the read at once: its place and its thread are free again.
     async fn next(mut self) -> (Self, Result<Option<Batch>>) {
         let unread = CancelOnDrop::of(&self.cancel);
         let read = tokio::task::spawn_blocking(move || {
@@ -103,7 +103,7 @@ impl Reader {
     }
 }
 
-/// Returns what a batch has to tell.
+/// Returns the messages of a batch.
 fn items(batch: Batch) -> impl Iterator<Item = StreamItem> {
     let end = batch.progress.is_done().then_some(StreamItem::End(batch.progress));
     batch.chunks.into_iter().map(|chunk| StreamItem::Chunk(chunk.into())).chain(end)

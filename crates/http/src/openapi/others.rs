@@ -1,4 +1,4 @@
-//! What is served beside the operations, and what all of them have in common.
+//! The routes that are not operations, and what all operations have in common.
 
 use serde_json::{Map, Value, json};
 
@@ -22,7 +22,7 @@ pub fn paths() -> Map<String, Value> {
         "/metrics".to_owned(),
         json!({"get": {
             "operationId": "metrics",
-            "summary": "Returns what was counted, as Prometheus reads it",
+            "summary": "Returns metrics in the format of Prometheus",
             "responses": responses(json!({"text/plain": {"schema": {"type": "string"}}})),
         }}),
     );
@@ -42,7 +42,7 @@ fn cancel() -> Value {
         json!({"type": "object", "required": ["cancelled"], "properties": {"cancelled": {"const": true}}});
     json!({
         "operationId": "request_cancel",
-        "summary": "Cancels a request of the caller's that is under way",
+        "summary": "Cancels a running request of the caller",
         "parameters": [{"name": "key", "in": "path", "required": true, "schema": {"type": "string"},
             "description": "The `Idempotency-Key` it was sent with"}, run()],
         "responses": responses(json!({"application/json": {"schema": done}})),
@@ -61,22 +61,22 @@ fn stream() -> Value {
     });
     json!({
         "operationId": "sandbox_exec_stream",
-        "summary": "Sends the output of a command as it comes, as server-sent events",
+        "summary": "Streams the output of a command as server-sent events",
         "parameters": [sandbox_id(), run(), epoch(), exec_id(), since_seq(), {
             "name": "Last-Event-ID", "in": "header", "required": false, "schema": {"type": "integer", "minimum": 0},
-            "description": "Goes on behind this chunk; wins over `since_seq`",
+            "description": "Continues after this chunk; overrides `since_seq`",
         }],
         "responses": responses(json!({"text/event-stream": {"schema": event}})),
     })
 }
 
-/// Describes events as they come.
+/// Describes the stream of events.
 pub fn happenings() -> Value {
     json!({"schema": {
         "type": "object",
         "required": ["id", "event", "data"],
         "properties": {
-            "id": {"type": "string", "description": "The number of the event; `Last-Event-ID` goes on behind it"},
+            "id": {"type": "string", "description": "The number of the event; `Last-Event-ID` continues after it"},
             "event": {"type": "string", "description": "The kind of the event, or `missed` where some were forgotten"},
             "data": {"type": "string", "contentMediaType": "application/json"},
         },
@@ -89,7 +89,7 @@ fn attach() -> Value {
         "summary": "Opens a WebSocket to a command: output one way, input, signals and terminal size the other",
         "parameters": [sandbox_id(), run(), epoch(), exec_id(), since_seq(), {
             "name": "attend", "in": "query", "required": false, "schema": {"type": "boolean"},
-            "description": "The output is meant for this client: the command waits until it was read, and a terminal is hung up with it",
+            "description": "The command waits until this client has read its output, and its terminal hangs up when the client disconnects",
         }],
         "responses": {"101": {"description": "The connection is a WebSocket now"}, "4XX": refused_reference(), "5XX": refused_reference()},
     })
@@ -110,7 +110,7 @@ fn upload() -> Value {
         "summary": "Writes a file from the body, whole or not at all",
         "parameters": [sandbox_id(), run(), epoch(), path(),
             {"name": "mode", "in": "query", "required": false, "schema": {"type": "string", "pattern": "^[0-7]{3,4}$"}, "description": "Permissions in octal, `0644` if absent"},
-            {"name": "overwrite", "in": "query", "required": false, "schema": {"type": "boolean"}, "description": "With `false` a file that is there is a conflict"}],
+            {"name": "overwrite", "in": "query", "required": false, "schema": {"type": "boolean"}, "description": "With `false` an existing file is a conflict"}],
         "requestBody": {"required": false, "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
         "responses": responses(json!({"application/json": {"schema": {
             "type": "object", "required": ["ok", "path"],
@@ -148,7 +148,7 @@ fn exec_id() -> Value {
 
 fn since_seq() -> Value {
     json!({"name": "since_seq", "in": "query", "required": false, "schema": {"type": "integer", "minimum": 0},
-        "description": "Goes on behind this chunk; they count from 1"})
+        "description": "Continues after this chunk; chunks count from 1"})
 }
 
 fn path() -> Value {
@@ -156,7 +156,7 @@ fn path() -> Value {
         "description": "Relative to the workspace, or absolute"})
 }
 
-/// Returns the answers of something that answers like this when it goes well.
+/// Returns the responses of a route with this content on success.
 pub fn responses(content: Value) -> Value {
     json!({"200": {"description": "Done", "content": content}, "4XX": refused_reference(), "5XX": refused_reference()})
 }
@@ -166,10 +166,10 @@ fn refused_reference() -> Value {
 }
 
 pub fn refused() -> Value {
-    json!({"description": "Not done", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}})
+    json!({"description": "Refused", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}})
 }
 
-/// Describes the object every door shows when something fails.
+/// Describes the error object of every door.
 pub fn error() -> Value {
     json!({
         "type": "object",
@@ -178,7 +178,7 @@ pub fn error() -> Value {
             "type": "object",
             "required": ["kind", "message", "hint", "details"],
             "properties": {
-                "kind": {"type": "string", "description": "Stable, and the same on every service"},
+                "kind": {"type": "string", "description": "Stable, and the same on every door"},
                 "message": {"type": "string"},
                 "hint": {"type": ["string", "null"]},
                 "details": {"type": "object"},
@@ -193,12 +193,12 @@ pub fn headers() -> Value {
         "Run": {"name": "Coracle-Run", "in": "header", "required": false,
             "schema": {"$ref": "#/components/schemas/RunId"}, "description": "The run that acts"},
         "Epoch": {"name": "Coracle-Epoch", "in": "header", "required": false,
-            "schema": {"type": "integer", "minimum": 0}, "description": "The epoch of the lease the caller believes in"},
+            "schema": {"type": "integer", "minimum": 0}, "description": "The epoch the caller expects"},
         "Deadline": {"name": "Coracle-Deadline", "in": "header", "required": false, "schema": {"type": "string"},
             "description": "How long the request may take, as in `30s`: it is cancelled then"},
         "Key": {"name": "Idempotency-Key", "in": "header", "required": false,
             "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-            "description": "Sending the same again under the same key has the same answer and is done once"},
+            "description": "A request repeated under the same key is carried out once and gets the same answer"},
     })
 }
 

@@ -1,7 +1,7 @@
-//! What a client of a WebSocket orders, and who carries it out.
+//! The orders of a WebSocket client, and the tasks that carry them out.
 //!
-//! Standard input waits until the command has read what came before. `stop`, `signal` and `resize` do not wait behind it:
-//! they have a connection of their own to the guest, made when the first of them comes.
+//! Standard input waits until the command has read what came before. `stop`, `signal` and `resize` do not wait behind
+//! it: they have a connection of their own to the guest, made for the first of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,19 +21,19 @@ use coracle_service::auth::Identity;
 use coracle_service::reply::Refusal;
 use coracle_service::shares::{Permit, Share};
 
-/// How much standard input is read ahead of a command that does not take it; after that the client waits, too.
+/// How much standard input is buffered for a command that does not read it; beyond that the client waits, too.
 const AHEAD_MAX: usize = 8 << 20;
-/// This much of it costs nothing. The rest takes from what the bodies of the tenant may take together.
+/// This much of it is free. The rest is taken from the tenant's memory for bodies.
 const FREE: usize = 64 << 10;
-/// What a message costs beside its text.
+/// What a message costs besides its text.
 const MESSAGE: usize = 128;
-/// How long an urgent order lets input go first that came before it: as long as a command takes that does read.
+/// How long an urgent order waits for earlier input: as long as a reading command needs.
 const COURTESY: Duration = Duration::from_millis(100);
 
-/// What a client says.
+/// An order of a client.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Said {
+pub enum Order {
     Stdin {
         #[serde(default)]
         data: Option<String>,
@@ -52,7 +52,7 @@ pub enum Said {
     Stop,
 }
 
-impl Said {
+impl Order {
     fn cost(&self) -> usize {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         match self {
@@ -62,21 +62,21 @@ impl Said {
     }
 }
 
-/// Where orders are given. Dropping it lets those who carry them out come to their end.
+/// Where orders are given. Dropping it lets the tasks that carry them out end.
 #[derive(Debug)]
 pub struct Orders {
     input: mpsc::UnboundedSender<Input>,
-    urgent: mpsc::UnboundedSender<(u64, Said)>,
+    urgent: mpsc::UnboundedSender<(u64, Order)>,
     ahead: Arc<Ahead>,
     /// How many messages of input there were.
     given: AtomicUsize,
     share: Share,
 }
 
-/// A message of input and what it takes of the tenant's share.
-type Input = (Said, Option<Permit>);
+/// A message of input, and its part of the tenant's share.
+type Input = (Order, Option<Permit>);
 
-/// What was ordered and not carried out yet.
+/// The orders that are not carried out yet.
 #[derive(Debug, Default)]
 struct Ahead {
     cost: AtomicUsize,
@@ -91,7 +91,8 @@ impl Ahead {
 }
 
 impl Orders {
-    /// Has orders carried out: input by one control, the rest by another one, which is taken when it is needed.
+    /// Starts the tasks that carry orders out: input by this control, the rest by another one, which is taken when it
+    /// is needed.
     pub fn carried_out_by(
         (control, cut): Steered,
         wheel: Wheel,
@@ -110,36 +111,36 @@ impl Orders {
         (orders, Steering { feeding, ringing, _cut: cut })
     }
 
-    /// Passes an order on, or refuses it where too much input of the tenant waits already. Those who carry orders out are
-    /// there for as long as this is.
-    pub fn give(&self, said: Said) -> Result<()> {
-        let cost = said.cost();
+    /// Passes an order on, or refuses it where too much input of the tenant waits already. The tasks that carry
+    /// orders out live as long as this does.
+    pub fn give(&self, order: Order) -> Result<()> {
+        let cost = order.cost();
         let held = match self.ahead.cost.load(Ordering::SeqCst) + cost > FREE {
             true => Some(self.share.body(cost).map_err(|refusal| *refusal.error)?),
             false => None,
         };
         self.ahead.cost.fetch_add(cost, Ordering::SeqCst);
-        let given = match said {
-            Said::Stdin { .. } => {
+        let given = match order {
+            Order::Stdin { .. } => {
                 self.given.fetch_add(1, Ordering::SeqCst);
-                self.input.send((said, held)).map_err(drop)
+                self.input.send((order, held)).map_err(drop)
             }
-            Said::Signal { .. } | Said::Resize { .. } | Said::Stop => {
+            Order::Signal { .. } | Order::Resize { .. } | Order::Stop => {
                 let before = self.given.load(Ordering::SeqCst) as u64;
-                self.urgent.send((before, said)).map_err(drop)
+                self.urgent.send((before, order)).map_err(drop)
             }
         };
-        // Whoever carries them out is gone only if it panicked.
+        // The receiving task is gone only if it panicked.
         let _ = given;
         Ok(())
     }
 
-    /// Tells whether more may be ordered before something is done.
+    /// Tells whether the client may give more orders now.
     pub fn have_room(&self) -> bool {
         self.ahead.cost.load(Ordering::SeqCst) < AHEAD_MAX
     }
 
-    /// Waits until more may be ordered.
+    /// Waits until the client may give more orders.
     pub async fn room(&self) {
         loop {
             let less = self.ahead.less.notified();
@@ -151,12 +152,12 @@ impl Orders {
     }
 }
 
-/// Those who carry orders out.
+/// The tasks that carry orders out.
 #[derive(Debug)]
 pub struct Steering {
     feeding: JoinHandle<()>,
     ringing: JoinHandle<()>,
-    /// Ends input that waits for a command that does not read, when nobody waits for that any more.
+    /// Ends input that waits for a command that does not read, when this is dropped.
     _cut: CancelOnDrop,
 }
 
@@ -174,7 +175,7 @@ impl Drop for Steering {
     }
 }
 
-/// How an exec is steered: what another control is taken with.
+/// What is needed to take another control of an exec.
 #[derive(Debug, Clone)]
 pub struct Wheel {
     service: Service,
@@ -199,7 +200,7 @@ impl Wheel {
         self.service.share_of_tenant(self.caller.tenant.as_ref())
     }
 
-    /// Takes a control, for whoever asks and is to be told with a status.
+    /// Takes a control; an error becomes the status of the request.
     pub async fn take(&self) -> Result<Steered, Refusal> {
         let Self { caller, sandbox, exec, .. } = self.clone();
         let (call, cut) = cancellable(caller);
@@ -207,7 +208,7 @@ impl Wheel {
         Ok((self.service.ask(&self.identity, taken).await?, cut))
     }
 
-    /// Takes another one.
+    /// Takes another control.
     async fn take_another(&self) -> Result<Steered> {
         let Self { caller, sandbox, exec, .. } = self.clone();
         let (call, cut) = cancellable(caller);
@@ -215,7 +216,7 @@ impl Wheel {
     }
 }
 
-/// A control, and what cuts off whatever waits there when it is dropped.
+/// A control, and a guard that cuts off its waits when it is dropped.
 pub type Steered = (Control, CancelOnDrop);
 
 fn cancellable(caller: Caller) -> (Call, CancelOnDrop) {
@@ -224,7 +225,7 @@ fn cancellable(caller: Caller) -> (Call, CancelOnDrop) {
     (Call::by(caller).cancelled_by(cancel), cut)
 }
 
-/// Writes input, one message after the other, until nobody sends any more.
+/// Writes input, one message after the other, until the sender is gone.
 fn feed(
     mut control: Control,
     mut written: mpsc::UnboundedReceiver<Input>,
@@ -232,9 +233,9 @@ fn feed(
     ahead: &Ahead,
     complaints: &mpsc::Sender<Error>,
 ) {
-    while let Some((said, _held)) = written.blocking_recv() {
-        let cost = said.cost();
-        if let Err(error) = obey(&mut control, said) {
+    while let Some((order, _held)) = written.blocking_recv() {
+        let cost = order.cost();
+        if let Err(error) = obey(&mut control, order) {
             let _ = complaints.try_send(error);
         }
         delivered.send_modify(|count| *count += 1);
@@ -242,21 +243,21 @@ fn feed(
     }
 }
 
-/// Does what does not wait behind input.
+/// Carries out orders that do not wait behind input.
 async fn press(
     wheel: Wheel,
-    mut pressing: mpsc::UnboundedReceiver<(u64, Said)>,
+    mut pressing: mpsc::UnboundedReceiver<(u64, Order)>,
     mut delivered: watch::Receiver<u64>,
     ahead: Arc<Ahead>,
     complaints: mpsc::Sender<Error>,
 ) {
     let mut ready = None;
-    while let Some((before, said)) = pressing.recv().await {
-        let cost = said.cost();
+    while let Some((before, order)) = pressing.recv().await {
+        let cost = order.cost();
         let _ = timeout(COURTESY, delivered.wait_for(|count| *count >= before)).await;
-        match press_one(&wheel, ready.take(), said).await {
+        match press_one(&wheel, ready.take(), order).await {
             Ok(taken) => ready = Some(taken),
-            // The next order has a new connection.
+            // The next order gets a new connection.
             Err(error) => drop(complaints.try_send(error)),
         }
         ahead.settle(cost);
@@ -264,26 +265,26 @@ async fn press(
 }
 
 /// Carries one urgent order out. Dropping the future cuts it off.
-async fn press_one(wheel: &Wheel, ready: Option<Steered>, said: Said) -> Result<Steered> {
+async fn press_one(wheel: &Wheel, ready: Option<Steered>, order: Order) -> Result<Steered> {
     let (mut control, cut) = match ready {
         Some(ready) => ready,
         None => wheel.take_another().await?,
     };
-    let pressed = tokio::task::spawn_blocking(move || obey(&mut control, said).map(|()| control));
-    let control = pressed.await.map_err(|error| Error::internal("the order came to no end", error))??;
+    let pressed = tokio::task::spawn_blocking(move || obey(&mut control, order).map(|()| control));
+    let control = pressed.await.map_err(|error| Error::internal("the order did not finish", error))??;
     Ok((control, cut))
 }
 
-fn obey(control: &mut Control, said: Said) -> Result<()> {
-    match said {
-        Said::Stdin { data, data_b64, eof } => {
+fn obey(control: &mut Control, order: Order) -> Result<()> {
+    match order {
+        Order::Stdin { data, data_b64, eof } => {
             if let Some(bytes) = text::decode("data", data, data_b64)? {
                 control.write(&bytes)?;
             }
             if eof { control.close_input() } else { Ok(()) }
         }
-        Said::Signal { signal } => control.signal(signal),
-        Said::Resize { rows, columns } => control.resize(rows, columns),
-        Said::Stop => control.stop(None).map(drop),
+        Order::Signal { signal } => control.signal(signal),
+        Order::Resize { rows, columns } => control.resize(rows, columns),
+        Order::Stop => control.stop(None).map(drop),
     }
 }

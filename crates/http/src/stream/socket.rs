@@ -1,5 +1,5 @@
-//! A WebSocket to one exec: its output comes as text messages of JSON, and standard input, signals and the terminal's
-//! size go the other way. A binary message is standard input as it is. Every end carries a close frame.
+//! A WebSocket to one exec: it sends output as text messages of JSON, and receives standard input, signals and the
+//! terminal's size. A binary message is raw standard input. Every end carries a close frame.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use coracle_engine::text;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::orders::{Orders, Said, Wheel};
+use super::orders::{Order, Orders, Wheel};
 use super::{Named, Reader, StreamItem, items};
 use coracle_service::Service;
 use coracle_service::TokenRecheck;
@@ -21,25 +21,26 @@ use coracle_service::auth::Identity;
 use coracle_service::listen::Busy;
 use coracle_service::reply::Refusal;
 
-/// A quarter of a mebibyte of standard input in base64, with some words around it. Hundreds of clients may each have sent
-/// most of one.
+/// A quarter of a mebibyte of standard input in base64, with some JSON around it. Small, because hundreds of clients
+/// may each have sent most of one.
 const MESSAGE_MAX: usize = 3 << 17;
-/// How often a client that has to wait with its input is asked whether it is there: nothing of it is read meanwhile.
+/// How often a client whose input has to wait is checked: nothing is read from it meanwhile.
 const LOOK: Duration = Duration::from_secs(1);
-/// Complaints a client has not read yet; one that reads none of them has more than enough with these.
+/// Error messages that a client has not read yet; more would not help a client that reads none.
 const COMPLAINTS_MAX: usize = 8;
-/// How long the orders of a client that is gone may take.
+/// How long the orders of a disconnected client may take.
 const LAST_ORDERS: Duration = Duration::from_secs(10);
-/// How long a client may take to answer a close frame. What it sent before and nobody reads would reset the connection,
-/// and the close frame would be lost with it.
+/// How long a client may take to answer a close frame. Closing with unread data would reset the connection, and the
+/// close frame would be lost.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// What a client may ask for.
+/// The query of a client.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
     since_seq: Option<u64>,
-    /// The output is meant for this client: the command waits until it was read, and a terminal is hung up with it.
+    /// The command waits until this client has read its output, and its terminal hangs up when the client
+    /// disconnects.
     #[serde(default)]
     attend: bool,
 }
@@ -61,14 +62,14 @@ pub async fn serve(
     let wheel = Wheel::of(&service, &identity, &named);
     let reader =
         Reader::start(&service, &identity, named, asked.since_seq.unwrap_or(0), asked.attend).await?;
-    // Said with a status: whether this exec is the caller's to steer.
+    // The status reports whether the caller may control this exec.
     let control = wheel.take().await?;
     Ok(upgrade.max_message_size(MESSAGE_MAX).max_frame_size(MESSAGE_MAX).on_upgrade(
         move |socket| async move {
             let (complaints, heard) = mpsc::channel(COMPLAINTS_MAX);
             let (orders, steering) = Orders::carried_out_by(control, wheel, complaints);
             converse(socket, reader, TokenRecheck::new(identity, service), orders, heard).await;
-            // What was ordered last is done even if its client does not wait for that, but a command that does not read its
+            // The last orders are carried out even if the client does not wait, but a command that does not read its
             // input must not hold a thread for hours.
             let _ = timeout(LAST_ORDERS, steering.ended()).await;
             drop(busy);
@@ -76,7 +77,7 @@ pub async fn serve(
     ))
 }
 
-/// Serves a client, and tells it why that ends.
+/// Serves a client, and sends it the reason when that ends.
 async fn converse(
     mut socket: WebSocket,
     reader: Reader,
@@ -91,8 +92,8 @@ async fn converse(
     }
 }
 
-/// Passes on what either side says, until one of them is gone. Returns the code the end is told with; nothing where
-/// nobody is there to be told.
+/// Passes messages in both directions until one side is gone. Returns the code of the close frame; `None` if the
+/// client is gone.
 async fn talk(
     socket: &mut WebSocket,
     reader: Reader,
@@ -114,8 +115,8 @@ async fn talk(
                 reading = Box::pin(reader.next());
             }
             message = socket.recv(), if orders.have_room() => match hear(message) {
-                Heard::Order(said) => {
-                    if let Err(error) = orders.give(said) {
+                Heard::Order(order) => {
+                    if let Err(error) = orders.give(order) {
                         tell(socket, &StreamItem::failure(&identity, error)).await.ok()?;
                         return Some(close_code::AGAIN);
                     }
@@ -125,7 +126,7 @@ async fn talk(
                     tell(socket, &StreamItem::failure(&identity, error)).await.ok()?;
                     return Some(close_code::POLICY);
                 }
-                // The answer to its close frame is written by reading on.
+                // Reading on writes the answer to the client's close frame.
                 Heard::Goodbye => {
                     let _ = timeout(FAREWELL, async { while let Some(Ok(_)) = socket.recv().await {} }).await;
                     return None;
@@ -138,13 +139,13 @@ async fn talk(
                 socket.send(Message::Ping(bytes::Bytes::new())).await.ok()?;
             }
             Some(error) = heard.recv() => tell(socket, &StreamItem::failure(&identity, error)).await.ok()?,
-            // Without an end: whoever was connected comes again and goes on.
+            // Without an end: the client reconnects and goes on.
             () = closing.cancelled() => return Some(close_code::AWAY),
         }
     }
 }
 
-/// Passes a batch on; returns what the conversation ends with, if there can be no more.
+/// Sends a batch; returns the close code, if this was the last one.
 async fn show(
     socket: &mut WebSocket,
     identity: &Identity,
@@ -155,7 +156,7 @@ async fn show(
         Ok(Some(batch)) => {
             let done = batch.progress.is_done();
             if batch.chunks.is_empty() && !done {
-                // Nothing new: shows the client, and us, that the other one is still there.
+                // Nothing new: the ping shows that the other side is still there.
                 socket.send(Message::Ping(bytes::Bytes::new())).await?;
             }
             for item in items(batch) {
@@ -174,14 +175,14 @@ async fn tell(socket: &mut WebSocket, item: &StreamItem) -> Result<(), axum::Err
     socket.send(Message::Text(serde_json::to_string(item).unwrap_or_default().into())).await
 }
 
-/// What came from a client.
+/// A message from a client.
 enum Heard {
-    Order(Said),
+    Order(Order),
     Nothing,
     Nonsense(Error),
-    /// It ends the conversation.
+    /// A close frame.
     Goodbye,
-    /// It broke the protocol, or sent more than one message may have.
+    /// It broke the protocol, or is longer than a message may be.
     Unreadable,
     Gone,
 }
@@ -189,13 +190,13 @@ enum Heard {
 fn hear(message: Option<Result<Message, axum::Error>>) -> Heard {
     match message {
         Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {
-            Ok(said) => Heard::Order(said),
+            Ok(order) => Heard::Order(order),
             Err(error) => {
                 Heard::Nonsense(Error::new(Kind::Invalid, format!("the message is not valid: {error}")))
             }
         },
         Some(Ok(Message::Binary(bytes))) => {
-            Heard::Order(Said::Stdin { data: None, data_b64: Some(text::encode(&bytes)), eof: false })
+            Heard::Order(Order::Stdin { data: None, data_b64: Some(text::encode(&bytes)), eof: false })
         }
         Some(Ok(Message::Ping(_) | Message::Pong(_))) => Heard::Nothing,
         Some(Ok(Message::Close(_))) => Heard::Goodbye,

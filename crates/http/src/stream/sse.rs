@@ -1,5 +1,5 @@
-//! Server-sent events: each chunk with its number as the event's id, so that browsers and clients that come again say
-//! by themselves where they were.
+//! Server-sent events. Each chunk's number is the event's id, so that browsers and other clients send it by
+//! themselves when they reconnect.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use coracle_service::auth::Identity;
 use coracle_service::listen::Hearing;
 use coracle_service::reply::Refusal;
 
-/// Says nothing but that the stream is still there: proxies close what is silent for a minute.
+/// A keep-alive: proxies close connections that are idle for a minute.
 pub const NOTHING: Bytes = Bytes::from_static(b":\n\n");
 
-/// How long after a client said that it sends no more each sign of life is written, behind the one before: one that has
-/// left refuses the first, and that is seen with the second.
+/// The pauses before each keep-alive after a client has closed its sending side. The kernel of a client that has left
+/// refuses the first, and the second write sees that.
 const SIGNS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(100), Duration::from_secs(1)];
 
-/// What a client may ask for.
+/// The query of a client.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
@@ -51,7 +51,7 @@ pub async fn serve(
     Ok(response(hearing, stream::unfold(Some((reader, TokenRecheck::new(identity, service))), step)))
 }
 
-/// Answers with events as they come.
+/// Answers with a stream of events.
 pub fn response(
     hearing: Hearing,
     events: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
@@ -69,7 +69,7 @@ pub fn response(
     response
 }
 
-/// Waits until it is time to write a sign of life that finds out whether the client has left.
+/// Waits until it is time for a keep-alive that finds out whether the client has left.
 async fn sign(hearing: &Hearing, signs: usize) {
     match SIGNS.get(signs) {
         Some(after) => {
@@ -80,20 +80,20 @@ async fn sign(hearing: &Hearing, signs: usize) {
     }
 }
 
-/// Returns where to go on: what the client says it has seen last wins over what it was started with.
+/// Returns where to continue: `Last-Event-ID` overrides the query.
 pub fn since(headers: &HeaderMap, asked: Option<u64>) -> Result<u64> {
     let Some(last) = headers.get("last-event-id") else { return Ok(asked.unwrap_or(0)) };
     let number = last.to_str().ok().and_then(|text| text.parse().ok());
     number.ok_or_else(|| Error::invalid("Last-Event-ID", "is not the number of an event"))
 }
 
-/// Where a stream is; nothing behind its last word.
+/// The state of a stream; `None` after its last event.
 type StreamState = Option<(Reader, TokenRecheck)>;
 
-/// Reads when the client has taken what was read before.
+/// Reads on when the client has taken what was read before.
 async fn step(state: StreamState) -> Option<(Result<Bytes, Infallible>, StreamState)> {
     let (reader, mut recheck) = state?;
-    // Without an end, as below: whoever comes again is told why.
+    // Without an end, as below: a client that reconnects learns why.
     if !recheck.is_valid().await {
         return None;
     }
@@ -101,7 +101,7 @@ async fn step(state: StreamState) -> Option<(Result<Bytes, Infallible>, StreamSt
     let closing = recheck.service.closing().clone();
     let read = tokio::select! {
         read = reader.next() => read,
-        // Without an end: whoever follows comes again and goes on.
+        // Without an end: the client reconnects and goes on.
         () = closing.cancelled() => return None,
     };
     let (reader, batch) = read;
@@ -135,7 +135,7 @@ fn write(text: &mut Vec<u8>, seq: u64, item: &StreamItem) {
     text.extend(event(seq, name, item));
 }
 
-/// Returns one event as it is sent.
+/// Returns one encoded event.
 pub fn event(seq: u64, name: &str, data: &impl Serialize) -> Bytes {
     let data = serde_json::to_string(data).unwrap_or_default();
     format!("id: {seq}\nevent: {name}\ndata: {data}\n\n").into()
