@@ -1,7 +1,7 @@
-//! What a client hears: the output of an operation, or why there is none, as data and as text.
+//! Answers of tools: the output of an operation, or its error, as data and as text.
 //!
-//! The protocol wants the data as text, too, for clients that read nothing else. A long answer would be in memory and on
-//! the wire twice, so its text has only the beginning and the end of what is long in it.
+//! The protocol wants the data as text, too, for clients that read only text. A long answer would be in memory and on
+//! the wire twice, so its text has only the beginning and the end of long parts.
 
 use std::io;
 
@@ -9,22 +9,22 @@ use coracle_core::{Error, Result};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::Value;
 
-/// The text of an answer up to this size is the answer itself: a chunk of output fits, so that who reads only texts can
-/// read everything, chunk by chunk.
+/// Up to this size, the text of an answer is the answer itself. A chunk of output fits, so that a client which reads
+/// only text can read everything, chunk by chunk.
 const TEXT_MAX: usize = 128 << 10;
-/// What is left of a long text at each of its ends, and of a long list in all.
+/// How much is left of a long text at each of its ends, and of a long list in all.
 const END_LEN: usize = 4 << 10;
 const ITEMS_MAX: usize = 16;
 
-/// Turns the end of an operation into the answer of a tool.
+/// Turns the result of an operation into the answer of a tool.
 ///
-/// A failure is an answer, too: what is a protocol error is kept from the model, which then cannot act on it. That a
-/// command exits with something else than 0 is no failure.
+/// A failure is an answer, too: clients do not show protocol errors to the model, which could then not act on them. A
+/// command with an exit code other than 0 is no failure.
 pub fn of(outcome: Result<Value>) -> CallToolResult {
     match outcome {
         Ok(output) => {
             let text = text_of(&output);
-            // Made with nothing in it: the library would write all of it once more.
+            // Made empty: the library would serialize all of it once more.
             let mut result = CallToolResult::structured(Value::Null);
             result.content = vec![ContentBlock::text(text)];
             result.structured_content = Some(output);
@@ -38,7 +38,7 @@ pub fn refusal(error: &Error) -> CallToolResult {
     CallToolResult::structured_error(error.to_json())
 }
 
-/// Returns an answer as text, or what is worth telling of a long one.
+/// Returns an answer as text, with long parts shortened.
 fn text_of(output: &Value) -> String {
     let mut text = Bounded(Vec::new());
     match serde_json::to_writer(&mut text, output) {
@@ -71,7 +71,7 @@ fn shortened(value: &Value) -> Value {
     }
 }
 
-/// Takes a text that is not too long.
+/// A writer that fails once the text is too long.
 struct Bounded(Vec<u8>);
 
 impl io::Write for Bounded {

@@ -1,5 +1,5 @@
-//! One call of a tool: the operation on a thread of its own, signs of life while it takes long, and its end when the
-//! client no longer wants it.
+//! One call of a tool: runs the operation on a thread of its own, sends progress while it takes long, and ends it
+//! when the client no longer wants it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,11 +10,11 @@ use coracle_engine::{Caller, Engine};
 use serde_json::Value;
 
 use super::calls::Interest;
-use super::opened::Opened;
+use super::opened_sandboxes::Opened;
 use super::progress::Beats;
 use coracle_service::telemetry;
 
-/// What is to be done, and for whom.
+/// The operation to call, and its caller.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub engine: Engine,
@@ -22,12 +22,13 @@ pub struct Call {
     pub operation: &'static str,
     pub input: Value,
     pub interest: Interest,
-    /// Learns what was opened, even if nobody waits for the answer any more.
+    /// Learns which sandboxes were opened, even if the client no longer waits for the answer.
     pub opened: Opened,
 }
 
 impl Call {
-    /// Carries it out. If nobody wants the answer any more, what it started is stopped before this returns.
+    /// Carries the call out. If the client no longer wants the answer, what it started is stopped before this
+    /// returns.
     pub async fn carry_out(self, beats: Option<Beats>) -> Result<Value> {
         let Self { engine, caller, operation, input, interest, opened } = self;
         let facts = engine.catalogue().expect(operation)?.facts;
@@ -41,17 +42,17 @@ impl Call {
             ended = &mut work => ended,
             () = interest.lost() => {
                 cancel.cancel();
-                // Nobody hears the answer. It is waited for, because what it started is stopped by then.
+                // The answer is dropped. Waited for all the same, because by then what the call started is stopped.
                 let _ = work.await;
                 return Err(cancel.reason());
             }
             () = Beats::send(beats, command) => unreachable!("it never ends"),
         };
-        ended.map_err(|error| Error::internal(format!("`{operation}` did not come to its end"), error))?
+        ended.map_err(|error| Error::internal(format!("`{operation}` did not finish"), error))?
     }
 }
 
-/// The command a call runs, once it runs.
+/// The command that a call runs, once it runs.
 #[derive(Debug)]
 pub struct Command {
     engine: Engine,
@@ -61,12 +62,12 @@ pub struct Command {
 
 impl Command {
     fn of(engine: &Engine, caller: &Caller) -> Self {
-        // It may be in a sandbox that the call has made for it.
+        // The command may be in a sandbox that was made for this call.
         Self { engine: engine.clone(), caller: caller.of_its_own(), running: OnceLock::new() }
     }
 
-    /// Returns how many bytes of output there are so far, where that can be told. No operation of the client's: one that
-    /// is looked after every second would be most of what is told and counted.
+    /// Returns how many bytes of output there are so far, if known. Not an operation of the client, and untraced: a
+    /// check every second would be most of the traces and metrics.
     pub fn output_so_far(&self) -> Option<u64> {
         let (sandbox_id, exec_id) = self.running.get()?.clone();
         let input = exec_wait::Input { sandbox_id, exec_id, timeout_seconds: None, timeout_ms: Some(1) };

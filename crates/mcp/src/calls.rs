@@ -1,4 +1,4 @@
-//! The calls under way: how many there may be, and how they are ended from outside.
+//! The running calls: how many there may be, and how they are cancelled from outside.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use rmcp::model::RequestId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// Each call holds a thread; an agent has a handful under way, and the threads of a process are bounded.
+/// Each call holds a thread; an agent has a handful running, and the threads of a process are bounded.
 const UNDER_WAY_MAX: usize = 64;
 
-/// The calls of one client. Cheap to clone; all clones are the same.
+/// The running calls of one client. Cheap to clone; clones share them.
 #[derive(Debug, Clone)]
 pub struct Calls {
     places: Arc<Semaphore>,
@@ -20,7 +20,7 @@ pub struct Calls {
     named: Arc<Mutex<HashMap<Name, CancellationToken>>>,
 }
 
-/// What a client calls a call by: the same number means another one in another session.
+/// The client's id of a call, with its session: the same number means another call in another session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name {
     pub session: String,
@@ -35,7 +35,7 @@ impl Default for Calls {
 }
 
 impl Calls {
-    /// Takes a place for one call, which has it until the place is dropped.
+    /// Takes a place for one call; dropping the result releases it.
     pub fn enter(&self) -> Result<OwnedSemaphorePermit> {
         Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
             Error::new(Kind::LimitExceeded, format!("{UNDER_WAY_MAX} calls are under way"))
@@ -43,38 +43,38 @@ impl Calls {
         })
     }
 
-    /// Returns whether anybody wants the answer of a call, which ends with any of these, too.
+    /// Returns the signal that the client lost interest in a call; any of these tokens sends it, too.
     pub fn interest(&self, ends_with: impl IntoIterator<Item = CancellationToken>) -> Interest {
         Interest { ends_with: ends_with.into_iter().chain([self.closing.clone()]).collect() }
     }
 
-    /// Lets a call be taken back by its name for as long as what this returns is held.
+    /// Lets the client cancel a call by its name while the result is held.
     pub fn register(&self, name: Name) -> Registered {
         let token = CancellationToken::new();
         self.names().insert(name.clone(), token.clone());
         Registered { calls: self.clone(), name, token }
     }
 
-    /// Takes back the call of this name, if there is one.
+    /// Cancels the call of this name, if there is one.
     pub fn take_back(&self, name: &Name) {
         if let Some(token) = self.names().get(name) {
             token.cancel();
         }
     }
 
-    /// Ends every call, now and from now on.
+    /// Cancels every call, now and from now on.
     pub fn close(&self) {
         self.closing.cancel();
     }
 
-    /// Waits until no call is under way.
+    /// Waits until no call is running.
     pub async fn ended(&self) {
         let all = u32::try_from(UNDER_WAY_MAX).unwrap_or(u32::MAX);
-        // It cannot fail: nobody closes it.
+        // Fails only if the semaphore is closed, which never happens.
         let _ = self.places.acquire_many(all).await;
     }
 
-    /// Tells whether no call is under way.
+    /// Tells whether no call is running.
     pub fn are_none(&self) -> bool {
         self.places.available_permits() == UNDER_WAY_MAX
     }
@@ -84,7 +84,7 @@ impl Calls {
     }
 }
 
-/// A call that can be taken back by its name.
+/// A call that can be cancelled by its name.
 #[derive(Debug)]
 pub struct Registered {
     calls: Calls,
@@ -104,7 +104,7 @@ impl Drop for Registered {
     }
 }
 
-/// Whether anybody still wants the answer of a call.
+/// Whether the client still wants the answer of a call.
 #[derive(Debug, Clone)]
 pub struct Interest {
     ends_with: Vec<CancellationToken>,
@@ -115,7 +115,7 @@ impl Interest {
         self.ends_with.iter().any(CancellationToken::is_cancelled)
     }
 
-    /// Waits until nobody wants it.
+    /// Waits until the client no longer wants it.
     pub async fn lost(&self) {
         let ends = self.ends_with.iter().map(|end| Box::pin(end.cancelled()));
         drop(select_all(ends).await);

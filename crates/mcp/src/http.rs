@@ -1,7 +1,7 @@
-//! MCP at `/mcp`, for clients that find the daemon: every request stands for itself.
+//! MCP at `/mcp` of the daemon: every request is independent.
 //!
-//! No revision of the protocol has sessions here that could be lost or stolen. Older clients are given a session id all
-//! the same, because only by that their calls can be told apart when they take one back.
+//! No revision of the protocol has sessions here that could be lost or stolen. Older clients get a session id all the
+//! same, because only the id tells their calls apart when they cancel one.
 
 mod clients;
 mod message;
@@ -37,7 +37,7 @@ use coracle_service::{self as service, Refusal, Service};
 
 const SESSION: &str = "mcp-session-id";
 
-/// Which tools a client wants, as its URL says: `/mcp?mode=compute&with=snapshots,files`.
+/// Which tools a client wants, by its URL: `/mcp?mode=compute&with=snapshots,files`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -47,7 +47,7 @@ struct Wanted {
     with: Option<String>,
 }
 
-/// Returns the route. Whoever comes by it has been let in already.
+/// Returns the route. Its requests are authenticated already.
 pub fn routes<S: Clone + Send + Sync + 'static>(service: &Service) -> Router<S> {
     let (service, clients) = (service.clone(), Arc::new(Clients::default()));
     Router::new().route(
@@ -70,17 +70,18 @@ async fn serve(
     request: Request,
 ) -> Result<Response, Refusal> {
     let Query(wanted) = wanted.map_err(Refusal::unreadable)?;
-    // A person's token may be shown, but a model has written the request.
+    // The token may be a person's, but a model has written the request.
     identity.caller = identity.caller.clone().below(desk.service.ceiling_of(&identity)?);
     let toolbox = wanted.toolbox(desk.service.engine().catalogue(), identity.caller.ceiling.as_deref())?;
-    // All tokens of a tenant have one share.
+    // All tokens of a tenant share one bound.
     let tenant = identity.caller.tenant.as_ref().map(|tenant| tenant.as_str());
     let calls = desk.clients.calls_of(tenant.unwrap_or(&identity.who))?;
     let (parts, body) = request.into_parts();
     let presented = session::presented(&parts.headers, &identity.who)?;
     let booking = desk.service.share_of(&identity).book()?;
     let (mut begun, mut held, mut restoring) = (None, None, None);
-    // Over TCP a client that has left looks like one that only sends no more; here it is to have its command stopped.
+    // Over TCP a client that has left looks like one that has closed its sending side; here its command is to be
+    // stopped.
     if let (Some(Peer::Tcp(_)), Some(hearing)) =
         (parts.extensions.get::<Peer>(), parts.extensions.get::<Hearing>())
     {
@@ -124,14 +125,14 @@ async fn serve(
     }
     let mut response = booking.carried(response).await;
     if let Some(session) = begun.filter(|_| response.status().is_success()) {
-        // Hexadecimal digits are a header.
+        // Hexadecimal digits are a valid header value.
         let value = HeaderValue::from_str(&session.to_string()).map_err(Refusal::unreadable)?;
         response.headers_mut().insert(HeaderName::from_static(SESSION), value);
     }
     Ok(response)
 }
 
-/// The door has looked at host and origin already.
+/// The HTTP door has checked host and origin already.
 fn config() -> StreamableHttpServerConfig {
     StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
@@ -146,7 +147,7 @@ impl Wanted {
         let mode = match &self.mode {
             None => Mode::default(),
             Some(name) => <Mode as clap::ValueEnum>::from_str(name, false).map_err(|_| {
-                Error::invalid("mode", "is none of the modes").hint("use one of: none, compute, code")
+                Error::invalid("mode", "is not a mode").hint("use one of: none, compute, code")
             })?,
         };
         let names = self.with.as_deref().unwrap_or_default().split(',').filter(|name| !name.is_empty());

@@ -1,4 +1,4 @@
-//! Who calls, and what that means: what they may, what goes without saying for them, what is noted and what they are told.
+//! The caller of a server: its rights, its defaults, its lines in the audit log, and the errors it may see.
 
 use std::time::Instant;
 
@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 use coracle_service as service;
 use coracle_service::audit::{End, Entry};
 
-/// Who a server serves.
+/// The caller of a server.
 #[derive(Debug, Clone)]
 pub enum Identity {
     /// The client that started this process.
     Client { caller: Caller, session: SessionKey },
-    /// Whoever sent a request to the daemon.
+    /// The sender of a request to the daemon.
     Request(Asker),
 }
 
-/// Who sent a request, as the daemon's door found out.
+/// The sender of a request, as the daemon authenticated it.
 #[derive(Debug, Clone)]
 pub struct Asker {
     pub identity: service::Identity,
@@ -26,7 +26,8 @@ pub struct Asker {
 }
 
 impl Identity {
-    /// Makes that of a client that started this process: without a key of its own it comes back to one sandbox.
+    /// Makes the identity of a client that started this process: without a key of its own, it always gets the same
+    /// sandbox.
     pub fn of_client(caller: Caller) -> Result<Self> {
         let session = format!("agent:{}:default", caller.claim.run).parse()?;
         Ok(Self::Client { caller, session })
@@ -39,7 +40,7 @@ impl Identity {
         }
     }
 
-    /// Refuses an operation that was not granted.
+    /// Refuses an operation that the token's scope does not cover.
     pub fn may(&self, operation: &str) -> Result<()> {
         match self {
             Self::Client { .. } => Ok(()),
@@ -47,7 +48,7 @@ impl Identity {
         }
     }
 
-    /// Adds to an input what goes without saying for this client.
+    /// Adds this client's defaults to an input.
     pub fn complete(&self, operation: &str, input: &mut Value) {
         match self {
             Self::Client { session, .. } => {
@@ -55,13 +56,13 @@ impl Identity {
                     input["session_key"] = json!(session);
                 }
             }
-            // Many agents may share what they show at the door; only they can tell themselves apart.
+            // Many agents may share one token; only they can choose different keys.
             Self::Request(_) => {}
         }
     }
 
-    /// Begins the line of an operation in the audit log. Whoever started this process has none: nobody else knocks at
-    /// that door.
+    /// Begins the line of an operation in the audit log. The client that started this process gets none: it is the
+    /// only caller of that door.
     pub fn note(&self, operation: &'static str, sandbox: Option<SandboxId>) -> Noting {
         let asker = match self {
             Self::Client { .. } => None,
@@ -71,7 +72,8 @@ impl Identity {
     }
 }
 
-/// The line of an operation in the audit log. One that is dropped before its end is known is of a client that has left.
+/// The line of an operation in the audit log. If it is dropped before the outcome is known, the client has
+/// disconnected.
 #[derive(Debug)]
 pub struct Noting {
     asker: Option<Asker>,
@@ -81,7 +83,7 @@ pub struct Noting {
 }
 
 impl Noting {
-    /// Notes what came of it, and returns what they are told of it.
+    /// Logs the outcome, and returns it as the caller may see it.
     pub fn conclude<T>(mut self, sandbox: Option<SandboxId>, outcome: Result<T>) -> Result<T> {
         self.sandbox = sandbox.or(self.sandbox.take());
         let Some(asker) = self.asker.take() else { return outcome };

@@ -1,7 +1,8 @@
-//! Ids of requests that the protocol's library cannot hold.
+//! Request ids that the protocol's library cannot represent.
 //!
-//! JSON-RPC lets a client name its request by any number or string, and has it told the same. The library knows strings
-//! and integers of 64 bits: other numbers come in as a string with a mark and their own text, and go out as that text.
+//! JSON-RPC lets a client use any number or string as an id, and the answer must repeat it. The library knows strings
+//! and 64-bit integers only. So other numbers come in as a string with a mark and their own text, and go out as that
+//! text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,18 +10,18 @@ use std::ops::Range;
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use serde::Serialize;
 
-/// What an id begins with that stands for another one.
+/// The prefix of an id that stands for another one.
 const MARK: &str = "coracle-id:";
-/// Longer numbers are no ids.
+/// A longer number is no id.
 const NUMBER_MAX: usize = 1024;
 
-/// Returns a message with every id in it one the library can hold: its own, and that of a request it takes back.
+/// Returns a message with ids the library can represent: its own, and that of a request it cancels.
 pub fn held(message: &[u8]) -> Cow<'_, [u8]> {
     let Some(members) = members(message, 0) else { return Cow::Borrowed(message) };
     let find = |members: &[Member], name: &[u8]| {
         members.iter().find(|member| message[member.name.clone()] == *name).map(|member| member.value.clone())
     };
-    // Without a method it is an answer, to a request of ours.
+    // Without a method it is an answer to a request of ours.
     let Some(method) = find(&members, b"\"method\"") else { return Cow::Borrowed(message) };
     let mut spans = Vec::from_iter(find(&members, b"\"id\""));
     if message[method] == *b"\"notifications/cancelled\""
@@ -39,7 +40,7 @@ pub fn held(message: &[u8]) -> Cow<'_, [u8]> {
     whole
 }
 
-/// Returns what an id is replaced by, as JSON; nothing where the library holds it as it is, or where it is no id.
+/// Returns the replacement of an id, as JSON; `None` where the library can represent it, or where it is no id.
 fn replacement(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
     let is_held = text.parse::<i64>().is_ok_and(|number| number.to_string() == text);
@@ -56,7 +57,7 @@ fn meant(id: &RequestId) -> Option<&str> {
     }
 }
 
-/// Writes a message with the ids its client knows.
+/// Serializes a message with the ids its client knows.
 pub fn written(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
     let (id, name, content) = match message {
         ServerJsonRpcMessage::Response(answer) => (meant(&answer.id), "result", json(&answer.result)),
@@ -74,12 +75,12 @@ pub fn written(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Returns how something is written, once it has to be.
+/// Returns a serializer that runs only if needed.
 fn json<T: Serialize>(content: &T) -> Box<dyn Fn() -> serde_json::Result<Vec<u8>> + '_> {
     Box::new(|| serde_json::to_vec(content))
 }
 
-/// Puts the id its client knows into an answer the library has written.
+/// Restores the client's id in an answer that the library has serialized.
 #[derive(Debug, Clone)]
 pub struct Restoring {
     held: Vec<u8>,
@@ -87,7 +88,7 @@ pub struct Restoring {
 }
 
 impl Restoring {
-    /// Returns what is to be done to the answers to a message; nothing where its id is what it was.
+    /// Returns what restores the id in answers to a message; `None` where the id was not replaced.
     pub fn of(before: &[u8], after: &[u8]) -> Option<Self> {
         let id = |text: &[u8]| -> Option<Vec<u8>> {
             let member =
@@ -99,8 +100,8 @@ impl Restoring {
         (meant != held).then(|| Self { held: named(&held), meant: named(&meant) })
     }
 
-    /// Does it to a message, or to the event that carries one. In what a command has printed quotes are escaped, so what is
-    /// found is the id.
+    /// Restores the id in a message, or in the event that carries one. Quotes in a command's output are escaped, so a
+    /// match is the id.
     pub fn apply(&self, piece: &[u8]) -> Vec<u8> {
         match piece.windows(self.held.len()).position(|window| window == self.held) {
             None => piece.to_vec(),
@@ -109,14 +110,14 @@ impl Restoring {
     }
 }
 
-/// One member of an object: where its name is, quotes included, and where its value is.
+/// One member of an object: the ranges of its name, quotes included, and of its value.
 #[derive(Debug)]
 struct Member {
     name: Range<usize>,
     value: Range<usize>,
 }
 
-/// Finds the members of the object that begins at or behind `start`. What is not JSON may be misread: the parser refuses
+/// Finds the members of the object that begins at or after `start`. Invalid JSON may be misread: the parser refuses
 /// it afterwards.
 fn members(text: &[u8], start: usize) -> Option<Vec<Member>> {
     let mut at = blank(text, start);
@@ -217,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns an id as a client is told it.
+    /// Returns an id as the client gets it back.
     fn echoed(id: &str) -> String {
         let asked = format!(r#"{{"jsonrpc":"2.0", "method":"ping","params":{{"id":1.5}}, "id" : {id} }}"#);
         let message: serde_json::Value = serde_json::from_slice(&held(asked.as_bytes())).expect("JSON");
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_and_string_is_told_as_it_was_said() {
+    fn every_number_and_string_comes_back_unchanged() {
         let numbers =
             ["0", "-0", "7", "-9223372036854775808", "9223372036854775808", "1.0", "1.5", "1e2", "-2.5E-3"];
         let large = ["123456789012345678901234567890", "1e400", "0.1000000000000000000001"];
@@ -263,13 +264,13 @@ mod tests {
     fn a_call_is_taken_back_by_the_id_it_was_made_with() {
         let taken_back = br#"{"method":"notifications/cancelled","params":{"requestId":1.5,"reason":"x"}}"#;
 
-        let told: serde_json::Value = serde_json::from_slice(&held(taken_back)).expect("JSON");
+        let read: serde_json::Value = serde_json::from_slice(&held(taken_back)).expect("JSON");
 
-        assert_eq!(told["params"]["requestId"], "coracle-id:1.5");
+        assert_eq!(read["params"]["requestId"], "coracle-id:1.5");
     }
 
     #[test]
-    fn an_answer_of_the_library_is_told_by_the_id_that_was_meant() {
+    fn an_answer_of_the_library_carries_the_clients_id() {
         let asked = br#"{"method":"ping","id":2.5}"#;
         let restoring = Restoring::of(asked, &held(asked)).expect("another id");
 

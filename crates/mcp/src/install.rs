@@ -1,6 +1,6 @@
-//! Telling an MCP client of us: an entry in its settings, beside whatever else is in there.
+//! Installs coracle in an MCP client: an entry in its settings, besides everything else in there.
 //!
-//! A file that cannot be read is left alone, one that is written is written whole or not at all.
+//! A file that cannot be read is left alone; a written one is written whole or not at all.
 
 mod client;
 mod json;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use self::client::Format;
 pub use self::client::{Client, Scope};
 
-/// What stands in the client's settings: a program and its arguments.
+/// The entry in the client's settings: a program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub command: String,
@@ -25,7 +25,7 @@ pub struct Entry {
 /// The name the client knows us by.
 const NAME: &str = "coracle";
 
-/// A file of settings, and what shall stand in it.
+/// A settings file, and the entry for it.
 #[derive(Debug, Clone)]
 pub struct Installation {
     pub path: PathBuf,
@@ -37,17 +37,17 @@ pub struct Installation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Written,
-    /// It said so already.
+    /// It had the entry already.
     Unchanged,
 }
 
 impl Installation {
-    /// Decides on the file: below the person's own directory, or below that of the project.
+    /// Chooses the file: below the person's home directory, or below that of the project.
     pub fn new(client: Client, scope: Scope, directory: &Path, entry: Entry) -> Self {
         Self { path: directory.join(client.file(scope)), format: client.format(), entry }
     }
 
-    /// Returns what a file with nothing else in it would hold.
+    /// Returns the contents of a file with nothing else in it.
     pub fn snippet(&self) -> Result<String> {
         self.merged("")
     }
@@ -74,7 +74,7 @@ impl Installation {
         }
     }
 
-    /// Returns what is set of the entry in JSON.
+    /// Returns the members of the entry, as JSON.
     fn members(&self) -> Map<String, Value> {
         let Entry { command, arguments } = &self.entry;
         let kind = match self.format {
@@ -86,10 +86,13 @@ impl Installation {
     }
 }
 
-/// Refuses to make a program of an entry that is an address: what goes with the one makes no sense with the other.
+/// Refuses to turn an entry with a `url` into a program: the other fields of one make no sense with the other.
 fn expect_program(has_url: bool) -> Result<()> {
     match has_url {
         false => Ok(()),
-        true => Err(Error::new(Kind::Invalid, format!("`{NAME}` has a `url` there, so it is no program"))),
+        true => Err(Error::new(
+            Kind::Invalid,
+            format!("`{NAME}` has a `url` there, so it does not start a program"),
+        )),
     }
 }

@@ -1,8 +1,8 @@
-//! The door for MCP clients: every tool is an operation, and nothing is known here that the list of operations does not
-//! say.
+//! The door for MCP clients: every tool is an operation, and everything this crate knows about one comes from the
+//! catalogue.
 //!
-//! `stdio` is for a client that starts this program, `http` for those that find the daemon. Both speak every revision of
-//! the protocol there is; none keeps a state of its own, so that a client loses nothing when the process ends.
+//! `stdio` is for a client that starts this program, `http` for clients of the daemon. Both speak every revision of
+//! the protocol; neither keeps state of its own, so that a client loses nothing when the process ends.
 
 mod answer;
 mod call;
@@ -11,7 +11,7 @@ pub mod http;
 pub mod identity;
 mod ids;
 pub mod install;
-mod opened;
+mod opened_sandboxes;
 mod progress;
 mod resources;
 mod server;
@@ -20,6 +20,6 @@ mod tool;
 mod toolbox;
 
 pub use self::calls::Calls;
-pub use self::opened::Opened;
+pub use self::opened_sandboxes::Opened;
 pub use self::server::Server;
 pub use self::toolbox::{Mode, Set, Toolbox};

@@ -1,4 +1,4 @@
-//! Signs of life of a call that takes long, for clients that asked for them.
+//! Progress messages of a long call, for clients that asked for them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use rmcp::service::Peer;
 
 use super::call::Command;
 
-/// A person starts to wonder after about that long.
+/// People start to wonder after about that long.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Whom to tell, and by which name they know the call.
+/// The client, and its token for the call.
 #[derive(Debug, Clone)]
 pub struct Beats {
     pub peer: Peer<RoleServer>,
@@ -20,7 +20,7 @@ pub struct Beats {
 }
 
 impl Beats {
-    /// Tells every second how long it has taken and how much output there is. Never ends; dropping it ends the telling.
+    /// Sends every second how long the call has taken and how much output there is. Never ends; drop it to stop.
     pub async fn send(beats: Option<Self>, command: Arc<Command>) {
         let Some(beats) = beats else { return std::future::pending().await };
         let began = Instant::now();
@@ -33,9 +33,9 @@ impl Beats {
                 Some(bytes) => format!("{elapsed:.0} s, {bytes} bytes of output"),
                 None => format!("{elapsed:.0} s"),
             };
-            let told = ProgressNotificationParam::new(beats.token.clone(), elapsed).with_message(message);
-            // A client that does not hear it is not helped by our failing.
-            let _ = beats.peer.notify_progress(told).await;
+            let progress = ProgressNotificationParam::new(beats.token.clone(), elapsed).with_message(message);
+            // A client that does not get progress must still get its answer.
+            let _ = beats.peer.notify_progress(progress).await;
         }
     }
 }

@@ -6,10 +6,10 @@ use rmcp::ErrorData;
 use rmcp::model::{MetaObject, ReadResourceResult, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
 
-/// What is read of a file; a client that wants more has the tool.
+/// How much of a file is read; for more there is the tool.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Longer than any path there is, with every byte of it escaped.
+/// Longer than any path with every byte escaped.
 const URI_MAX: usize = 16 << 10;
 
 const SCHEME: &str = "coracle://";
@@ -45,7 +45,7 @@ pub fn read(engine: &Engine, caller: &Caller, uri: &str) -> Result<ReadResourceR
     Ok(ReadResourceResult::new(vec![contents.with_meta(meta)]))
 }
 
-/// Returns the sandbox a URI names.
+/// Returns the sandbox that a URI names.
 pub fn sandbox_in(uri: &str) -> Option<SandboxId> {
     file_uri(uri).ok()?.sandbox.parse().ok()
 }
@@ -74,7 +74,7 @@ fn unescaped(text: &str) -> Result<String> {
         }
         let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16));
         match (digit(), digit()) {
-            // Two digits of base 16 are less than 256.
+            // Two hexadecimal digits are less than 256.
             (Some(high), Some(low)) => bytes.push((high * 16 + low) as u8),
             _ => return Err(Error::invalid("uri", "has a `%` without two digits behind it")),
         }
@@ -82,7 +82,7 @@ fn unescaped(text: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| Error::invalid("uri", "is not UTF-8 once its escapes are undone"))
 }
 
-/// Returns an error of the protocol for a file that was not read.
+/// Returns a protocol error for a file that could not be read.
 pub fn failed(uri: &str, error: &Error) -> ErrorData {
     let mut data = error.to_json();
     data["uri"] = uri.chars().take(URI_MAX).collect::<String>().into();

@@ -1,4 +1,4 @@
-//! What an MCP client talks to, whichever way it came: the handler behind `stdio` and behind `/mcp`.
+//! The handler of MCP clients, shared by `stdio` and `/mcp`.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use tracing::Instrument;
 use super::call::Call;
 use super::calls::{Calls, Name, Registered};
 use super::identity::Identity;
-use super::opened::Opened;
+use super::opened_sandboxes::Opened;
 use super::progress::Beats;
 use super::toolbox::Toolbox;
 use super::{answer, resources};
@@ -29,8 +29,8 @@ use coracle_service::reply::sandbox_in;
 use coracle_service::telemetry::doors::{self, Origin};
 use coracle_service::telemetry::{self, Came};
 
-/// How long a client may keep the list of tools. It changes when the server is started with other flags, and then the
-/// client of `stdio` is started anew, too.
+/// How long a client may cache the list of tools. It changes when the server is started with other flags, and then
+/// the client of `stdio` starts it anew, too.
 const FRESH_MS: u64 = 60_000;
 
 const INSTRUCTIONS: &str = "\
@@ -40,7 +40,7 @@ one. Commands that take long are started with `stream: true`; `sandbox_exec_read
 output and `sandbox_exec_wait` their end. A command that exits with another code than 0 is a result, not an error. \
 An error has a `kind` and a `hint` that says what to do.";
 
-/// The operation resources are read by.
+/// The operation that reads resources.
 const READ: &str = "sandbox_fs_read";
 
 /// Serves the tools of one toolbox. Cheap to clone; all clones are the same server.
@@ -51,7 +51,7 @@ pub struct Server {
     toolbox: Arc<Toolbox>,
     calls: Calls,
     opened: Opened,
-    /// What its calls can be taken back under, where that takes another request.
+    /// The session under which other requests can cancel its calls.
     session: Option<String>,
 }
 
@@ -61,14 +61,14 @@ impl Server {
         Self { engine, identity, toolbox, calls: Calls::default(), opened: Opened::default(), session: None }
     }
 
-    /// Counts calls with others of the same client.
+    /// Counts its calls together with others of the same client.
     pub fn counting(mut self, calls: Calls, session: Option<impl ToString>) -> Self {
         self.calls = calls;
         self.session = session.map(|session| session.to_string());
         self
     }
 
-    /// Returns the sandboxes that were made for whom it served.
+    /// Returns the sandboxes that were made for its client.
     pub fn opened(&self) -> &Opened {
         &self.opened
     }
@@ -77,7 +77,7 @@ impl Server {
         &self.calls
     }
 
-    /// Files can be read as resources where the tool for it is there.
+    /// Files can be read as resources where the toolbox has the tool for it.
     fn has_resources(&self) -> bool {
         self.toolbox.find(READ).is_some()
     }
@@ -99,10 +99,10 @@ impl Server {
         });
         tokio::task::spawn_blocking(read)
             .await
-            .map_err(|error| Error::internal("the file was not read to its end", error))?
+            .map_err(|error| Error::internal("the file could not be read", error))?
     }
 
-    /// Has an operation carried out, and notes what came of it.
+    /// Has an operation carried out, and logs its outcome.
     async fn call(
         &self,
         operation: &'static str,
@@ -132,7 +132,7 @@ impl Server {
             caller: self.identity.caller().clone(),
             operation,
             input,
-            // The client takes it back, or is gone.
+            // The client cancels the call, or is gone.
             interest: self
                 .calls
                 .interest(registered.iter().map(Registered::token).chain([context.ct.clone()])),
@@ -199,7 +199,7 @@ impl ServerHandler for Server {
     ) -> Result<ListResourcesResult, ErrorData> {
         self.expect_resources::<ListResourcesRequestMethod>()?;
         first_page(request)?;
-        // There may be millions; whoever knows a path has the template.
+        // There may be millions; a client that knows a path uses the template.
         Ok(ListResourcesResult::with_all_items(Vec::new()))
     }
 
@@ -213,7 +213,7 @@ impl ServerHandler for Server {
         Ok(ListResourceTemplatesResult::with_all_items(vec![resources::template()]))
     }
 
-    // What is not offered is not answered either: clients take an empty list for an offer.
+    // Unsupported methods are refused: clients would take an empty list for support.
     async fn list_prompts(
         &self,
         _: Option<PaginatedRequestParams>,
@@ -243,13 +243,13 @@ impl ServerHandler for Server {
     }
 }
 
-/// Returns where a message comes from.
+/// Returns the origin of a message.
 fn origin(context: &RequestContext<RoleServer>) -> Origin<'_> {
     let came = context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Came>());
     Origin { traceparent: context.meta.get("traceparent").and_then(Value::as_str), came }
 }
 
-/// Returns the operation a tool is. Those of no toolbox are not told apart from those that do not exist.
+/// Returns the operation of a tool. One outside this toolbox looks like one that does not exist.
 fn operation(toolbox: &Toolbox, name: &str) -> Result<&'static str, ErrorData> {
     toolbox.facts(name).map(|facts| facts.name).ok_or_else(|| {
         let shown: String = name.escape_debug().take(64).collect();
@@ -257,7 +257,7 @@ fn operation(toolbox: &Toolbox, name: &str) -> Result<&'static str, ErrorData> {
     })
 }
 
-/// Everything is on one page, so whoever asks for another has made it up.
+/// Everything is on one page, so a cursor is made up.
 fn first_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! MCP over standard input and output, for a client that starts this program. It ends with its input.
+//! MCP over standard input and output, for a client that starts this program. It ends when its input ends.
 
 mod lines;
 mod streams;
@@ -14,30 +14,32 @@ use self::lines::Lines;
 pub use self::streams::Streams;
 use super::Server;
 
-/// How long what is under way may take to end when it is stopped. Clients that close our input kill us about then.
+/// How long running calls may take to end when they are cancelled. Clients that close our input kill us about then.
 const ENDING_MAX: Duration = Duration::from_secs(10);
 
-/// Serves one client until its input ends or a signal comes, and then ends what is under way.
+/// Serves one client until its input ends or a signal comes, and then cancels running calls.
 pub async fn serve(server: Server, streams: Streams) -> Result<()> {
     let calls = server.calls().clone();
     let lines = Lines::over(streams, calls.clone());
     let end = tokio::select! {
         served = converse(server, lines) => served,
-        caught = told_to_end() => caught,
+        caught = terminated() => caught,
     };
     calls.close();
-    // What resists is ended by its own deadline, and the next call tidies up behind it.
+    // A call that resists ends by its own deadline, and the next call of coracle cleans up after it.
     let _ = tokio::time::timeout(ENDING_MAX, calls.ended()).await;
     end
 }
 
-/// Talks to the client. One that begins with nonsense may begin again.
+/// Talks to the client. A client whose first message is invalid may start again.
 async fn converse(server: Server, lines: Lines) -> Result<()> {
     loop {
         match server.clone().serve(lines.clone()).await {
             Ok(conversation) => {
                 let over = conversation.waiting().await;
-                return over.map(drop).map_err(|error| Error::internal("the conversation broke off", error));
+                return over
+                    .map(drop)
+                    .map_err(|error| Error::internal("the connection to the client failed", error));
             }
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(_) if lines.are_over() => return Ok(()),
@@ -46,7 +48,7 @@ async fn converse(server: Server, lines: Lines) -> Result<()> {
     }
 }
 
-async fn told_to_end() -> Result<()> {
+async fn terminated() -> Result<()> {
     let watch = |kind| signal(kind).map_err(|error| Error::internal("could not watch for signals", error));
     let (mut term, mut hangup, mut interrupt) =
         (watch(SignalKind::terminate())?, watch(SignalKind::hangup())?, watch(SignalKind::interrupt())?);

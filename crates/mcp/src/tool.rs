@@ -1,4 +1,4 @@
-//! A tool of the catalogue, in the words of MCP.
+//! Describes a tool of the catalogue in the terms of MCP.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use coracle_engine::catalogue::tools::Tool;
 use coracle_engine::catalogue::{Effect, Facts, Reach, Repeat};
 use rmcp::model::{self, ToolAnnotations};
 
-/// Returns a tool as clients are told of it.
+/// Returns a tool as clients see it.
 pub fn described(tool: &Tool) -> model::Tool {
     let Tool { facts, input, output } = tool.clone();
     let mut described = model::Tool::new(facts.name, facts.about, Arc::new(input));
@@ -16,13 +16,13 @@ pub fn described(tool: &Tool) -> model::Tool {
     described
 }
 
-/// Returns what clients are told that ask their user before some calls. Nothing is let through or refused because of it:
-/// that is the gate's.
+/// Returns the hints for clients that ask their user before some calls. They allow and refuse nothing: that is the
+/// engine's ownership gate.
 fn hints(facts: &Facts) -> ToolAnnotations {
     ToolAnnotations::with_title(facts.title)
         .read_only(facts.effect == Effect::Reads)
         .destructive(facts.effect == Effect::Destroys)
-        // A hint has no input to depend on, so it has to be true for every one.
+        // A hint cannot depend on the input, so it must be true for every input.
         .idempotent(matches!(facts.repeat, Repeat::Always))
         .open_world(facts.reach == Reach::World)
 }

@@ -1,5 +1,4 @@
-//! Which operations are tools: those the mode calls for, and the sets that were asked for beyond it, below the ceiling of
-//! the door.
+//! Which operations are tools: those of the mode, and the sets asked for besides it, within the ceiling of the door.
 
 use std::str::FromStr;
 
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 use super::tool;
 
-/// What a client gets without asking for more.
+/// The tools a client gets by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Mode {
     /// No tools
@@ -22,11 +21,11 @@ pub enum Mode {
     Code,
 }
 
-/// What is asked for beyond the mode.
+/// Sets of tools besides the mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Set {
     Of(catalogue::Set),
-    /// Every operation there is for a model.
+    /// Every operation for models.
     All,
 }
 
@@ -43,7 +42,7 @@ const SETS: [(&str, Set); 10] = [
     ("all", Set::All),
 ];
 
-/// Sets that people may have read of and that have no operations yet.
+/// Announced sets that have no operations yet.
 const TO_COME: [&str; 2] = ["git", "workflows"];
 
 impl FromStr for Set {
@@ -56,7 +55,7 @@ impl FromStr for Set {
         let names = SETS.map(|(name, _)| name).join(", ");
         let shown = text.escape_debug();
         let error = match TO_COME.contains(&text) {
-            true => Error::new(Kind::Unsupported, format!("the tools of `{shown}` are not there yet")),
+            true => Error::new(Kind::Unsupported, format!("the tools of `{shown}` are not available yet")),
             false => Error::new(Kind::Invalid, format!("there is no set of tools `{shown}`")),
         };
         Err(error.hint(format!("use some of: {names}")).detail("field", "with"))
@@ -73,11 +72,11 @@ impl Mode {
     }
 }
 
-/// The tools a client sees, in the order of the operations: lists that do not change can be kept by who reads them.
+/// The tools a client sees, in the order of the operations: clients can cache a list that does not change.
 #[derive(Debug, Clone)]
 pub struct Toolbox {
     tools: Vec<tools::Tool>,
-    /// The same, as clients are told of them.
+    /// The same, as clients see them.
     described: Vec<Tool>,
 }
 
@@ -103,7 +102,7 @@ impl Toolbox {
         self.described.iter().find(|tool| tool.name == name)
     }
 
-    /// Returns the facts of the operation a tool is.
+    /// Returns the facts of a tool's operation.
     pub fn facts(&self, name: &str) -> Option<&'static Facts> {
         self.tool(name).map(|tool| tool.facts)
     }
@@ -117,7 +116,7 @@ impl Toolbox {
 mod tests {
     use super::*;
 
-    /// What a coding agent has without asking for more; clients were promised these.
+    /// The default tools of a coding agent; clients rely on these.
     const CODE: [&str; 9] = [
         "sandbox_open",
         "sandbox_exec",
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_is_to_come_is_told_from_one_that_is_not() {
+    fn an_announced_set_and_an_unknown_one_differ() {
         assert_eq!("git".parse::<Set>().expect_err("not there").kind, Kind::Unsupported);
         assert_eq!("gti".parse::<Set>().expect_err("not there").kind, Kind::Invalid);
     }

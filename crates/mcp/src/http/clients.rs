@@ -1,4 +1,4 @@
-//! The clients that have calls under way, each with a share of its own.
+//! The clients that have running calls, each with its own bound.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,10 +7,10 @@ use coracle_core::{Error, Kind, Result};
 
 use crate::Calls;
 
-/// Callers that may have something under way at once; the tokens of a home are fewer.
+/// Callers that may have running calls at once; a home has fewer tokens.
 const CLIENTS_MAX: usize = 1024;
 
-/// Calls by who made them, as the audit log names them.
+/// Calls by their caller, as the audit log names it.
 #[derive(Debug, Default)]
 pub struct Clients {
     calls: Mutex<HashMap<String, Calls>>,
@@ -21,7 +21,7 @@ impl Clients {
     pub fn calls_of(&self, who: &str) -> Result<Calls> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         if calls.len() >= CLIENTS_MAX && !calls.contains_key(who) {
-            // Whoever has nothing under way finds the same again.
+            // A caller without running calls starts from the same state anew.
             calls.retain(|_, calls| !calls.are_none());
             if calls.len() >= CLIENTS_MAX {
                 return Err(Error::new(Kind::LimitExceeded, "too many clients have calls under way")
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_too_many_is_told_what_to_do_and_the_others_go_on() {
+    fn one_client_too_many_gets_a_hint_and_the_others_go_on() {
         let clients = Clients::default();
         let busy: Vec<_> = (0..CLIENTS_MAX)
             .map(|who| {

@@ -1,4 +1,4 @@
-//! A look at a message before it is passed on: is it one, does it begin a session, does it take a call back?
+//! Examines a message before it is passed on: is it valid, does it begin a session, does it cancel a call?
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -6,19 +6,19 @@ use coracle_engine::ops;
 use rmcp::ErrorData;
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 
-/// What a message is about, as far as that matters at the door.
+/// What a message is, as far as the door needs to know.
 #[derive(Debug)]
 pub enum Message {
-    /// It is none; this is the answer.
+    /// It is invalid; this is the answer.
     Unreadable(Response),
-    /// An older client introduces itself.
+    /// The `initialize` of an older client.
     Begins,
-    /// A client does not want the answer to this request any more.
+    /// A client cancels this request.
     TakesBack(RequestId),
     Other,
 }
 
-/// Looks at a message. A key that stands twice is refused: whoever reads it after us might take the other.
+/// Examines a message. Refuses a duplicate key: the next parser might take the other value.
 pub fn look(bytes: &[u8]) -> Message {
     let message = match ops::parse(bytes) {
         Ok(message) => message,

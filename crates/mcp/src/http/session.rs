@@ -1,7 +1,7 @@
-//! The id an older client is given for its session. It opens nothing: it tells calls of one client from another's.
+//! The session id of an older client. It grants nothing: it tells calls of one client from another's.
 //!
-//! Nothing is kept of it, so a daemon that was started again knows it as well as the one before. It is bound to whom it
-//! was given: shown by anybody else it is refused, and one that somebody made up for themselves gains them nothing.
+//! Nothing is stored, so a restarted daemon recognises it, too. It is bound to its caller: another caller's is
+//! refused, and an invented one gains nothing.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use sha2::{Digest, Sha256};
 
 use super::SESSION;
 
-/// From here on there are no sessions, and what is left of them in headers is to be ignored.
+/// From this revision on there are no sessions, and session headers are ignored.
 const SESSIONLESS: &str = "2026-07-28";
 const VERSION: &str = "mcp-protocol-version";
 
 /// Bytes of the random half and of the half that binds it.
 const HALF: usize = 16;
 
-/// An id that was given to one caller.
+/// A session id of one caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     random: String,
@@ -26,7 +26,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes one up for a caller.
+    /// Generates one for a caller.
     pub fn new(who: &str) -> Result<Self> {
         let mut random = [0; HALF];
         getrandom::fill(&mut random)
@@ -47,7 +47,7 @@ impl fmt::Display for Session {
     }
 }
 
-/// Returns the session a request belongs to, if it names one, or refuses one that is not the caller's.
+/// Returns the session that a request names, or refuses one that is not the caller's.
 pub fn presented(headers: &HeaderMap, who: &str) -> Result<Option<Session>> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     if text(VERSION).is_some_and(|version| version >= SESSIONLESS) {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_its_callers_and_nobody_elses() {
+    fn a_session_belongs_to_its_caller_alone() {
         let session = Session::new("token:a").expect("there is randomness");
         let headers = shown(&session.to_string(), "2025-11-25");
 

@@ -1,4 +1,4 @@
-//! The clients that can be told, and where each keeps its settings.
+//! The supported clients, and where each keeps its settings.
 
 /// A program that starts MCP servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -13,7 +13,7 @@ pub enum Client {
     Vscode,
 }
 
-/// For whom it is told.
+/// Whose settings get the entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Scope {
     /// For you, in every project
@@ -23,12 +23,12 @@ pub enum Scope {
     Project,
 }
 
-/// How settings are written, and under which word the servers stand.
+/// The format of settings, and the key of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Json {
         servers: &'static str,
-        /// An entry says how it is spoken to.
+        /// An entry names its transport.
         typed: bool,
     },
     Toml {
@@ -37,7 +37,7 @@ pub enum Format {
 }
 
 impl Client {
-    /// Returns the file, below the person's own directory or that of the project.
+    /// Returns the file, relative to the person's home directory or that of the project.
     pub fn file(self, scope: Scope) -> &'static str {
         match (self, scope) {
             (Self::Claude, Scope::User) => ".claude.json",

@@ -7,12 +7,12 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Map, Value};
 
-/// Returns the text with `name` under `servers` having the members of `entry`. What else people have put there stays.
+/// Returns the text with the members of `entry` in `name` under `servers`. Other members that people put there stay.
 pub fn merged(text: &str, servers: &str, name: &str, entry: &Map<String, Value>) -> Result<String> {
     let mut settings = match text.trim().is_empty() {
         true => Ordered::Object(Vec::new()),
         false => serde_json::from_str(text).map_err(|error| {
-            // Some clients let people write comments, which would be lost.
+            // Some clients allow comments, which rewriting would lose.
             Error::new(Kind::Invalid, "it is not plain JSON").caused_by(error)
         })?,
     };
@@ -54,7 +54,7 @@ impl Ordered {
 }
 
 impl<'a> Members<'a> {
-    /// Returns a member, which is an empty object if it was not there.
+    /// Returns a member; adds an empty object if it is missing.
     fn entry(self, name: &str) -> &'a mut Ordered {
         let position = self.0.iter().position(|(key, _)| key == name).unwrap_or_else(|| {
             self.0.push((name.to_owned(), Ordered::Object(Vec::new())));
@@ -148,9 +148,9 @@ impl<'de> Visitor<'de> for InOrder {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Ordered, A::Error> {
         let mut all: Vec<(String, Ordered)> = Vec::new();
         while let Some((key, value)) = members.next_entry::<String, Ordered>()? {
-            // Which of the two counts is the client's secret, so neither is touched.
+            // Which of the two counts depends on the client, so neither is touched.
             if all.iter().any(|(known, _)| *known == key) {
-                return Err(de::Error::custom(format!("the key `{}` stands twice", key.escape_debug())));
+                return Err(de::Error::custom(format!("the key `{}` appears twice", key.escape_debug())));
             }
             all.push((key, value));
         }

@@ -1,4 +1,4 @@
-//! Adding an entry to settings in TOML, where it stands: comments and the order of things are the person's.
+//! Adds an entry to settings in TOML in place: comments and order stay as the person wrote them.
 
 use coracle_core::{Error, Kind, Result};
 use toml::de::{DeTable, DeValue};
@@ -7,9 +7,9 @@ use toml::{Table, Value};
 
 use super::Entry;
 
-/// Returns the text with `[servers.name]` starting the program of the entry. What else people have put there stays.
+/// Returns the text with the program of the entry in `[servers.name]`. Other keys that people put there stay.
 ///
-/// The result is read again: if anything but the entry has changed, or is not what it should be, it is refused.
+/// The result is parsed again: if anything but the entry has changed, or the entry is wrong, it is refused.
 pub fn merged(text: &str, servers: &str, name: &str, entry: &Entry) -> Result<String> {
     let before = parsed(text)?;
     let members = members(entry);
@@ -36,7 +36,7 @@ fn not_tables(servers: &str) -> Error {
     Error::new(Kind::Invalid, format!("`{servers}` is not written as tables"))
 }
 
-/// What is set of an entry.
+/// The members of an entry.
 type Members = [(&'static str, Value); 2];
 
 fn members(Entry { command, arguments }: &Entry) -> Members {
@@ -59,8 +59,7 @@ fn wanted(mut settings: Table, path: [&str; 2], members: &Members) -> Result<Tab
     Ok(settings)
 }
 
-/// Writes the members over those that are there; those that are not come below the header, which comes last if it is
-/// not there either.
+/// Replaces existing members; adds missing ones below the header, and a missing header at the end.
 fn placed(text: &str, [servers, name]: [&str; 2], members: &Members) -> Result<String> {
     let settings = DeTable::parse(text).map_err(unreadable)?;
     let listed = settings.get_ref().get(servers).and_then(|listed| listed.get_ref().as_table());
@@ -84,14 +83,14 @@ fn placed(text: &str, [servers, name]: [&str; 2], members: &Members) -> Result<S
             None => (text.len()..text.len(), format!("{}{header}\n{missing}", gap(text))),
         });
     }
-    // From the last to the first, so that the places of the others stay what they are.
+    // From the last to the first, so that the positions of the others stay valid.
     edits.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
     let mut out = text.to_owned();
     edits.into_iter().for_each(|(range, value)| out.replace_range(range, &value));
     Ok(out)
 }
 
-/// Returns where the line below a header begins, if the text has one.
+/// Returns where the line below a header begins, if the text has that header.
 fn below(text: &str, header: &str) -> Option<usize> {
     let mut at = 0;
     text.split_inclusive('\n').find_map(|line| {
@@ -100,7 +99,7 @@ fn below(text: &str, header: &str) -> Option<usize> {
     })
 }
 
-/// Returns what parts a table at the end from what is before it.
+/// Returns the separator between a table at the end and the text before it.
 fn gap(text: &str) -> &'static str {
     match text {
         "" => "",
@@ -109,7 +108,7 @@ fn gap(text: &str) -> &'static str {
     }
 }
 
-/// JSON's strings are strings of TOML, and its arrays of them arrays.
+/// Strings of JSON, and arrays of them, are valid TOML.
 fn written(value: &Value) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     match value {
@@ -199,7 +198,7 @@ mod tests {
             "mcp_servers = {other = {command = \"x\"}}",
             "mcp_servers = {coracle = {command = \"x\"}}",
             "[mcp_servers.coracle]\nurl = \"http://127.0.0.1:1/mcp\"\n",
-            // A header in a string is none, and what was put below it would be in the string.
+            // A header inside a string is none, and text below it would end up in the string.
             "[mcp_servers]\ncoracle.note = \"\"\"\n[mcp_servers.coracle]\n\"\"\"\n",
         ] {
             assert!(merged(text, "mcp").is_err(), "{text}");

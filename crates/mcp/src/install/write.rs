@@ -1,4 +1,4 @@
-//! Reading a client's file of settings, and putting another in its place at once.
+//! Reads a client's settings file, and replaces it atomically.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use coracle_core::{Error, Result};
 
-/// What a client has written itself may be a few megabytes; more is something else.
+/// A client's own file may have a few megabytes; a larger one is something else.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Returns what is in a file, nothing if it is not there.
+/// Returns the contents of a file, empty if it does not exist.
 pub fn read(path: &Path) -> Result<String> {
     let failed = |error| Error::internal(format!("could not read `{}`", path.display()), error);
     let file = match fs::File::open(path) {
@@ -26,7 +26,7 @@ pub fn read(path: &Path) -> Result<String> {
     }
 }
 
-/// Writes a file beside it and renames that: whoever reads finds the old or the new.
+/// Writes a new file beside it and renames that: readers see the old or the new one.
 pub fn replace(path: &Path, text: &str) -> Result<()> {
     write(path, text).map_err(|error| Error::internal(format!("could not write `{}`", path.display()), error))
 }
@@ -39,14 +39,14 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     let beside = beside(path)?;
     let written = fill(&beside, path, text).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
-        // It is ours alone; what is left of it is in nobody's way.
+        // Only coracle uses this name, so a leftover does no harm.
         let _ = fs::remove_file(&beside);
     }
     written
 }
 
 fn fill(beside: &Path, path: &Path, text: &str) -> io::Result<()> {
-    // These files may hold tokens of other servers, so nobody else reads a new one.
+    // These files may hold tokens of other servers, so only the owner may read a new one.
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
     if let Ok(before) = fs::metadata(path) {
         file.set_permissions(before.permissions())?;

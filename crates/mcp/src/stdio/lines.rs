@@ -1,4 +1,4 @@
-//! One JSON message a line, both ways: bounded, strict, and in order.
+//! One JSON message per line, in both directions: bounded, strict, and in order.
 //!
 //! Reading and writing have a thread each, because a client's streams may be pipes, sockets, terminals or files.
 
@@ -20,15 +20,15 @@ use tokio_util::sync::CancellationToken;
 use super::Streams;
 use crate::{Calls, ids};
 
-/// The longest message: as much as an operation takes, and some for what is around it.
+/// The longest message: the largest input of an operation, and some more for the envelope.
 const LINE_MAX: usize = ops::INPUT_MAX + (64 << 10);
-/// Answers that wait for the client to read; while there are that many, it is not listened to.
+/// Answers that the client has not read; while there are that many, nothing is read from it.
 const UNREAD_MAX: usize = 64;
-/// How long calls that are under way when the input ends may take to answer: a person may have piped it in. Clients give a
+/// How long running calls may take to answer after the input has ended: a person may have piped it in. Clients give a
 /// server about two seconds.
 const LAST_ANSWERS: Duration = Duration::from_millis(1500);
 
-/// The lines of one client. All clones are the same.
+/// The lines of one client. All clones share them.
 #[derive(Debug, Clone)]
 pub struct Lines {
     incoming: Arc<Mutex<mpsc::Receiver<Line>>>,
@@ -36,9 +36,9 @@ pub struct Lines {
     unread: Arc<Unread>,
     owed: Arc<Owed>,
     calls: Calls,
-    /// Cancelled when there is nobody to read or nothing to write any more.
+    /// Cancelled when the client has stopped reading or there is nothing more to write.
     over: CancellationToken,
-    /// Until when answers are waited for, once the input has ended.
+    /// Until when to wait for answers, once the input has ended.
     last: Arc<OnceLock<Instant>>,
 }
 
@@ -74,12 +74,12 @@ impl Owed {
     }
 
     fn fewer(&self) {
-        // A message that is answered without having been asked for, as broken ones are, pays for nothing.
+        // An answer to no request, such as to an invalid message, reduces nothing.
         let _ = self.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1));
         self.fewer.notify_waiters();
     }
 
-    /// Waits until nothing is owed.
+    /// Waits until every answer is written.
     async fn nothing(&self) {
         loop {
             let fewer = self.fewer.notified();
@@ -93,7 +93,7 @@ impl Owed {
 
 impl Lines {
     pub fn over(streams: Streams, calls: Calls) -> Self {
-        // One that is read while another is worked on.
+        // One message is read ahead while another is handled.
         let (send_line, incoming) = mpsc::channel(1);
         let (outgoing, to_write) = mpsc::unbounded_channel();
         let (unread, over) = (Arc::<Unread>::default(), CancellationToken::new());
@@ -117,7 +117,7 @@ impl Lines {
         self.over.is_cancelled()
     }
 
-    /// Puts a message behind those that wait. Returns what tells that it is written.
+    /// Queues a message. The receiver gets the result of writing it.
     fn put(&self, message: &ServerJsonRpcMessage) -> io::Result<oneshot::Receiver<io::Result<()>>> {
         let mut line = ids::written(message)?;
         line.push(b'\n');
@@ -127,7 +127,7 @@ impl Lines {
         Ok(done)
     }
 
-    /// Returns the next line, or nothing at the end of them.
+    /// Returns the next line, or `None` at the end of the input.
     async fn next(&self) -> Option<Line> {
         loop {
             let fewer = self.unread.fewer.notified();
@@ -146,7 +146,7 @@ impl Lines {
         }
     }
 
-    /// Complains of a line that is no message. Nobody waits for it to be heard.
+    /// Answers a line that is no message with an error, without waiting until it is written.
     fn complain(&self, error: ErrorData, id: Option<RequestId>) {
         let _ = self.put(&ServerJsonRpcMessage::error(error, id));
     }
@@ -192,8 +192,8 @@ impl Transport<RoleServer> for Lines {
                 Err((error, id)) => self.complain(error, id),
             }
         }
-        // Counted from the end of the input, however often this is asked for meanwhile; without a reader there is
-        // nobody to wait for.
+        // Counted from the end of the input, however often this is called meanwhile; without a reader there is
+        // nothing to wait for.
         let last = *self.last.get_or_init(|| Instant::now() + LAST_ANSWERS);
         tokio::select! {
             _ = tokio::time::timeout_at(last, self.owed.nothing()) => {}
@@ -209,21 +209,21 @@ impl Transport<RoleServer> for Lines {
     }
 }
 
-/// Reads a message, or nothing where the line holds nothing anybody waits for an answer to.
+/// Parses a message, or returns `None` for one that needs no answer.
 fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, (ErrorData, Option<RequestId>)> {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
     if line.is_empty() {
         return Ok(None);
     }
-    // A key that stands twice is refused here: the parser below would take the last, and others the first.
+    // Duplicate keys are refused here: the parser below would take the last value, and others the first.
     let value =
         ops::parse(&ids::held(line)).map_err(|error| (ErrorData::parse_error(error.chain(), None), None))?;
     let (id, is_call) = (id(&value), value.get("method").is_some());
     match serde_json::from_value(value) {
         Ok(message) => Ok(Some(message)),
-        // Notifications have no answer, also those we do not understand.
+        // Notifications have no answer, not even unknown ones.
         Err(_) if is_call && id.is_none() => Ok(None),
-        Err(_) => Err((ErrorData::invalid_request("this is no message of the protocol", None), id)),
+        Err(_) => Err((ErrorData::invalid_request("this is not a message of the protocol", None), id)),
     }
 }
 
@@ -231,7 +231,7 @@ fn id(value: &Value) -> Option<RequestId> {
     serde_json::from_value(value.get("id")?.clone()).ok()
 }
 
-/// Reads lines until they end. One that is too long is skipped, not kept.
+/// Reads lines until the input ends. Skips a line that is too long, without keeping it.
 fn read(input: File, lines: &mpsc::Sender<Line>) {
     let mut input = BufReader::new(input);
     while let Ok(Some(line)) = read_line(&mut input) {
@@ -249,7 +249,7 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Option<Line>> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        // What is not ended by a newline was not meant to be read yet.
+        // A line without a newline at the end is incomplete.
         if available.is_empty() {
             return Ok(None);
         }
@@ -269,7 +269,7 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Option<Line>> {
     }
 }
 
-/// Writes lines in the order they were put, until nobody reads.
+/// Writes lines in the order they were queued, until the reader is gone.
 fn write(
     mut output: File,
     mut lines: mpsc::UnboundedReceiver<Outgoing>,
@@ -281,7 +281,7 @@ fn write(
         let failed = outcome.is_err();
         unread.count.fetch_sub(1, Ordering::SeqCst);
         unread.fewer.notify_waiters();
-        // Whoever put it may be gone.
+        // The sender may be gone.
         let _ = written.send(outcome);
         if failed {
             return over.cancel();
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_told_by_its_id() {
+    fn an_invalid_message_is_answered_with_its_id() {
         let refused = |line: &str| message(line.as_bytes()).expect_err("not a message");
 
         assert_eq!(refused("{").1, None);

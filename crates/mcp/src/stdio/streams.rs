@@ -1,4 +1,4 @@
-//! The streams a client gave us, put where nothing else can write to them.
+//! The client's streams, moved to where nothing else can write to them.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ const STDIN: i32 = 0;
 const STDOUT: i32 = 1;
 const FIRST_FREE: i32 = 3;
 
-/// What the client writes and what it reads.
+/// The client's output, which we read, and its input, which we write.
 #[derive(Debug)]
 pub struct Streams {
     pub input: File,
@@ -19,10 +19,10 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Takes standard input and output away from the rest of the process and from all it will start.
+    /// Takes standard input and output away from the rest of the process and from every child it starts.
     ///
-    /// The descriptors everybody knows lead elsewhere from here on: a stray print, a panic or a child that inherits
-    /// them cannot put a byte between two messages.
+    /// Descriptors 0 and 1 lead elsewhere from here on: a stray print, a panic or a child that inherits them cannot
+    /// put a byte between two messages.
     pub fn take() -> Result<Self> {
         take().map_err(|error| Error::internal("could not take standard input and output", error))
     }
@@ -35,7 +35,7 @@ fn take() -> io::Result<Streams> {
     let (input, output) = (aside(&io::stdin())?, aside(&io::stdout())?);
     let nothing = File::open("/dev/null")?;
     place(nothing.as_fd(), STDIN)?;
-    // What was printed by mistake is worth seeing.
+    // Accidental prints are worth seeing.
     place(io::stderr().as_fd(), STDOUT)?;
     Ok(Streams { input: input.into(), output: output.into() })
 }
