@@ -1,4 +1,4 @@
-//! Flags that several verbs share, and how their values are read.
+//! Flags that several verbs share, and how their values are parsed.
 
 mod acting;
 mod copy_path;

@@ -1,8 +1,7 @@
-//! How far bringing an image is, on standard error: a line for each layer that moves on a terminal, elsewhere one
-//! sentence at the beginning and one at the end. What a build says is passed on line by line.
+//! Progress of pulling an image, on standard error: on a terminal a line for each layer, elsewhere one sentence at
+//! the beginning and one at the end. Output of a build is passed on line by line.
 //!
-//! An image that is here already is not mentioned, and when one has come nothing drawn is left: what follows is the
-//! output of a command.
+//! A stored image is not mentioned, and after a pull nothing drawn is left, because the output of a command follows.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,12 +20,12 @@ const HEADING: &str = "{msg} {pos} of {len} layers";
 const LAYER: &str = "{prefix} {msg:11} [{bar:14}] {bytes:>10} of {total_bytes:10} {bytes_per_sec}";
 const LAYER_OF_UNKNOWN_SIZE: &str = "{prefix} {msg:11} {bytes:>10} {bytes_per_sec}";
 
-/// Tells a person how far it is.
+/// Shows progress to a person.
 #[derive(Debug, Default)]
 pub struct Bars(Mutex<Option<Image>>);
 
 impl Bars {
-    /// Takes back what is drawn, whatever becomes of the image.
+    /// Clears what is drawn, whether or not the image is complete.
     pub fn clear(&self) {
         drop(self.image().take());
     }
@@ -54,32 +53,32 @@ impl Observer for Bars {
                 }
             }
             (Step::Said { line }, _) => {
-                // What is drawn would be torn apart by it.
+                // The line would tear apart what is drawn.
                 drop(image.take());
                 stderr::status(line);
             }
-            // Nobody said what they are about.
+            // Without a `Resolved` step the image is unknown.
             (Step::Layer { .. } | Step::Finished { .. }, None) => {}
         }
     }
 }
 
-/// How much of a layer is done; of a total that is 0 nothing is known.
+/// How much of a layer is done; a total of 0 is unknown.
 #[derive(Debug, Clone, Copy)]
 struct Amount {
     done: u64,
     total: u64,
 }
 
-/// An image on its way.
+/// An image that is being pulled.
 #[derive(Debug)]
 struct Image {
     name: String,
     layers: usize,
     finished: usize,
-    /// Bytes that came over the network, by layer.
+    /// Bytes received over the network, by layer.
     received: BTreeMap<String, u64>,
-    /// What is shown, once something has to be done at all.
+    /// What is drawn, once there is anything to do.
     shown: Option<Shown>,
 }
 
@@ -91,7 +90,7 @@ impl Image {
 
     fn move_layer(&mut self, layer: &str, phase: Phase, amount: Amount) {
         match phase {
-            // Perhaps for somebody who brings the same layer.
+            // Another process may be pulling the same layer.
             Phase::Waiting => self.show(Doing::Pulling).draw(layer, "waiting", amount),
             Phase::Downloading => {
                 self.received.insert(layer.to_owned(), amount.done);
@@ -120,7 +119,7 @@ impl Image {
         })
     }
 
-    /// Returns what to say at the end, if there was anything to do. Takes back what is drawn.
+    /// Returns the final sentence, if there was anything to do. Clears what is drawn.
     fn summary(mut self) -> Option<String> {
         let Shown { doing, began, lines } = self.shown.take()?;
         drop(lines);
@@ -133,11 +132,11 @@ impl Image {
     }
 }
 
-/// The first thing that had to be done for an image.
+/// The first step that an image needed.
 #[derive(Debug, Clone, Copy)]
 enum Doing {
     Pulling,
-    /// Everything was here, packed: from an archive, or from an earlier attempt.
+    /// Everything was stored, packed: from an archive, or from an earlier attempt.
     Unpacking,
 }
 
@@ -162,7 +161,7 @@ impl Doing {
 struct Shown {
     doing: Doing,
     began: Instant,
-    /// Absent where nobody reads along.
+    /// Absent where standard error is no terminal.
     lines: Option<Lines>,
 }
 
@@ -180,7 +179,7 @@ impl Shown {
     }
 }
 
-/// Lines on a terminal: a heading, and one for each layer that is being worked on. Dropping them takes them back.
+/// Lines on a terminal: a heading, and one for each layer in progress. Dropping them clears them.
 struct Lines {
     all: MultiProgress,
     heading: ProgressBar,
@@ -199,7 +198,7 @@ impl Lines {
     fn draw(&mut self, layer: &str, doing: &'static str, Amount { done, total }: Amount) {
         let template = if total > 0 { LAYER } else { LAYER_OF_UNKNOWN_SIZE };
         let (was, bar) = self.layers.entry(layer.to_owned()).or_insert_with(|| {
-            // Dressed before it is added: that already draws it.
+            // Styled before it is added: adding draws it.
             let bar = ProgressBar::new(total).with_style(style(template)).with_message(doing);
             (doing, self.all.add(bar.with_prefix(printable::line(digest::short(layer)))))
         });
@@ -226,7 +225,7 @@ impl Drop for Lines {
     fn drop(&mut self) {
         self.layers.values().for_each(|(_, bar)| bar.finish_and_clear());
         self.heading.finish_and_clear();
-        // A terminal that went away shows nothing anyway.
+        // A terminal that is gone shows nothing anyway.
         let _ = self.all.clear();
     }
 }
@@ -258,7 +257,7 @@ mod tests {
         Step::Layer { digest: digest.to_owned(), phase, done, total: 100 }
     }
 
-    /// Returns what is said at the end; tests have no terminal, so nothing is drawn.
+    /// Returns the final sentence; tests have no terminal, so nothing is drawn.
     fn summary(bars: &Bars) -> Option<String> {
         bars.image().take().and_then(Image::summary)
     }
@@ -287,21 +286,21 @@ mod tests {
 
         steps.iter().for_each(|step| bars.step(step));
 
-        let said = summary(&bars).expect("something came");
+        let sentence = summary(&bars).expect("something came");
         assert!(
-            said.starts_with("Pulled `docker.io/library/app:1` in ") && said.ends_with("s, 2.0 MiB."),
-            "{said}"
+            sentence.starts_with("Pulled `docker.io/library/app:1` in ") && sentence.ends_with("s, 2.0 MiB."),
+            "{sentence}"
         );
     }
 
     #[test]
-    fn what_was_here_packed_is_not_said_to_be_pulled() {
+    fn an_image_that_was_only_unpacked_is_not_reported_as_pulled() {
         let bars = Bars::default();
 
         [resolved(1), layer("sha256:1", Phase::Unpacking, 1)].iter().for_each(|step| bars.step(step));
 
-        let said = summary(&bars).expect("something was done");
-        assert!(said.starts_with("Unpacked `") && said.ends_with("s."), "{said}");
+        let sentence = summary(&bars).expect("something was done");
+        assert!(sentence.starts_with("Unpacked `") && sentence.ends_with("s."), "{sentence}");
     }
 
     #[test]

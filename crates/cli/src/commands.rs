@@ -1,6 +1,6 @@
-//! The verbs. Adding one is a file, its `mod`, and a line in the list.
+//! The verbs. Adding one takes a file, its `mod`, and a line in the list.
 
-// Not in the macro, where what formats the code would not find them.
+// Not in the macro, where rustfmt would not find the files.
 mod backends;
 mod call;
 mod claim;
@@ -45,17 +45,18 @@ mod wait;
 
 use clap::Subcommand;
 
-// Short for what `image` has, too.
+// Short forms of what `image` has, too.
 use self::image::{list as images, pull};
 use super::context::Context;
 use super::exit::Exit;
 use super::stop::Stop;
 use coracle_service::telemetry::Life;
 
-/// The roll-call: a verb, the module with its `Args` and `carry_out`, and how it lives unless it is one call.
+/// The roll-call: a verb, the module with its `Args` and `carry_out`, and its life for telemetry unless it is one
+/// call.
 macro_rules! verbs {
     ($($(#[$meta:meta])* $name:ident => $module:ident $(as $life:ident)?,)+) => {
-        /// What can be asked for.
+        /// The verbs of the command line.
         #[derive(Debug, Subcommand)]
         pub enum Verb {
             $($(#[$meta])* $name(Box<$module::Args>),)+
@@ -69,14 +70,14 @@ macro_rules! verbs {
                 }
             }
 
-            /// Returns how long it lives, for those who are told of what it does.
+            /// Returns how long it lives, for telemetry.
             pub fn life(&self) -> Life {
                 match self {
                     $(Self::$name(_) => life!($($life)?),)+
                 }
             }
 
-            /// Does it and returns the exit code.
+            /// Carries it out and returns the exit code.
             pub fn carry_out(self, context: &Context) -> Result<Exit, Stop> {
                 match self {
                     $(Self::$name(args) => $module::carry_out(context, *args),)+
@@ -96,7 +97,7 @@ macro_rules! life {
 }
 
 verbs! {
-    /// Run one command in a sandbox of its own, which is gone afterwards
+    /// Run one command in a sandbox of its own, which is removed afterwards
     Run => run,
     /// Open a sandbox and print its id
     Open => open,
@@ -118,11 +119,11 @@ verbs! {
     Ps => ps,
     /// Show what sandboxes use: time, memory, processes, files
     Stats => stats,
-    /// Print what happened to sandboxes, or follow what happens
+    /// Print events of sandboxes, or follow them
     Events => events,
     /// Show a sandbox
     Show => show,
-    /// Print everything known of a sandbox as JSON, as `show --json` does
+    /// Print everything known about a sandbox as JSON, as `show --json` does
     Inspect => inspect,
     /// Destroy sandboxes
     #[command(visible_alias = "rm")]
@@ -135,7 +136,7 @@ verbs! {
     Fork => fork,
     /// Keep the files of a sandbox as an image and print its name
     Snapshot => snapshot,
-    /// Take a sandbox that is nobody's, or learn its epoch, and print that
+    /// Take a sandbox without an owner, or learn its epoch, and print that
     Claim => claim,
     /// Lend a sandbox to another run and print the new epoch
     Transfer => transfer,
@@ -147,15 +148,15 @@ verbs! {
     Forward => forward,
     /// Open a shell in a sandbox
     Shell => shell,
-    /// Bring, list and remove images
+    /// Pull, list and remove images
     Image => image,
-    /// List the images that are here, as `image list` does
+    /// List the stored images, as `image list` does
     Images => images,
-    /// Bring an image from its registry, as `image pull` does
+    /// Pull an image from its registry, as `image pull` does
     Pull => pull,
     /// List and remove volumes
     Volume => volume,
-    /// Serve HTTP until told to end; sandboxes go on without it
+    /// Serve HTTP until stopped; sandboxes go on without it
     Serve => serve as Daemon,
     /// Make, list and revoke tokens for callers over the network
     Token => token,
@@ -184,14 +185,14 @@ verbs! {
     /// List what can make sandboxes
     Backends => backends,
     /// Hold the network of a sandbox; started by coracle itself
-    // It gives up everything it could tell anyone with.
+    // The keeper gives up the rights and descriptors that telemetry would need.
     #[command(hide = true)]
     Keeper => keeper as Silent,
 }
 
 impl Verb {
-    /// Tells whether the project one works in has a say: where sandboxes are made, and where that is explained. A file
-    /// of a repository must not keep anyone from closing one.
+    /// Tells whether the project file of the working directory counts: where sandboxes are made, and where that is
+    /// explained. A repository's file must not keep a person from closing a sandbox.
     pub fn heeds_projects(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Open(_) | Self::Mcp(_) | Self::Config(_))
     }

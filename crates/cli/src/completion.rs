@@ -1,6 +1,6 @@
-//! What a shell completes: verbs and flags from the command line's own description, and the names of sandboxes.
+//! Completions for shells: verbs and flags from the command line's own description, and the names of sandboxes.
 //!
-//! A shell asks at every press of a key: nothing is started, tidied or made, and a home that is not there stays away.
+//! A shell asks at every key press: coracle starts, sweeps and makes nothing, not even a missing home.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -15,16 +15,16 @@ use coracle::config::{Config, Flags};
 
 use super::Cli;
 
-/// Set by the script in the shell, to the name of the shell.
+/// The script in the shell sets it to the name of the shell.
 const VARIABLE: &str = "CORACLE_COMPLETE";
-/// What is completed is called and calls us by this name.
+/// The name that is completed, and by which the shell calls us.
 const PROGRAM: &str = "coracle";
-/// More is no help to anybody.
+/// A longer list helps no reader.
 const NAMES_MAX: usize = 200;
 
-/// Answers a shell, if one asks, and tells whether it did.
+/// Answers a shell if one asks; returns `true` if so.
 pub fn answered(arguments: &[OsString]) -> bool {
-    // Something else that is called like this shall not keep a command from being carried out.
+    // A variable of the same name with another meaning must not keep a command from being carried out.
     let shell = std::env::var(VARIABLE).unwrap_or_default();
     if Shells::builtins().completer(&shell).is_none() {
         return false;
@@ -32,11 +32,11 @@ pub fn answered(arguments: &[OsString]) -> bool {
     let home = home(arguments);
     let command = || completing(Cli::command(), &home);
     let asked = CompleteEnv::with_factory(command).var(VARIABLE);
-    // A shell has no use for an error in the middle of a line.
+    // A shell cannot show an error in the middle of a line.
     asked.try_complete(arguments.iter().cloned(), None).unwrap_or(true)
 }
 
-/// Writes the script that has a shell ask.
+/// Writes the script that makes a shell ask.
 pub fn write_script(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
     let shells = Shells::builtins();
     let shell = shells.completer(&shell.to_string()).ok_or(io::ErrorKind::Unsupported)?;
@@ -59,7 +59,7 @@ fn is_sandbox(argument: &Arg) -> bool {
     argument.get_value_names().is_some_and(|names| names.iter().any(|name| name == "SBX"))
 }
 
-/// Returns the keys and ids of live sandboxes, the newest first; nothing where they cannot be read.
+/// Returns the keys and ids of live sandboxes, the newest first; empty where they cannot be read.
 fn names(home: Option<OsString>) -> Vec<CompletionCandidate> {
     let flags = Flags { home: home.map(Into::into), ..Flags::default() };
     let live = Config::load(flags).and_then(|config| assemble::live_names(&config, NAMES_MAX));
@@ -72,13 +72,13 @@ fn names(home: Option<OsString>) -> Vec<CompletionCandidate> {
     candidates.collect()
 }
 
-/// Tells whether a shell reads a word as it stands. Somebody else may have chosen the key.
+/// Tells whether a shell reads a word literally. Another user may have chosen the key.
 fn is_plain(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/' | b'@'))
         && !word.starts_with('-')
 }
 
-/// Returns the home that is named on the line that is completed.
+/// Returns the home named on the line that is being completed.
 fn home(arguments: &[OsString]) -> Option<OsString> {
     let together = |argument: &OsString| {
         argument.as_bytes().strip_prefix(b"--home=").map(|home| OsStr::from_bytes(home).to_owned())

@@ -1,4 +1,4 @@
-//! What every verb needs: the settings, the engine, who calls, and how the answer shall look.
+//! What every verb needs: the settings, the engine, the caller, and the form of the output.
 
 use std::cell::{OnceCell, RefCell};
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use coracle_engine::{Attached, Call, Caller, Engine};
 
 use super::args::{CopyPath, ExecName, SandboxName};
 use super::bars::Bars;
-use super::{keepers, said, stderr, sweep};
+use super::{keepers, seen_notes, stderr, sweep};
 
 /// One call of the binary.
 #[derive(Debug)]
@@ -19,9 +19,9 @@ pub struct Context {
     flags: Flags,
     config: OnceCell<Config>,
     bars: Arc<Bars>,
-    /// The engines that were made, to be waited for at the end.
+    /// The engines that were made; the process waits for them at its end.
     engines: RefCell<Vec<Engine>>,
-    /// Prints one document instead of text for people.
+    /// Print one document instead of text for people.
     pub json: bool,
 }
 
@@ -34,7 +34,7 @@ impl Context {
         self.flags.clone()
     }
 
-    /// Returns the settings, read when they are first asked for: help and completions work without a home.
+    /// Returns the settings, read at the first call: help and completions work without a home.
     pub fn config(&self) -> Result<&Config> {
         if let Some(config) = self.config.get() {
             return Ok(config);
@@ -43,16 +43,16 @@ impl Context {
         Ok(self.config.get_or_init(|| config))
     }
 
-    /// Returns the engine, after the janitor has been where its visit was due.
+    /// Returns the engine, after a sweep if one is due.
     pub fn engine(&self) -> Result<Engine> {
         let engine = self.untouched_engine()?;
         let config = self.config()?;
-        said::news(&config.home, &config.notes).into_iter().for_each(|note| stderr::note(note));
+        seen_notes::news(&config.home, &config.notes).into_iter().for_each(|note| stderr::note(note));
         sweep::if_due(&engine, &config.home);
         Ok(engine)
     }
 
-    /// Returns the engine of a home in which nothing has been tidied.
+    /// Returns the engine without a sweep.
     pub fn untouched_engine(&self) -> Result<Engine> {
         let config = self.config()?;
         let keepers = Arc::new(keepers::Processes { home: config.home.clone() });
@@ -61,19 +61,20 @@ impl Context {
         Ok(engine)
     }
 
-    /// Returns an engine that knows of no record, to look for what a home that has lost them has on the machine.
+    /// Returns an engine without records, to look for what a home that has lost them has on the machine.
     pub fn engine_without_records(&self) -> Result<Engine> {
         let config = self.config()?;
         let keepers = Arc::new(keepers::Processes { home: config.home.clone() });
         assemble::engine_without_records(config, keepers)
     }
 
-    /// Waits until what happened in this call is written down.
+    /// Waits until the events of this call are written.
     pub fn finish(&self) {
         self.engines.take().iter().for_each(Engine::finish_telling);
     }
 
-    /// Brings the image of a sandbox before there is one: until here the person can give up without leaving anything.
+    /// Pulls the image of a sandbox before the sandbox is made: until here the person can interrupt without leaving
+    /// anything.
     pub fn bring_image(&self, engine: &Engine, spec: &Spec) -> Result<()> {
         match spec.image == image::HOST {
             true => Ok(()),
@@ -81,12 +82,12 @@ impl Context {
         }
     }
 
-    /// Takes back what was drawn of work that did not come to its end.
+    /// Clears the progress of work that did not finish.
     pub fn clear_bars(&self) {
         self.bars.clear();
     }
 
-    /// Returns a call of the person's, who sees how far long work is.
+    /// Returns a call of the person, who sees the progress of long work.
     pub fn call(&self) -> Result<Call> {
         Ok(Call::by(self.caller()?).watched_by(self.bars.clone()))
     }
@@ -95,13 +96,13 @@ impl Context {
         Ok(assemble::caller(self.config()?))
     }
 
-    /// Returns the sandbox a person means: by its id, its key, or the beginning of its id.
+    /// Returns the sandbox a person names: by its id, its key, or the beginning of its id.
     pub fn sandbox(&self, engine: &Engine, name: &SandboxName) -> Result<SandboxId> {
         engine.sandbox_named(&self.caller()?, name.as_str())
     }
 
-    /// Returns the exec of a sandbox a person means: by its id, or the beginning of it; or the one of `run -d`, or the only
-    /// one, where none is named.
+    /// Returns the exec of a sandbox that a person names by its id, or the beginning of it; if none is named, the one
+    /// of `run -d`, or the only one.
     pub fn exec(&self, engine: &Engine, sandbox: &SandboxId, name: Option<&ExecName>) -> Result<ExecId> {
         let caller = self.caller()?;
         match name {
@@ -110,11 +111,11 @@ impl Context {
         }
     }
 
-    /// Returns the path a person means: in the sandbox with the longest key or id in front of a colon, if there is one.
+    /// Returns the path a person means: in the sandbox with the longest key or id before a colon, if there is one.
     pub fn copy_path(&self, text: OsString) -> Result<CopyPath> {
         let readings = CopyPath::readings(&text);
         let plain = CopyPath::try_from(text);
-        // Most names hold neither a colon nor a slash, and who looks for the sandbox next says whether it is there.
+        // Most names contain neither a colon nor a slash, and the next lookup reports a missing sandbox.
         if readings.is_empty() || (readings.len() == 1 && matches!(plain, Ok(CopyPath::Inside { .. }))) {
             return plain;
         }
@@ -127,7 +128,7 @@ impl Context {
         plain
     }
 
-    /// Connects to the sandbox a person means, for its files.
+    /// Connects to the sandbox a person names, for its files.
     pub fn attach(&self, name: &SandboxName) -> Result<Attached> {
         let engine = self.engine()?;
         let sandbox = self.sandbox(&engine, name)?;

@@ -1,6 +1,6 @@
 //! Digests as people compare them.
 
-/// As much as tells any two images of one machine apart.
+/// Enough to tell any two images of one machine apart.
 const DIGITS: usize = 12;
 
 /// Returns the first digits, without the name of the algorithm.
@@ -17,7 +17,7 @@ mod tests {
     fn a_digest_is_shown_by_its_first_digits() {
         assert_eq!(short("sha256:0123456789abcdef"), "0123456789ab");
         assert_eq!(short("sha256:01"), "01");
-        // Whatever else it is, nothing panics.
+        // Other text must not panic.
         assert_eq!(short("größegrößegröße"), "größegrößegröße");
     }
 }

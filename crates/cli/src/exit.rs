@@ -19,10 +19,10 @@ impl Exit {
     pub const SUCCESS: Self = Self(0);
     /// A check found something wrong.
     pub const FOUND: Self = Self(1);
-    /// Coracle failed, or was asked something it does not understand.
+    /// Coracle failed, or did not understand the request.
     pub const FAILED: Self = Self(125);
 
-    /// Returns the code of a command's end.
+    /// Returns the exit code for a command's end.
     pub fn of_outcome(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Exited { code } => Self(low_byte(code)),
@@ -34,17 +34,17 @@ impl Exit {
         }
     }
 
-    /// Returns the code of an exec that has ended; one that has not is a failure to see its end.
+    /// Returns the exit code for an ended exec; one that has not ended counts as failed.
     pub fn of_progress(progress: &Progress) -> Self {
         progress.outcome.map_or(Self::FAILED, Self::of_outcome)
     }
 
-    /// Returns the code of an end by a signal that coracle itself got.
+    /// Returns the exit code for a signal that ended coracle itself.
     pub fn of_signal(signal: i32) -> Self {
         Self(low_byte(128 + signal))
     }
 
-    /// Returns the code of a failure.
+    /// Returns the exit code for a failure.
     pub fn of_error(error: &Error) -> Self {
         match error.kind {
             Kind::ExecutionFailed => error
@@ -90,7 +90,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// As a shell has it: of a larger number the kernel passes on the low byte.
+/// As in a shell: of a larger number the kernel passes on the low byte.
 fn low_byte(code: i32) -> u8 {
     code.to_le_bytes()[0]
 }

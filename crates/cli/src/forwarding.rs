@@ -1,4 +1,4 @@
-//! Ports of a sandbox at the loopback interface here, for as long as this process lives.
+//! Forwards ports of a sandbox to the local loopback interface, for as long as this process lives.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::stderr;
 /// Connections at once; each costs a thread here and a connection to the guest.
 const CONNECTIONS_MAX: usize = 128;
 
-/// A port here that is ours already, though it leads nowhere yet.
+/// A bound local port that does not accept connections yet.
 #[derive(Debug)]
 pub struct Bound {
     listener: TcpListener,
@@ -22,7 +22,7 @@ pub struct Bound {
     pub inside: u16,
 }
 
-/// Where connections are led to.
+/// The target of connections.
 #[derive(Debug)]
 pub struct Route {
     pub engine: Engine,
@@ -31,7 +31,7 @@ pub struct Route {
 }
 
 impl Bound {
-    /// Binds the port that was asked for, or else the same as inside, or else any, and says which.
+    /// Binds the requested port, else the same number as inside, else any, and tells which.
     pub fn to(ports: Ports) -> Result<Self> {
         let at = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let listener = match ports.local {
@@ -52,8 +52,8 @@ impl Bound {
         Ok(Self { listener, address, inside: ports.inside })
     }
 
-    /// Leads connections to the sandbox, from a thread of its own that ends with the process. Errors that are more than one
-    /// connection's are sent to `ended`.
+    /// Forwards connections to the sandbox on a thread that ends with the process. Errors that concern more than one
+    /// connection are sent to `ended`.
     pub fn lead_to(self, route: Route, ended: Sender<Error>) {
         let route = Arc::new((route, AtomicUsize::new(0)));
         std::thread::spawn(move || self.accept(&route, &ended));
@@ -74,17 +74,17 @@ impl Bound {
     }
 }
 
-/// Leads one connection. That nothing listens in the sandbox yet is no reason to end; that it is gone, is.
+/// Forwards one connection. A port where nothing listens yet is no reason to end; a sandbox that is gone is.
 fn lead(route: &Route, port: u16, local: &TcpStream, ended: &Sender<Error>) {
     match route.engine.forward(&route.caller, &route.sandbox, port, local) {
         Ok(()) => {}
         Err(error) if error.details.contains_key("port") => stderr::warning(&error.chain()),
-        // The other thread ends the process; if it has begun to, the error is told already.
+        // The other thread ends the process; if it has started to, the error is printed already.
         Err(error) => drop(ended.send(error)),
     }
 }
 
-/// Refuses ports where this process ends at once: nobody would listen on them any more.
+/// Refuses ports where this process ends at once: nothing would listen on them any more.
 pub fn expect_none(ports: &[Ports]) -> Result<()> {
     let Some(Ports { inside, local }) = ports.first() else { return Ok(()) };
     let local = local.unwrap_or(*inside);

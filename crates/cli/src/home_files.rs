@@ -28,7 +28,7 @@ pub fn expect_home(home: &Home) -> Result<()> {
     if fs::read_to_string(home.instance()).is_ok_and(|id| id.trim_end().parse::<InstanceId>().is_ok()) {
         return Ok(());
     }
-    // The name alone could be anybody's; that it is ours, opening it will tell.
+    // The name alone proves nothing; opening the database will tell whether it is ours.
     let magic = File::open(home.database()).and_then(|mut file| {
         let mut start = [0; 16];
         io::Read::read_exact(&mut file, &mut start).map(|()| start)
@@ -40,7 +40,7 @@ pub fn expect_home(home: &Home) -> Result<()> {
     }
 }
 
-/// Refuses a home that a daemon serves; none starts to for as long as the result is kept.
+/// Refuses a home that a daemon serves; no daemon can start while the result is kept.
 pub fn expect_no_daemon(home: &Home) -> Result<File> {
     freeing(&Ballast::of(home), || lock::only_one(home, Duty::Serve))?.ok_or_else(|| {
         Error::new(Kind::Conflict, format!("a daemon serves the home `{}`", home.path().display()))
@@ -63,7 +63,7 @@ pub fn remove(home: &Home) -> Result<Vec<String>> {
     Ok(left.iter().map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
-/// Removes one entry with all below it. No link is followed: volumes hold what sandboxes have written.
+/// Removes one entry with everything below it. Follows no link: volumes hold what sandboxes have written.
 fn discard(directory: &File, name: &OsStr) -> io::Result<()> {
     let name = std::ffi::CString::new(name.as_bytes())?;
     match tree::remove(directory.as_fd(), &name) {

@@ -1,14 +1,14 @@
-//! Standard input of coracle, passed on to a command.
+//! Passes standard input of coracle on to a command.
 
 use std::io::{self, Read};
 
 use super::signals::Target;
 use super::stderr;
 
-/// What a pipe holds; larger pieces would only wait longer for their first byte.
+/// The capacity of a pipe; larger pieces would only delay their first byte.
 const PIECE_LEN: usize = 64 << 10;
 
-/// Passes on what comes, and its end, from a thread of its own.
+/// Passes on bytes as they come, and the end, on a thread of its own.
 ///
 /// A command that reads none of it, or has ended, is no failure. The thread ends with the process.
 pub fn pass_on(target: Target) {

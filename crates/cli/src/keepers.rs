@@ -1,4 +1,4 @@
-//! Keepers as processes of their own: they have to outlive the call that starts them.
+//! Keepers as separate processes: they must outlive the call that starts them.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -13,15 +13,15 @@ use coracle_core::Home;
 use coracle_engine::Engine;
 use coracle_engine::egress::Start;
 
-/// What this process is an execution of, also if somebody has replaced the file since.
+/// The running binary, even if its file was replaced since.
 const OURSELVES: &str = "/proc/self/exe";
 
-/// What a keeper writes when it serves; anything else is why it does not.
+/// What a keeper writes when it serves; any other text is the reason why it does not.
 const READY: u8 = 1;
-/// The most it has to say.
+/// The most a keeper may write.
 const WORD_MAX: u64 = 4096;
 const STDOUT: i32 = 1;
-/// How long a keeper may take to reach its guest: through an engine that is busy, a few seconds.
+/// How long a keeper may take to reach its guest: through a busy container engine, a few seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Starts this binary again, as a keeper.
@@ -47,34 +47,34 @@ impl Start for Processes {
         let (heard, word) = mpsc::channel();
         // We are its parent until we end, and it may end before us.
         let parent = move || {
-            let mut told = Vec::new();
-            let read = keeper.stdout.take().map(|stdout| stdout.take(WORD_MAX).read_to_end(&mut told));
-            // Nobody may be listening any more.
-            let _ = heard.send(read.transpose().map(|_| told));
+            let mut answer = Vec::new();
+            let read = keeper.stdout.take().map(|stdout| stdout.take(WORD_MAX).read_to_end(&mut answer));
+            // The receiver may have given up.
+            let _ = heard.send(read.transpose().map(|_| answer));
             keeper.wait()
         };
         std::thread::Builder::new().spawn(parent).map_err(failed)?;
-        // It says nothing before it has reached its guest, which an engine that hangs keeps from it.
-        let told = word.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
-        match told.map_err(failed)?.as_slice() {
-            // Nothing: somebody else was faster.
+        // A keeper writes nothing before it has reached its guest, which a container engine that hangs prevents.
+        let answer = word.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+        match answer.map_err(failed)?.as_slice() {
+            // No output: another keeper was faster.
             [] | [READY] => Ok(()),
             complaint => Err(failed(std::io::Error::other(String::from_utf8_lossy(complaint).into_owned()))),
         }
     }
 }
 
-/// Tells whoever started this process as a keeper that it serves.
+/// Tells the process that started this keeper that it serves.
 pub fn say_ready() -> std::io::Result<()> {
     say(&[READY])
 }
 
-/// Tells them why it does not.
+/// Tells it why the keeper does not serve.
 pub fn say_why_not(error: &Error) -> std::io::Result<()> {
     say(error.chain().as_bytes())
 }
 
-/// Says one thing and holds nothing of theirs any more: they read to the end.
+/// Writes one message and closes the pipe: the other process reads to the end.
 fn say(word: &[u8]) -> std::io::Result<()> {
     let mut stdout = std::io::stdout();
     stdout.write_all(word).and_then(|()| stdout.flush())?;

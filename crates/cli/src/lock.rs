@@ -1,5 +1,5 @@
-//! Locks of a home, for what one process does for all: the kernel lets go of them when their holder dies, however it
-//! dies.
+//! Locks of a home, for duties that one process has for all: the kernel releases them when their holder dies, however
+//! it dies.
 
 use std::fs::{File, TryLockError};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use coracle::{Error, Result};
 use coracle_core::Home;
 
-/// What only one process does for a home.
+/// A duty of one process for a home.
 #[derive(Debug, Clone, Copy)]
 pub enum Duty {
     Serve,
@@ -23,7 +23,7 @@ impl Duty {
     }
 }
 
-/// Takes the lock; nothing if somebody else has it.
+/// Takes the lock; `None` if another process has it.
 pub fn only_one(home: &Home, duty: Duty) -> Result<Option<File>> {
     let path = duty.lock(home);
     let name = path.file_name().unwrap_or_default().display();

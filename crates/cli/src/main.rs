@@ -1,10 +1,10 @@
-//! The `coracle` binary, the command line: what is written is decoded here, one file for each verb, and carried out by the engine.
+//! The `coracle` binary, the command line: one file for each verb parses its arguments and has the engine carry it
+//! out.
 //!
-//! Standard output is data and standard error is talk. With `--json` exactly one document is printed, an error
-//! included; only what goes on prints one for each piece: `logs`, `events`, `stats --watch`. The document of a verb that lists
-//! things is an array of them, whichever they are; that some were left out is said on standard error. Output of commands is passed
-//! on byte by byte, to terminals too: what a command prints may move the cursor. Whatever coracle itself says has its
-//! control characters escaped.
+//! Standard output is data and standard error is talk. With `--json` it prints exactly one document, an error
+//! included; only verbs that go on print one for each piece: `logs`, `events`, `stats --watch`. A verb that lists
+//! things prints an array; if some were left out, standard error says so. Output of commands is passed on byte by
+//! byte, to terminals too: it may move the cursor. Coracle's own messages have control characters escaped.
 
 mod args;
 mod bars;
@@ -12,23 +12,25 @@ mod commands;
 mod completion;
 mod context;
 mod digest;
-mod each;
+mod exec_output;
 mod exit;
+mod flag_differences;
+mod flag_errors;
+mod flags;
+mod for_each;
 mod forwarding;
 mod home_files;
 mod input;
 mod keepers;
-mod live;
 mod lock;
-mod missing;
+mod missing_walls;
 mod paint;
 mod panics;
 mod refusals;
-mod said;
+mod seen_notes;
 mod session;
 mod signals;
 mod spare_pool;
-mod spoken;
 mod stderr;
 mod stdout;
 mod stop;
@@ -36,8 +38,6 @@ mod sweep;
 mod table;
 mod tail;
 mod terminal;
-mod typed;
-mod unlike;
 mod usage;
 mod watcher;
 
@@ -85,7 +85,7 @@ struct Global {
 
 fn main() -> ExitCode {
     panics::contain();
-    // A panic has been printed by then. Its usual exit code, 101, could be a command's own.
+    // The panic is printed already. Its usual exit code, 101, could be a command's own.
     std::panic::catch_unwind(|| answer(std::env::args_os().collect())).unwrap_or(Exit::FAILED.into())
 }
 
@@ -105,7 +105,7 @@ fn execute(cli: Cli) -> Exit {
     let json = cli.global.json;
     let mut flags: Flags = cli.global.into();
     if cli.verb.heeds_projects() {
-        // Nobody works in a directory that is gone.
+        // Absent in a directory that was removed.
         flags.project = std::env::current_dir().ok();
     }
     let context = Context::new(flags, json);
@@ -113,7 +113,7 @@ fn execute(cli: Cli) -> Exit {
     if life == Life::Silent {
         return carry_out(cli.verb, &context);
     }
-    // Settings that are wrong are the verb's to complain about.
+    // The verb reports wrong settings.
     let settings = context.config().map(|config| config.telemetry.clone()).unwrap_or_default();
     let telemetry = Telemetry::start(&settings, life);
     let exit = match life {
@@ -139,7 +139,7 @@ fn carry_out(verb: Verb, context: &Context) -> Exit {
             doors::failed(error.kind);
             context.clear_bars();
             let error = match Cli::command().find_subcommand(name) {
-                Some(verb) => spoken::in_words_of(verb, error),
+                Some(verb) => flag_errors::in_words_of(verb, error),
                 None => error,
             };
             match json {

@@ -6,16 +6,16 @@ use rustix::termios::isatty;
 
 const RESET: &str = "\x1b[0m";
 
-/// Whether there is colour on a stream.
+/// Whether a stream is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ink(bool);
 
-/// Returns whether there is colour on standard output.
+/// Returns whether standard output is coloured.
 pub fn on_stdout() -> Ink {
     Ink(coracle::config::wants_colour(isatty(io::stdout())))
 }
 
-/// Returns whether there is colour on standard error.
+/// Returns whether standard error is coloured.
 pub fn on_stderr() -> Ink {
     Ink(coracle::config::wants_colour(isatty(io::stderr())))
 }
@@ -31,7 +31,7 @@ impl Ink {
         self.paint("\x1b[1m", text)
     }
 
-    /// For what is as it should be.
+    /// For what is all right.
     pub fn good(self, text: &str) -> String {
         self.paint("\x1b[32m", text)
     }
@@ -41,17 +41,17 @@ impl Ink {
         self.paint("\x1b[33m", text)
     }
 
-    /// For what is not as it should be.
+    /// For what is wrong.
     pub fn bad(self, text: &str) -> String {
         self.paint("\x1b[1;31m", text)
     }
 
-    /// For what can be done about it.
+    /// For hints.
     pub fn advice(self, text: &str) -> String {
         self.paint("\x1b[36m", text)
     }
 
-    /// Returns a word of a column that says how something is, in the colour of that.
+    /// Returns a word of a status column in the colour of that status.
     pub fn state(self, column: &str, word: &str) -> Option<String> {
         if !matches!(column, "STATE" | "STATUS" | "ENFORCED" | "AVAILABLE") {
             return None;

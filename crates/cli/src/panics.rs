@@ -1,12 +1,13 @@
 //! What a panic ends: one request of a daemon, or the whole process.
 
-/// What threads are called that serve requests. A panic there is an answer to its client, and nothing else.
+/// The name of threads that serve requests. A panic there only becomes an answer to its client.
 pub const REQUESTS: &str = "coracle-request";
 
-/// Has a panic end the process, except on threads that serve requests and on the main one, where it becomes an exit code.
+/// Makes a panic end the process, except on threads that serve requests and on the main one, where it becomes an exit
+/// code.
 ///
-/// Other threads tend something for everybody: events, keepers, timers. One that is gone without a word leaves what waits for
-/// it waiting for ever; a process that is gone is noticed and replaced.
+/// Other threads serve the whole process: events, keepers, timers. If one ended silently, whatever waits for it would
+/// wait for ever; a process that ends is noticed and replaced.
 pub fn contain() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

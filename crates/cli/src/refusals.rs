@@ -1,10 +1,10 @@
-//! Backends that were to be used and were not: said each time, because the sandbox is not where it was wanted.
+//! Reports backends that refused: each time, because the sandbox is not where it was wanted.
 
 use coracle_core::selection::Refusal;
 
 use super::stderr;
 
-/// Says why the sandbox is on this backend and not on one that was to come first.
+/// Reports why the sandbox is on this backend and not on one that comes before it.
 pub fn say(backend: &str, refused: &[Refusal]) {
     for Refusal { backend: wanted, reason, .. } in refused {
         stderr::note(&format!("`{wanted}` was not used: {reason}"));

@@ -1,4 +1,4 @@
-//! One command with somebody watching: its output passed on, signals and input passed in, its end told.
+//! One command with a person watching: passes output out, signals and input in, and reports its end.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct Session<'a> {
 #[derive(Debug)]
 pub enum Ended {
     Ran(Box<Ran>),
-    /// A signal came before it was started.
+    /// A signal came before it started.
     Signalled(Exit),
 }
 
@@ -58,12 +58,12 @@ impl<'a> Session<'a> {
         Ok(exit)
     }
 
-    /// Runs a command in a sandbox of its own, with ports of this machine that lead there while it runs.
+    /// Runs a command in a sandbox of its own, with local ports that lead there while it runs.
     pub fn run(self, command: OneCommand, ports: Vec<Bound>) -> Result<Ended, Stop> {
         let (engine, tie) = (self.engine.clone(), self.tie);
         let output = if self.context.json { OutputTo::Answer } else { OutputTo::Observer };
         let call = self.context.call()?;
-        // A new sandbox has an epoch of its own; the caller's is about others.
+        // A new sandbox has its own epoch; the caller's is about another one.
         let call = call.on_behalf_of(call.caller.under(None));
         let (call, watcher) = self.watched(call, &command.request, ports)?;
         let ran = engine.run(call, OneCommand { output, tied: true, ..command });
@@ -94,7 +94,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Says what the output of a command alone does not tell.
+/// Reports what the output of a command alone does not tell.
 fn explain(progress: &Progress, denied: &[Denial], tie: Tie) {
     tell_of_end(progress);
     tell_of_background(progress, tie);
@@ -103,7 +103,7 @@ fn explain(progress: &Progress, denied: &[Denial], tie: Tie) {
     }
 }
 
-/// Says why a command ended where its exit code alone could be its own.
+/// Reports why a command ended where its exit code alone could be its own.
 fn tell_of_end(progress: &Progress) {
     match progress.outcome {
         None | Some(Outcome::Exited { .. } | Outcome::Signalled { .. }) => {}
@@ -120,7 +120,8 @@ fn tell_of_end(progress: &Progress) {
     }
 }
 
-/// Says that processes went with their command: who left a server behind would look for it.
+/// Reports that background processes were ended with their command: a person who left a server behind would look for
+/// it.
 fn tell_of_background(progress: &Progress, tie: Tie) {
     let Some(count) = progress.ended_background else { return };
     let what = match count {
@@ -136,7 +137,7 @@ fn tell_of_background(progress: &Progress, tie: Tie) {
     stderr::note(&format!("{what}; {cure}"));
 }
 
-/// Says that the terminal cannot be used as one.
+/// Returns the error that the terminal cannot be used.
 pub fn unusable(error: std::io::Error) -> Error {
     Error::internal("could not prepare the terminal", error)
 }

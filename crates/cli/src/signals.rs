@@ -11,27 +11,27 @@ use signal_hook::iterator;
 use super::exit::Exit;
 use super::{stderr, terminal};
 
-/// What becomes of the command when coracle is told to end.
+/// What happens to the command when coracle gets a signal to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tie {
     /// It runs on.
     Loose,
-    /// It ends: the guest sees to that when we are gone.
+    /// It ends: the guest ends it when our connection is gone.
     Client,
-    /// It ends, because its sandbox goes with it.
+    /// It ends, because its sandbox is removed with it.
     Bound,
-    /// It is hung up on, as a terminal does.
+    /// It gets a hangup, as from a terminal.
     Terminal,
 }
 
-/// Signals that wait to be looked at instead of ending the process.
+/// Signals that wait to be handled instead of ending the process.
 #[derive(Debug)]
 pub struct Caught {
     signals: iterator::Signals,
     tie: Tie,
 }
 
-/// The exec signals are passed on to.
+/// The exec that gets the signals.
 #[derive(Debug, Clone)]
 pub struct Target {
     pub engine: Engine,
@@ -47,7 +47,7 @@ impl Target {
 }
 
 impl Caught {
-    /// Catches from now on what a command tied like this has to hear of.
+    /// Catches from now on the signals that concern a command with this tie.
     pub fn from_now(tie: Tie) -> Result<Self> {
         let wanted: &[i32] = match tie {
             Tie::Loose | Tie::Client => &[SIGINT],
@@ -58,13 +58,13 @@ impl Caught {
         Ok(Self { signals, tie })
     }
 
-    /// Returns the first signal that would have ended the process by now.
+    /// Returns the first signal so far that would have ended the process.
     pub fn first(&mut self) -> Option<i32> {
         self.signals.pending().find(|signal| *signal != SIGWINCH)
     }
 
-    /// Passes signals on to the exec, from a thread of its own: the one that calls waits for output. One that would end the
-    /// process before there is an exec is handed to `before`.
+    /// Passes signals on to the exec, on a thread of its own, because the calling thread waits for output. A signal
+    /// that would end the process before there is an exec is passed to `before`.
     pub fn pass_on(mut self, target: Arc<OnceLock<Target>>, before: impl Fn(i32) + Send + 'static) {
         std::thread::spawn(move || {
             let mut relay = None;
@@ -72,7 +72,7 @@ impl Caught {
                 match target.get() {
                     Some(target) => {
                         let relay = relay.get_or_insert_with(|| Relay::to(target.clone(), self.tie));
-                        // An exec that has just ended refuses; its end is on its way to the other thread.
+                        // An exec that has just ended refuses; the other thread is about to see its end.
                         let _ = relay.pass(signal);
                     }
                     None if signal != SIGWINCH => before(signal),
@@ -106,7 +106,7 @@ impl Relay {
         }
     }
 
-    /// The first one asks the command, the second one does not ask.
+    /// The first signal asks the command to end, the second one kills it.
     fn interrupt(&mut self) -> Result<()> {
         self.interrupts += 1;
         match self.interrupts {
@@ -133,7 +133,7 @@ impl Relay {
         self.control()?.stop(None).map(drop)
     }
 
-    /// Connects when the first signal comes; most commands see none.
+    /// Connects when the first signal comes; most commands get none.
     fn control(&mut self) -> Result<&mut Control> {
         let control = match self.control.take() {
             Some(control) => control,

@@ -1,5 +1,5 @@
-//! The spare pool between calls. If the settings ask for spares, a process of ours (`coracle spares`) makes them, gives
-//! them out and removes used ones, so that a call waits for neither.
+//! The spare pool between calls. If the settings ask for spares, a separate process (`coracle spares`) makes them,
+//! gives them out and removes used ones, so that a call waits for neither.
 //!
 //! No call depends on that process: a call that does not find it makes its sandbox itself, and starts the process for
 //! the next call.
@@ -22,29 +22,29 @@ use serde::{Deserialize, Serialize};
 use super::context::Context;
 use super::stderr;
 
-/// Giving out a spare takes a millisecond. Whoever takes this long is stopped or dying.
+/// Giving out a spare takes a millisecond. A process that takes this long is stopped or dying.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a call asks of the process, a line of JSON. Each is answered by one.
+/// A request to that process, a line of JSON. Each is answered by one line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// A sandbox like this. Answered by its record, or by `null` if there is none yet.
+    /// Asks for a sandbox like this. Answered by its record, or by `null` if there is none yet.
     Take { run: RunId, spec: Box<Spec> },
-    /// Nothing runs in it any more; it shall go. Answered by whether that is written down.
+    /// Asks to remove a sandbox in which nothing runs any more. Answered by whether its record says so.
     Dismiss { run: RunId, sandbox: SandboxId },
-    /// Remove all spares and end. Answered by `true`.
+    /// Asks to remove all spares and end. Answered by `true`.
     End,
 }
 
-/// A line to the process.
+/// A connection to the process.
 #[derive(Debug)]
 pub struct Line {
     stream: BufReader<UnixStream>,
 }
 
 impl Line {
-    /// Opens it, if somebody is there.
+    /// Connects, if the process listens.
     pub fn open(home: &Home) -> Option<Self> {
         let stream =
             UnixStream::connect(short_path(&File::open(home.path()).ok()?, home.spares_socket())).ok()?;
@@ -56,7 +56,7 @@ impl Line {
         self.ask::<Option<Record>>(&Request::Take { run: run.clone(), spec: Box::new(spec.clone()) }).ok()?
     }
 
-    /// Tells whether the sandbox is going.
+    /// Tells whether the process removes the sandbox.
     pub fn dismiss(&mut self, run: &RunId, sandbox: &SandboxId) -> bool {
         self.ask(&Request::Dismiss { run: run.clone(), sandbox: sandbox.clone() }).unwrap_or(false)
     }
@@ -74,7 +74,7 @@ impl Line {
     }
 }
 
-/// The spares one call has to do with.
+/// The spares for one call.
 #[derive(Debug)]
 pub struct PoolClient {
     config: Config,
@@ -95,7 +95,7 @@ impl PoolClient {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the process for the next call, with what this one asked for.
+    /// Starts the process for the next call, with the spec of this one.
     fn start(&self, spec: &Spec) {
         if let Err(error) = spawn(&self.config, spec) {
             stderr::warning(&Error::internal("could not start keeping spares", error).chain());
@@ -104,7 +104,7 @@ impl PoolClient {
 }
 
 impl RemoteSpares for PoolClient {
-    /// Calls the process that keeps them, or has one do so from now on.
+    /// Asks the process for a spare, or starts one for the next call.
     fn take(&self, caller: &Caller, spec: &Spec) -> Option<Record> {
         let spec = Spec { runtime: None, ..spec.clone() };
         spec.shape()?;
@@ -131,14 +131,15 @@ pub fn send<T: Serialize>(mut stream: &UnixStream, message: &T) -> io::Result<()
     stream.write_all(&line)
 }
 
-/// Listens for calls, in the stead of a process that is gone. Only one may: the caller holds the lock.
+/// Listens for calls, replacing the socket of a process that is gone. The caller holds the lock, so there is only
+/// one.
 pub fn listen(home: &Home) -> io::Result<UnixListener> {
     let directory = File::open(home.path())?;
     hang_up(home);
     UnixListener::bind(short_path(&directory, home.spares_socket()))
 }
 
-/// Takes the name away nobody answers at any more. One that stays is in the way of the next who listens, who says so.
+/// Removes the socket on which no process listens any more. If it stays, the next listener reports it.
 pub fn hang_up(home: &Home) {
     let _ = std::fs::remove_file(home.spares_socket());
 }

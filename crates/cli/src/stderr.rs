@@ -1,4 +1,4 @@
-//! Standard error: talk. A failure to talk changes nothing.
+//! Standard error: talk. A failure to write changes nothing.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use coracle::Error;
 use super::paint;
 use super::printable::{message, paragraph};
 
-/// Says what failed, why, and what to do.
+/// Prints what failed, why, and what to do.
 pub fn error(error: &Error) {
     let ink = paint::on_stderr();
     say(&ink.bad("error"), &error.chain());
@@ -16,9 +16,9 @@ pub fn error(error: &Error) {
     }
 }
 
-/// Says why a command line is not understood, as clap has put it.
+/// Prints clap's message about a command line it does not understand.
 pub fn usage(text: &str) {
-    // It repeats what was typed, or what somebody had us type.
+    // Escaped: it repeats what was typed, or pasted from a stranger.
     let text = match text.strip_prefix("error") {
         Some(rest) => paint::on_stderr().bad("error") + &message(rest),
         None => message(text),
@@ -26,22 +26,22 @@ pub fn usage(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
 }
 
-/// Says what went wrong beside the matter.
+/// Prints a warning about a side issue.
 pub fn warning(text: &str) {
     say(&paint::on_stderr().unusual("warning"), text);
 }
 
-/// Says something worth knowing.
+/// Prints a note.
 pub fn note(text: &str) {
     say(&paint::on_stderr().bold("note"), text);
 }
 
-/// Says what happens, as a sentence.
+/// Prints the current activity, as a sentence.
 pub fn status(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", paragraph(text));
 }
 
-/// Passes bytes on as they are, at once.
+/// Passes bytes on unchanged, at once.
 pub fn bytes(bytes: &[u8]) -> io::Result<()> {
     io::stderr().lock().write_all(bytes)
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::stop::Stop;
 
-/// Prints one JSON document; over several lines where a person reads it.
+/// Prints one JSON document; over several lines for people.
 pub fn json(value: &impl Serialize) -> Result<(), Stop> {
     let mut stdout = io::stdout().lock();
     let written = match stdout.is_terminal() {
@@ -33,7 +33,7 @@ pub fn line(text: &str) -> Result<(), Stop> {
     Ok(stdout.flush()?)
 }
 
-/// Passes bytes on as they are, at once.
+/// Passes bytes on unchanged, at once.
 pub fn bytes(bytes: &[u8]) -> Result<(), Stop> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes)?;
@@ -45,14 +45,14 @@ pub fn error(error: &Error) {
     let _ = json(&error.to_json());
 }
 
-/// Standard output as a sink for code that knows nothing of readers that go away.
+/// Standard output as a writer for code that does not expect its reader to leave.
 #[derive(Debug, Default)]
 pub struct Sink {
     unheard: bool,
 }
 
 impl Sink {
-    /// Tells a reader that went away from every other failure.
+    /// Distinguishes a reader that left from every other failure.
     pub fn stop(&self, error: Error) -> Stop {
         if self.unheard { Stop::Unheard } else { Stop::Failed(error) }
     }

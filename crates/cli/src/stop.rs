@@ -1,14 +1,14 @@
-//! Why a verb did not come to its end.
+//! Why a verb did not finish.
 
 use std::io;
 
 use coracle::Error;
 
-/// Either something failed, or nobody listens any more.
+/// Either something failed, or our output has no reader any more.
 #[derive(Debug)]
 pub enum Stop {
     Failed(Error),
-    /// Whoever read our output has closed it. No error: `coracle logs … | head` is an ordinary thing to say.
+    /// The reader of our output has closed it. No error: `coracle logs … | head` is ordinary.
     Unheard,
 }
 
@@ -18,7 +18,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// For failures to write what was asked for; others are made into an [`Error`] where they happen.
+/// For failures to write output; others become an [`Error`] where they happen.
 impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Self {
         match error.kind() {

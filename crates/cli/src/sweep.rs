@@ -1,5 +1,5 @@
-//! The janitor's visits: without a daemon somebody has to come by, so every call looks whether a visit is due. A visit
-//! that nobody asked for does not wait for engines; `gc` and the daemon's timer do.
+//! Sweeps without a daemon: every call checks whether a sweep is due. A sweep that the person did not ask for does
+//! not wait for container engines; `gc` and the daemon's timer do.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,15 +14,15 @@ use super::stderr;
 
 /// What dead processes leave behind is neither dangerous nor in the way; a minute is soon enough.
 pub const EVERY: Duration = Duration::from_secs(60);
-/// Layers nobody uses cost only space, and looking for them costs time.
+/// Unused layers cost only space, and looking for them costs time.
 pub const LAYERS_EVERY: Duration = Duration::from_secs(3600);
 
-/// What an engine that answers needs for that, on a busy machine. Beyond it the call goes on without.
+/// How long a container engine that works needs to answer, on a busy machine. After that the call goes on without it.
 const MOMENT: Duration = Duration::from_millis(250);
-/// What it has where the answer is what was asked for: `ps` lists what is there.
+/// The same for `ps`, whose answer depends on it.
 pub const LISTING: Duration = Duration::from_secs(1);
 
-/// Sweeps if nobody has for a while. Never fails: whatever was asked for is more important.
+/// Sweeps if none was done for a while. Never fails: the call itself is more important.
 pub fn if_due(engine: &Engine, home: &Home) {
     if take_turn(&home.swept(), EVERY) {
         glance(engine, MOMENT);
@@ -32,8 +32,8 @@ pub fn if_due(engine: &Engine, home: &Home) {
     }
 }
 
-/// Sweeps without waiting for engines longer than `patience`, and says what did not work. Returns the backends that did
-/// not answer.
+/// Sweeps without waiting for container engines longer than `patience`, and reports what did not work. Returns the
+/// backends that did not answer.
 pub fn glance(engine: &Engine, patience: Duration) -> Vec<String> {
     match engine.glance(patience) {
         Ok(Glance { report, silent }) => {
@@ -47,12 +47,12 @@ pub fn glance(engine: &Engine, patience: Duration) -> Vec<String> {
     }
 }
 
-/// Removes layers nobody uses.
+/// Removes unused layers.
 pub fn layers(engine: &Engine) {
     complain(&engine.collect());
 }
 
-/// Sweeps, says what did not work, and returns what was done.
+/// Sweeps, reports what did not work, and returns what was done.
 pub fn now(engine: &Engine) -> Option<Report> {
     match engine.sweep() {
         Ok(report) => {
@@ -70,7 +70,7 @@ fn complain(report: &Report) {
     report.trouble.iter().for_each(|trouble| stderr::warning(&format!("could not tidy up: {trouble}")));
 }
 
-/// Tells whether it is time, and if so stamps it as done: of many calls at the same moment one shall do it.
+/// Tells whether a sweep is due, and if so stamps it as done: of many simultaneous calls one shall do it.
 fn take_turn(stamp: &Path, every: Duration) -> bool {
     let due = is_due(stamp, every);
     if due {

@@ -1,5 +1,5 @@
-//! Columns for people, without lines, so that they can be cut and searched. On a terminal they fit its width: what
-//! matters least is left out or shortened there. Anywhere else everything is printed whole.
+//! Columns for people, without lines, so that they can be cut and searched. On a terminal they fit its width: the
+//! least important columns are left out or shortened. Anywhere else everything is printed in full.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -9,28 +9,28 @@ use super::{printable, stdout, terminal};
 
 /// Between two columns.
 const GAP: usize = 2;
-/// What a column is not cut below: enough to tell most things apart.
+/// The width below which no column is cut: enough to tell most things apart.
 const SHORTEST: usize = 8;
-/// Text is not put on several lines that are shorter than this.
+/// Text is not wrapped into lines shorter than this.
 const NARROWEST: usize = 16;
 const CUT: char = '…';
 
-/// Rows under a heading. The first column names the thing and is always whole.
+/// Rows under a heading. The first column names the thing and is never cut.
 #[derive(Debug)]
 pub struct Columns {
     heading: Vec<&'static str>,
     rows: Vec<Vec<String>>,
-    /// Columns that are left out on a narrow terminal, the first of them first.
+    /// Columns that are left out on a narrow terminal, in this order.
     spare: &'static [&'static str],
     last: Last,
 }
 
-/// How the last column gives way.
+/// What happens to the last column where space is short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
     /// It is cut, as others are.
     Word,
-    /// It is text, and goes on in the next line.
+    /// It is wrapped.
     Text,
 }
 
@@ -39,13 +39,13 @@ impl Columns {
         Self { heading: heading.into(), rows: Vec::new(), spare: &[], last: Last::Word }
     }
 
-    /// Names the columns that can be done without on a narrow terminal, the least important first.
+    /// Names the columns to leave out on a narrow terminal, the least important first.
     pub fn spare(mut self, columns: &'static [&'static str]) -> Self {
         self.spare = columns;
         self
     }
 
-    /// Has the last column hold text, which goes on in the next line instead of being cut.
+    /// Makes the last column text, which is wrapped instead of cut.
     pub fn with_text(mut self) -> Self {
         self.last = Last::Text;
         self
@@ -65,7 +65,7 @@ impl Columns {
         stdout::line(&self.render(terminal::width(), paint::on_stdout()))
     }
 
-    /// Returns the lines, as wide as they are or at most `width`.
+    /// Returns the lines, at most `width` wide if given.
     pub fn render(mut self, width: Option<usize>, ink: Ink) -> String {
         let widths = match width {
             Some(width) => self.fit(width),
@@ -104,7 +104,7 @@ impl Columns {
         lines
     }
 
-    /// Leaves columns out and returns how wide the others are, so that they fit if they can.
+    /// Leaves columns out and returns the widths of the others, so that they fit if they can.
     fn fit(&mut self, width: usize) -> Vec<usize> {
         for name in self.spare {
             if total(&self.widths()) <= width {
@@ -154,7 +154,7 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
-/// Returns the text in so many columns, with a mark where it was cut.
+/// Returns the text cut to this width, with a mark where it was cut.
 fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -171,7 +171,7 @@ fn cut(text: &str, width: usize) -> String {
     shown
 }
 
-/// Returns the text on lines that are as wide as this at most, broken between words, and within those that are longer.
+/// Returns the text in lines of at most this width, broken between words, and within words that are longer.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), String::new());
     for word in text.split(' ') {

@@ -1,15 +1,15 @@
-//! The last lines of output that came in pieces.
+//! The last lines of output that came in chunks.
 
 use coracle_engine::follow::Chunk;
 
-/// Returns the pieces from the last `lines` lines on. A line that was not ended counts as one.
+/// Returns the chunks from the last `lines` lines on. An unfinished line counts as one.
 pub fn last_lines(mut chunks: Vec<Chunk>, lines: u64) -> Vec<Chunk> {
     let mut left = lines;
     let mut is_end = true;
     for index in (0..chunks.len()).rev() {
         let data = &chunks[index].data;
         for place in (0..data.len()).rev() {
-            // The break at the very end ends the last line; it begins none.
+            // A newline at the very end ends the last line; it starts none.
             if data[place] == b'\n' && !is_end {
                 left = left.saturating_sub(1);
             }

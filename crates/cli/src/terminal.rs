@@ -1,4 +1,4 @@
-//! The terminal of the person at it: its size, and raw mode for as long as a command has it.
+//! The person's terminal: its size, and raw mode while a command uses it.
 
 use std::io;
 use std::sync::OnceLock;
@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use coracle_engine::exec::Terminal;
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 
-/// The size programs expect where there is none.
+/// The size programs expect where there is no terminal.
 const USUAL: Terminal = Terminal { rows: 24, columns: 80 };
 
-/// How the terminal was before. Kept apart from the guard: whoever ends the process early has to reach it, too.
+/// The terminal's previous mode. Kept apart from the guard: code that ends the process early must reach it, too.
 static BEFORE: OnceLock<Termios> = OnceLock::new();
 
 /// Returns the size of the terminal, or the usual one.
@@ -28,17 +28,17 @@ pub fn width() -> Option<usize> {
     isatty(io::stdout()).then(|| usize::from(size().columns))
 }
 
-/// Tells whether a person types at standard input.
+/// Tells whether standard input is a terminal.
 pub fn is_typed_at() -> bool {
     isatty(io::stdin())
 }
 
-/// Tells whether a person reads standard error, on something that can draw.
+/// Tells whether standard error is a terminal that can draw.
 pub fn is_drawn_on() -> bool {
     isatty(io::stderr()) && coracle::config::terminal().is_some_and(|kind| kind != "dumb")
 }
 
-/// Passes every key on as it is typed, until the value is dropped. Does nothing where there is no terminal.
+/// Passes every key on as it is typed, until the value is dropped. Does nothing without a terminal.
 pub fn raw() -> io::Result<Raw> {
     if is_typed_at() {
         let before = tcgetattr(io::stdin())?;
@@ -50,7 +50,7 @@ pub fn raw() -> io::Result<Raw> {
     Ok(Raw(()))
 }
 
-/// Puts the terminal back to what it was before the first [`raw`].
+/// Restores the terminal to the mode before the first [`raw`].
 pub fn restore() {
     if let Some(before) = BEFORE.get() {
         let _ = tcsetattr(io::stdin(), OptionalActions::Drain, before);

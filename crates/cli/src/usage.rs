@@ -1,4 +1,4 @@
-//! Command lines that are not understood: the same exit code and the same error object as every other refusal.
+//! Command lines that are not understood: the same exit code and the same error object as for every other error.
 
 use std::ffi::OsString;
 use std::net::AddrParseError;
@@ -11,8 +11,8 @@ use coracle::{Error, Kind};
 use super::exit::Exit;
 use super::{stderr, stdout};
 
-/// Tells whether the caller wants JSON, of a command line that is not understood as a whole. From `--` on, or from the first
-/// word of a command on, everything is the command's.
+/// Tells whether the caller wants JSON, for a command line that clap could not parse. From `--` on, or from the first
+/// word of a command on, everything belongs to the command.
 pub fn asks_for_json(cli: &Command, arguments: &[OsString]) -> bool {
     let (mut verb, mut place) = (cli, 0);
     let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
@@ -35,7 +35,7 @@ pub fn asks_for_json(cli: &Command, arguments: &[OsString]) -> bool {
     false
 }
 
-/// Tells whether the word behind a flag is its value.
+/// Tells whether the word after a flag is its value.
 fn takes_next(verbs: [&Command; 2], flag: &str) -> bool {
     let with_value = |fits: &dyn Fn(&Arg) -> bool| {
         let mut arguments = verbs.into_iter().flat_map(Command::get_arguments);
@@ -45,7 +45,7 @@ fn takes_next(verbs: [&Command; 2], flag: &str) -> bool {
         Some(long) => with_value(&|argument| {
             argument.get_long_and_visible_aliases().is_some_and(|names| names.contains(&long))
         }),
-        // Of `-it` and `-eNAME` the first that takes a value takes the rest of the word.
+        // In `-it` and `-eNAME`, the first flag that takes a value takes the rest of the word.
         None => {
             let short = |name| {
                 with_value(&|argument: &Arg| {
@@ -58,7 +58,7 @@ fn takes_next(verbs: [&Command; 2], flag: &str) -> bool {
     }
 }
 
-/// Says what is wrong with a command line, or shows the help that was asked for.
+/// Prints what is wrong with a command line, or the requested help.
 pub fn explain(error: &clap::Error, json: bool) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -75,8 +75,8 @@ pub fn explain(error: &clap::Error, json: bool) -> Exit {
     Exit::FAILED
 }
 
-/// Returns the refusal of a value, in our own words and with its hint, of which clap knows nothing. What was written is
-/// repeated only where our words do: it may be a secret.
+/// Returns the error for a value, with our own message and hint, which clap does not print. It repeats the written
+/// text only where our message does: it may be a secret.
 fn ours(error: &clap::Error) -> Option<Error> {
     let source = std::error::Error::source(error)?;
     let text = |kind| match error.get(kind) {
@@ -101,9 +101,9 @@ fn ours(error: &clap::Error) -> Option<Error> {
         Some(what) => format!("`{written}` {what}"),
         None => format!("`{written}`: {}", refused.message),
     };
-    let mut told = Error::new(refused.kind, message).detail("field", written).detail("flag", written);
-    told.hint.clone_from(&refused.hint);
-    Some(told)
+    let mut reworded = Error::new(refused.kind, message).detail("field", written).detail("flag", written);
+    reworded.hint.clone_from(&refused.hint);
+    Some(reworded)
 }
 
 /// Returns the flag or the name of the argument in clap's `--flag <VALUE>`, `<NAME>` and `[NAME]...`.
@@ -116,7 +116,7 @@ fn name(argument: &str) -> &str {
 fn refusal(rendered: &str) -> Error {
     let text = rendered.strip_prefix("error: ").unwrap_or(rendered);
     let message = text.split("\n\n").next().unwrap_or(text).trim_end();
-    Error::new(Kind::Invalid, message).hint("`--help` behind the verb shows what it takes")
+    Error::new(Kind::Invalid, message).hint("`--help` after the verb shows what it takes")
 }
 
 #[cfg(test)]

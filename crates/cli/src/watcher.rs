@@ -1,5 +1,5 @@
-//! The person at the terminal, as an operation sees them: output is passed on, notes are written to standard error,
-//! signals and input reach the command once it runs.
+//! The observer for a person at the terminal: passes output on, writes notes to standard error, and passes signals
+//! and input to the command once it runs.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
@@ -12,25 +12,25 @@ use coracle_engine::Engine;
 use coracle_engine::call::{Call, Notice, Observer, Placed, Running};
 use coracle_engine::follow::Chunk;
 
+use super::exec_output::{self, Gaps};
 use super::exit::Exit;
 use super::forwarding::{Bound, Route};
-use super::live::{self, Gaps};
 use super::session::unusable;
 use super::signals::{Caught, Target};
 use super::stop::Stop;
-use super::{input, missing, refusals, stderr, terminal};
+use super::{input, missing_walls, refusals, stderr, terminal};
 
-/// How long the call has to clean up after a signal.
+/// How long the call may clean up after a signal.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a command is given of the person, and what the person wants of its sandbox.
+/// What a command gets from the person, and what the person wants from its sandbox.
 #[derive(Debug)]
 pub struct Wishes {
     /// Standard input is passed on.
     pub input: bool,
     /// The command has a terminal.
     pub terminal: bool,
-    /// Ports of this machine that lead to the sandbox.
+    /// Local ports that lead to the sandbox.
     pub ports: Vec<Bound>,
     pub home: Home,
 }
@@ -40,7 +40,7 @@ pub struct Watcher {
     engine: Engine,
     call: Call,
     wishes: Mutex<Wishes>,
-    /// What signals are passed on to, once it runs.
+    /// The exec that gets signals, once it runs.
     target: Arc<OnceLock<Target>>,
     /// The signal that ended the call before there was a command.
     signalled: Arc<OnceLock<i32>>,
@@ -48,7 +48,7 @@ pub struct Watcher {
 }
 
 struct State {
-    /// Signals that wait to be looked at.
+    /// Signals that wait to be handled.
     caught: Option<Caught>,
     raw: Option<terminal::Raw>,
     gaps: Gaps,
@@ -57,7 +57,7 @@ struct State {
 }
 
 impl Watcher {
-    /// `call` is the one it is to watch: bars are drawn by its observer.
+    /// `call` is the one to watch: its observer draws the bars.
     pub fn new(engine: Engine, call: Call, caught: Caught, wishes: Wishes) -> Self {
         let state = State { caught: Some(caught), raw: None, gaps: Gaps::after(0), stop: None };
         Self {
@@ -75,10 +75,11 @@ impl Watcher {
         self.signalled.get().copied()
     }
 
-    /// Gives the terminal back and returns how the call ended: if the output could not be passed on, by that.
+    /// Restores the terminal and returns how the call ended: with the output's error, if output could not be passed
+    /// on.
     pub fn finish<T>(&self, ended: Result<T>) -> Result<T, Stop> {
         let mut state = self.state();
-        // In raw mode the lines of a note would run down the screen like stairs.
+        // In raw mode, lines of a note would run down the screen like stairs.
         drop(state.raw.take());
         match state.stop.take() {
             Some(stop) => Err(stop),
@@ -94,7 +95,7 @@ impl Watcher {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has signals reach the command once there is one; until then they end the call.
+    /// Passes signals to the command once there is one; until then they end the call.
     fn pass_signals_on(&self) {
         let Some(mut caught) = self.state().caught.take() else { return };
         let (signalled, cancel) = (self.signalled.clone(), self.call.cancel.clone());
@@ -102,19 +103,21 @@ impl Watcher {
             let _ = signalled.set(signal);
             cancel.cancel();
         };
-        // Those that came before anybody looked, while there was no command.
+        // Signals that came before this, while there was no command.
         if self.target.get().is_none() {
             caught.first().into_iter().for_each(&end);
         }
         caught.pass_on(self.target.clone(), move |signal| {
             end(signal);
-            // It may wait for a file here that nobody writes, which nothing can cut off. What it made ends with it.
+            // The call may wait for a local file that no process writes, which nothing can cut off. What it made ends
+            // with it.
             std::thread::sleep(PATIENCE);
             Exit::of_signal(signal).leave()
         });
     }
 
-    /// Leads the ports here to the sandbox. If that is gone, the command has ended, and its end is what is told.
+    /// Forwards the local ports to the sandbox. If the sandbox is gone, the command has ended, and its end is
+    /// reported instead.
     fn publish(&self, sandbox: &Placed<'_>) {
         for port in std::mem::take(&mut self.wishes().ports) {
             stderr::note(&format!("`{}` leads to port {} of the sandbox", port.address, port.inside));
@@ -135,12 +138,12 @@ impl Observer for Watcher {
         if self.signalled().is_some() {
             return Err(ended());
         }
-        missing::say_once(sandbox.missing, &self.wishes().home);
+        missing_walls::say_once(sandbox.missing, &self.wishes().home);
         self.publish(sandbox);
         Ok(())
     }
 
-    /// Connects the person to the command. Whoever started it first gives it its input.
+    /// Connects the person to the command. Only the caller that started it gives it input.
     fn started(&self, exec: &Running<'_>) -> Result<()> {
         let target = Target {
             engine: self.engine.clone(),
@@ -165,7 +168,7 @@ impl Observer for Watcher {
     fn output(&self, chunk: &Chunk) -> Result<()> {
         let mut state = self.state();
         state.gaps.see(chunk);
-        live::pass_on(chunk).map_err(|stop| {
+        exec_output::pass_on(chunk).map_err(|stop| {
             state.stop = Some(stop);
             ended()
         })
@@ -187,7 +190,7 @@ impl fmt::Debug for Watcher {
     }
 }
 
-/// Ends the call. Nobody is told: what is told instead is kept beside it.
+/// Returns the error that ends the call. It is never printed: the cause is kept beside it.
 fn ended() -> Error {
     Error::new(Kind::Aborted, "the person has ended it")
 }

@@ -1,4 +1,4 @@
-//! The binary is there and starts. Building this test builds it, with the features the suites are built with.
+//! The binary exists and starts. Building this test builds it, with the features the suites are built with.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Where `cp` copies from or to: a path here, `SBX:PATH` in a sandbox, or `-`.
+//! The two sides of `cp`: a local path, `SBX:PATH` in a sandbox, or `-`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -21,8 +21,8 @@ pub enum CopyPath {
 }
 
 impl CopyPath {
-    /// Returns every way to read a text as a path in a sandbox, the longest name first: a key may hold colons and slashes.
-    /// What begins with a dot or a slash is a path here.
+    /// Returns every way to read a text as a path in a sandbox, the longest name first: a key may contain colons and
+    /// slashes. A text that begins with a dot or a slash is a local path.
     pub fn readings(text: &OsStr) -> Vec<(SandboxName, Vec<u8>)> {
         let bytes = text.as_bytes();
         if matches!(bytes.first(), None | Some(b'.' | b'/')) {
@@ -40,8 +40,8 @@ impl CopyPath {
 impl TryFrom<OsString> for CopyPath {
     type Error = Error;
 
-    /// Takes `NAME:PATH` for a path in a sandbox, with a name as most people give. A local path with a colon in it is written `./a:b`, or whole, and one
-    /// called `-` is `./-`.
+    /// Takes `NAME:PATH` for a path in a sandbox, with a name as most people give. A local path with a colon is
+    /// written `./a:b`, or as an absolute path, and one called `-` is `./-`.
     fn try_from(text: OsString) -> Result<Self, Error> {
         let bytes = text.as_bytes();
         if bytes == b"-" {

@@ -1,4 +1,4 @@
-//! The most a token is good for, flag by flag.
+//! The bounds of a token, flag by flag.
 
 use clap::Args;
 use coracle::Result;
@@ -10,7 +10,7 @@ use coracle_core::spec::Privileges;
 use super::quantity::{Span, bytes, mebibytes, millicores, span};
 use super::spec::word;
 
-/// Bounds on sandboxes. What is absent is bounded by the operator's rules for the tenant alone.
+/// Bounds on sandboxes. Only the operator's rules for the tenant bound an absent field.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "The most its sandboxes may have")]
 pub struct MaxArgs {

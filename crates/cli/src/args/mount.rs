@@ -6,7 +6,7 @@ use std::str::FromStr;
 use coracle::{Error, Kind, Result};
 use coracle_core::mount::{Access, MountInput};
 
-/// A directory here and what may be done to it.
+/// A local directory, and what the sandbox may do to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directory {
     path: String,
@@ -22,13 +22,13 @@ pub struct MountFlag {
 }
 
 impl Directory {
-    /// Returns its mount, with the directory's true path.
+    /// Returns its mount, with the directory's canonical path.
     pub fn at(&self, field: &str, target: &str) -> Result<MountInput> {
         let source = true_path(field, &self.path)?;
         Ok(MountInput { source, target: target.to_owned(), access: self.access })
     }
 
-    /// Returns how it is written so that it means the same from any directory.
+    /// Returns the flag's text with an absolute path, so that it means the same from any directory.
     pub fn text(&self, field: &str) -> Result<String> {
         Ok(format!("{}:{}", true_path(field, &self.path)?, word(self.access)))
     }
@@ -41,7 +41,7 @@ impl FromStr for Directory {
         let (path, access) = match text.rsplit_once(':') {
             Some((path, word)) => match access(word) {
                 Some(access) => (path, access),
-                // A colon that parts nothing off belongs to the name.
+                // A colon without an access mode after it belongs to the name.
                 None => (text, Access::default()),
             },
             None => (text, Access::default()),
@@ -54,17 +54,17 @@ impl FromStr for Directory {
 }
 
 impl MountFlag {
-    /// Returns the mount; a directory by its true path, so that nobody has to follow links later.
+    /// Returns the mount; a directory by its canonical path, so that no later step has to follow links.
     pub fn input(&self) -> Result<MountInput> {
         let source = match self.source.contains('/') || self.source.starts_with('.') {
             true => true_path("mount", &self.source)?,
-            // Whatever has no slash is the name of a volume.
+            // A source without a slash is the name of a volume.
             false => self.source.clone(),
         };
         Ok(MountInput { source, target: self.target.clone(), access: self.access })
     }
 
-    /// Returns how it is written so that it means the same from any directory.
+    /// Returns the flag's text with an absolute path, so that it means the same from any directory.
     pub fn text(&self) -> Result<String> {
         let MountInput { source, target, access } = self.input()?;
         match source.contains(':') {
@@ -114,7 +114,7 @@ fn word(access: Access) -> &'static str {
     }
 }
 
-/// Returns the path of a directory without links in it, or says why there is none.
+/// Returns the canonical path of a directory, or why there is none.
 fn true_path(field: &str, path: &str) -> Result<String> {
     let found = std::fs::canonicalize(path).and_then(|found| match found.is_dir() {
         true => Ok(found),

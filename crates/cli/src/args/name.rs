@@ -1,4 +1,4 @@
-//! What a person calls a sandbox or an exec. [`Context`](crate::context::Context) finds out which one it is.
+//! A person's name for a sandbox or an exec. [`Context`](crate::context::Context) resolves it.
 
 use std::str::FromStr;
 

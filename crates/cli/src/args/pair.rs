@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use coracle::{Error, Kind};
 
-/// A name and its value; the value may hold further `=`.
+/// A name and its value; the value may contain further `=`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
     pub name: String,
@@ -27,7 +27,7 @@ impl FromStr for Pair {
             Some((name, value)) if !name.is_empty() => {
                 Ok(Self { name: name.to_owned(), value: value.to_owned() })
             }
-            // The text is not repeated: it may be a value whose name was forgotten.
+            // The error does not repeat the text: it may be a value whose name was forgotten.
             _ => Err(Error::new(Kind::Invalid, "what is written is not `NAME=VALUE`")),
         }
     }

@@ -1,21 +1,21 @@
-//! A port of a sandbox and the one here that leads to it.
+//! A port of a sandbox and the local port that leads to it.
 
 use std::str::FromStr;
 
 use coracle::{Error, Kind, Result};
 
-/// A port in the sandbox and one here.
+/// A port in the sandbox and a local one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ports {
     pub inside: u16,
-    /// One that is free if absent, the same as inside if that is.
+    /// If absent, the same as inside, or a free one if that is taken.
     pub local: Option<u16>,
 }
 
 impl FromStr for Ports {
     type Err = Error;
 
-    /// Reads `[LOCAL:]PORT`: the local port stands first, as it does for `ssh -L` and `docker run -p`.
+    /// Reads `[LOCAL:]PORT`: the local port comes first, as for `ssh -L` and `docker run -p`.
     fn from_str(text: &str) -> Result<Self> {
         match text.split_once(':') {
             None => Ok(Self { inside: inner_port(text)?, local: None }),
@@ -24,7 +24,7 @@ impl FromStr for Ports {
     }
 }
 
-/// Reads `LOCAL[:PORT]`, and an address of this machine in front of it.
+/// Reads `LOCAL[:PORT]`, with an optional address of this machine before it.
 pub fn published(text: &str) -> Result<Ports> {
     let (address, ports) = match text.split(':').collect::<Vec<_>>().as_slice() {
         [_, _, _] => text.split_once(':').unwrap_or_default(),

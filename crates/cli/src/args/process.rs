@@ -1,4 +1,4 @@
-//! How a command is run, for the verbs that run one.
+//! How a command runs, for the verbs that run one.
 
 use clap::Args;
 use coracle::Result;
@@ -8,7 +8,7 @@ use super::quantity::{Span, span};
 use super::secret::SecretSource;
 use crate::terminal;
 
-/// What a command gets beside its arguments.
+/// What a command gets besides its arguments.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Command")]
 pub struct ProcessArgs {
@@ -18,8 +18,8 @@ pub struct ProcessArgs {
     /// Run as this user of the sandbox instead of the image's
     #[arg(short, long, value_name = "USER")]
     pub user: Option<String>,
-    /// Set an environment variable that is kept and shown nowhere
-    // Read later: clap repeats a value it cannot read, and somebody may have written the secret itself.
+    /// Set an environment variable that coracle neither stores nor shows
+    // Parsed later: clap repeats a value it cannot parse, and the person may have written the secret itself.
     #[arg(long, value_name = "NAME=FILE|env:VAR")]
     secret: Vec<String>,
     /// End it after this much time, as in 30s, or `none`; 5m by default, and none with --detach or --tty

@@ -6,7 +6,7 @@ use coracle::{Error, Kind, Result};
 use coracle_core::bytes::Bytes;
 use coracle_core::duration;
 
-/// A span of time, kept with the words it was written in.
+/// A span of time, kept with the text it was written as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     pub text: String,
@@ -18,7 +18,8 @@ pub fn span(text: &str) -> Result<Span> {
     Ok(Span { text: text.to_owned(), duration: duration::parse(text)? })
 }
 
-/// Reads `512m`, `1.5g`, as whole mebibytes. A number alone is bytes, and where nothing is that small the unit was forgotten.
+/// Reads `512m`, `1.5g`, as whole mebibytes. A number alone is bytes; where no value is that small, the unit was
+/// forgotten.
 pub fn mebibytes(text: &str) -> Result<u64> {
     let size: Bytes = text.parse()?;
     let has_unit = text.ends_with(|last: char| !last.is_ascii_digit());

@@ -7,10 +7,10 @@ use std::str::FromStr;
 
 use coracle::{Error, Kind, Result, config};
 
-/// What one environment variable of a command may hold.
+/// The kernel's limit for one environment variable of a command.
 const LEN_MAX: u64 = 128 << 10;
 
-/// A name and where its value is found. The value itself is never on the command line.
+/// A name and the source of its value. The value itself is never on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretSource {
     pub name: String,
@@ -24,7 +24,7 @@ enum Origin {
 }
 
 impl SecretSource {
-    /// Returns the value. A line break at the end of a file is not part of it.
+    /// Returns the value, without a line break at the end of a file.
     pub fn value(&self) -> Result<String> {
         match &self.origin {
             Origin::Variable(name) => config::variable(name),
@@ -40,7 +40,7 @@ impl FromStr for SecretSource {
         let Some((name, origin)) =
             text.split_once('=').filter(|(name, origin)| !name.is_empty() && !origin.is_empty())
         else {
-            // The text is not repeated: somebody may have written the value itself.
+            // The error does not repeat the text: the person may have written the value itself.
             return Err(Error::invalid("secret", "must be `NAME=FILE` or `NAME=env:VARIABLE`"));
         };
         let origin = match origin.strip_prefix("env:") {
@@ -63,7 +63,7 @@ fn read(path: &PathBuf) -> Result<String> {
             .strip_suffix('\n')
             .map_or(value.as_str(), |line| line.strip_suffix('\r').unwrap_or(line))
             .to_owned()),
-        // The name is not repeated: where there is no such file, somebody may have written the value itself.
+        // The error does not repeat the name: if there is no such file, the person may have written the value itself.
         Err(error) => Err(Error::new(Kind::Invalid, "could not read the file of a secret")
             .hint("write `NAME=FILE` or `NAME=env:VARIABLE`, never the value")
             .caused_by(error)),

@@ -97,7 +97,7 @@ pub struct SpecArgs {
 }
 
 impl SpecArgs {
-    /// Returns the spec as operations take it. Looks for the directories that are to be mounted.
+    /// Returns the spec as operations take it. Resolves the directories to mount.
     pub fn input(self) -> Result<SpecInput> {
         let limits = LimitsInput {
             cpu_millicores: self.cpus,
@@ -183,7 +183,8 @@ impl SpecArgs {
     }
 }
 
-/// Reads the name of the volume the workspace is on. People know `--volume SOURCE:TARGET` from elsewhere.
+/// Reads the name of the workspace's volume. Other tools have `--volume SOURCE:TARGET`, so the error explains the
+/// difference.
 fn workspace_volume(text: &str) -> Result<VolumeName> {
     text.parse().map_err(|error: Error| match text.contains(":/") {
         true => Error::new(Kind::Invalid, format!("`{}` is more than a name", text.escape_debug())).hint(
@@ -193,7 +194,7 @@ fn workspace_volume(text: &str) -> Result<VolumeName> {
     })
 }
 
-/// Reads the name of a language; what is none is answered with those there are.
+/// Reads the name of a language; the error lists the known ones.
 fn runtime() -> impl TypedValueParser<Value = Runtime> {
     PossibleValuesParser::new(Runtime::ALL.map(possible)).try_map(|name| name.parse::<Runtime>())
 }
@@ -203,7 +204,7 @@ fn possible(runtime: Runtime) -> PossibleValue {
     runtime.other_name().map_or(value.clone(), |name| value.alias(name))
 }
 
-/// Returns a word as it is spelt in JSON.
+/// Returns a word as JSON spells it.
 fn spelt(word: impl Serialize) -> String {
     serde_json::to_value(word).ok().and_then(|word| Some(word.as_str()?.to_owned())).unwrap_or_default()
 }

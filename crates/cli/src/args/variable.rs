@@ -1,4 +1,4 @@
-//! `-e NAME=VALUE`, and `-e NAME` for a variable of the caller's that is passed on.
+//! `-e NAME=VALUE`, and `-e NAME` to pass on a variable of the caller.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::stderr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variable {
     Set(Pair),
-    /// It has the value it has where coracle is called; where it has none it is left out, and that is said.
+    /// It has its value in coracle's own environment; if it is not set there, it is left out, with a note.
     PassedOn(String),
 }
 

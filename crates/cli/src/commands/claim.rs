@@ -1,4 +1,4 @@
-//! `coracle claim`: takes a sandbox that is nobody's, or tells its owner the epoch.
+//! `coracle claim`: takes a sandbox without an owner, or tells its owner the epoch.
 
 use coracle_engine::ops::sandbox::claim;
 
@@ -22,7 +22,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     tell(context, &engine.perform(context.call()?, input)?)
 }
 
-/// Prints the epoch a change of owner led to; the verbs that change it all end here.
+/// Prints the epoch after a change of owner; all verbs that change it end here.
 pub fn tell(context: &Context, changed: &claim::Output) -> Result<Exit, Stop> {
     match context.json {
         true => stdout::json(changed)?,

@@ -1,11 +1,11 @@
-//! `coracle close`: destroys sandboxes. Closing one that has ended is fine.
+//! `coracle close`: destroys sandboxes. Closing an ended one succeeds.
 
 use coracle_engine::ops::sandbox::close;
 
 use crate::args::SandboxName;
 use crate::context::Context;
-use crate::each::each;
 use crate::exit::Exit;
+use crate::for_each::each;
 use crate::stderr;
 use crate::stop::Stop;
 
@@ -17,10 +17,10 @@ pub struct Args {
     /// Delete the volume the workspace is on, too; a directory of the machine is never deleted
     #[arg(long)]
     delete_workspace: bool,
-    /// End the record even if the engine cannot be asked; what is there stays there, and is named
+    /// End the record even if the container engine does not answer, and print what stays there
     #[arg(long)]
     forget: bool,
-    // From habit: what runs never keeps a sandbox from being closed.
+    // For people who are used to it: running commands never keep a sandbox from being closed.
     #[arg(short, long, hide = true)]
     force: bool,
 }

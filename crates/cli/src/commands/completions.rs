@@ -1,4 +1,4 @@
-//! `coracle completions`: a script that has a shell complete our verbs, flags and sandboxes.
+//! `coracle completions`: a script with which a shell completes our verbs, flags and sandboxes.
 
 use clap_complete::Shell;
 use coracle::Error;

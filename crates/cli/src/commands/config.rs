@@ -1,4 +1,4 @@
-//! `coracle config`: every setting and where it comes from.
+//! `coracle config`: every setting and its source.
 
 use coracle::config::{self, Source};
 use serde_json::{Map, Value, json};

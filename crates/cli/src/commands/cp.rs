@@ -1,7 +1,7 @@
-//! `coracle cp`: copies files and directories between a sandbox and here, one of the two being a sandbox.
+//! `coracle cp`: copies files and directories between a sandbox and this machine.
 //!
-//! What is copied is there whole or not at all, and of a directory everything is kept: links as links, permissions, times,
-//! empty directories. What cannot be kept is an error before anything has changed.
+//! A copy is complete or absent, and keeps everything in a directory: links as links, permissions, times, empty
+//! directories. What cannot be kept is an error before anything has changed.
 
 mod ending;
 mod into;
@@ -40,7 +40,7 @@ pub struct Args {
     skip_special: bool,
 }
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Debug, Default, Serialize)]
 struct Copied {
     files: u64,
@@ -116,7 +116,7 @@ fn copy(context: &Context, args: Args, ending: &Ending) -> Result<Exit, Stop> {
     Ok(Exit::SUCCESS)
 }
 
-/// Returns a name for what has not its own yet.
+/// Returns a temporary name for something that is not complete.
 fn temporary_name() -> Result<String, Error> {
     let mut random = [0; 8];
     getrandom::fill(&mut random)
@@ -124,7 +124,7 @@ fn temporary_name() -> Result<String, Error> {
     Ok(format!(".coracle-{:016x}", u64::from_ne_bytes(random)))
 }
 
-/// Puts a name behind a path.
+/// Appends a name to a path.
 fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
     match name {
         b"" => path.to_vec(),

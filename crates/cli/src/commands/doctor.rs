@@ -1,5 +1,5 @@
-//! `coracle doctor`: what is enforced here, what is not, and why, what the `host` image has, and how full the disk is.
-//! Changes nothing.
+//! `coracle doctor`: which walls stand here, which do not and why, what the `host` image contains, and how full the
+//! disk is. Changes nothing.
 
 mod host_image;
 
@@ -49,7 +49,7 @@ fn walls(context: &Context) -> Result<Exit, Stop> {
     Ok(if findings.iter().any(|finding| finding.probe.available) { Exit::SUCCESS } else { Exit::FOUND })
 }
 
-/// Says how full the disk of the home is.
+/// Prints how full the disk of the home is.
 fn print_level(level: &Level) -> Result<(), Stop> {
     let inodes = level.free_inodes.map(|free| format!(", {free} inodes")).unwrap_or_default();
     let (free, total) = (Bytes(level.free_bytes), Bytes(level.total_bytes));
@@ -77,7 +77,7 @@ fn print(finding: &Probed) -> Result<(), Stop> {
         Some(reason) => format!("{}: not available: {}\n", finding.name, printable::line(reason)),
         None => format!("{}: not available\n", finding.name),
     };
-    // What an engine would enforce says nothing while it is not there.
+    // The walls of a container engine mean nothing while it is not running.
     if !finding.probe.available && finding.probe.endpoint.is_some() {
         return stdout::bytes(text.as_bytes());
     }
@@ -100,7 +100,7 @@ fn orphans(context: &Context) -> Result<Exit, Stop> {
         false => list(&left.orphans)?,
     }
     left.remains.iter().chain(&left.trouble).for_each(|left| stderr::warning(left));
-    // Where nobody could look there may be some.
+    // A backend that could not be examined may have some.
     let clean = left.orphans.is_empty() && left.remains.is_empty() && left.trouble.is_empty();
     Ok(if clean { Exit::SUCCESS } else { Exit::FOUND })
 }

@@ -1,4 +1,4 @@
-//! `coracle events`: prints what happened to sandboxes, and with `--follow` what happens.
+//! `coracle events`: prints events of sandboxes, and with `--follow` new ones.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use crate::exit::Exit;
 use crate::stop::Stop;
 use crate::{printable, stderr, stdout};
 
-/// How long one look may take. Nothing depends on it: an interrupt ends the process at any time.
+/// How long one wait for events may take. Nothing depends on it: an interrupt ends the process at any time.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// With `--json`, every event is a document on a line of its own.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Go on with what happens from now on, until interrupted
+    /// Follow new events, until interrupted
     #[arg(long, short)]
     follow: bool,
-    /// Begin behind this event; they count from 1
+    /// Begin after this event; events count from 1
     #[arg(long, value_name = "N", conflicts_with = "since")]
     since_seq: Option<u64>,
-    /// Begin with what happened so long ago, as in `10m`
+    /// Begin with events of this age, as in `10m`
     #[arg(long, value_name = "TIME", value_parser = span)]
     since: Option<Span>,
-    /// Only what happened to this sandbox
+    /// Only events of this sandbox
     #[arg(long, value_name = "SBX")]
     sandbox: Option<SandboxName>,
     /// Only events of this kind; can be repeated
@@ -56,7 +56,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     }
 }
 
-/// Returns the number to begin behind: with `--follow` the newest, unless something else was said.
+/// Returns the number to begin after: with `--follow` the newest, unless a flag says otherwise.
 fn beginning(engine: &Engine, args: &Args) -> Result<u64, Stop> {
     match (args.since_seq, args.follow && args.since.is_none()) {
         (Some(seq), _) => Ok(seq),
@@ -72,16 +72,16 @@ fn tell_missed(page: &Page, since: u64) {
 }
 
 fn print(context: &Context, page: Page) -> Result<(), Stop> {
-    for told in page.events {
+    for numbered in page.events {
         match context.json {
-            true => stdout::json_line(&told)?,
-            false => stdout::line(&line(&told))?,
+            true => stdout::json_line(&numbered)?,
+            false => stdout::line(&line(&numbered))?,
         }
     }
     Ok(())
 }
 
-/// Returns an event on one line, in columns that stay where they are.
+/// Returns an event on one line, in fixed columns.
 fn line(Numbered { seq, event }: &Numbered) -> String {
     let run = event.run.as_ref().map_or("-", |run| run.as_str());
     let text = format!(
@@ -94,7 +94,7 @@ fn line(Numbered { seq, event }: &Numbered) -> String {
     printable::line(text.trim_end())
 }
 
-/// Returns what there is to say as words like `code=0`.
+/// Returns the details as words like `code=0`.
 fn details(exec: Option<&str>, fields: &serde_json::Map<String, Value>) -> String {
     let mut words: Vec<String> = exec.into_iter().map(str::to_owned).collect();
     for (name, value) in fields {
@@ -102,9 +102,9 @@ fn details(exec: Option<&str>, fields: &serde_json::Map<String, Value>) -> Strin
             Value::Null => {}
             Value::Array(values) if values.is_empty() => {}
             Value::String(text) => words.push(format!("{name}={text}")),
-            // How an exec ended is one thing: `exited code=0`.
+            // How an exec ended is one word: `exited code=0`.
             Value::Object(outcome) if name == "outcome" => words.push(outcome_words(outcome)),
-            // It is in the outcome.
+            // The outcome has it.
             Value::Number(_) if name == "exit_code" => {}
             other => words.push(format!("{name}={other}")),
         }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn an_event_is_a_line_in_columns() {
-        let told: Numbered = serde_json::from_value(json!({
+        let numbered: Numbered = serde_json::from_value(json!({
             "seq": 12, "at": 1_700_000_000_123u64, "kind": "exec_ended", "sandbox_id": "sbx_1", "run": "run_a",
             "exec_id": "exec_1", "details": {"outcome": {"kind": "exited", "code": 3}, "exit_code": 3,
                 "duration_ms": 17, "limits_hit": []},
@@ -147,7 +147,7 @@ mod tests {
         .expect("an event");
 
         assert_eq!(
-            line(&told),
+            line(&numbered),
             "    12  2023-11-14T22:13:20.123Z  exec_ended        sbx_1                          run_a            \
              exec_1 duration_ms=17 exited code=3"
         );

@@ -29,7 +29,7 @@ pub struct Args {
     /// Let the command run on when this process is killed or its output is closed; Ctrl-C still reaches the command
     #[arg(long, conflicts_with = "tty")]
     keep_running: bool,
-    /// Choose the id of the exec: asking twice under one id starts one command
+    /// Choose the id of the exec: two requests with one id start one command
     #[arg(long, value_name = "EXEC")]
     id: Option<ExecId>,
     /// Let processes that outlive the command stay
@@ -91,7 +91,7 @@ impl Detached {
             sandbox_id: sandbox_id.clone(),
             exec_id: exec_id.clone(),
             timeout_seconds: None,
-            // The shortest wait there is.
+            // The shortest possible wait.
             timeout_ms: Some(1),
         };
         let progress = engine.perform(caller, now)?;

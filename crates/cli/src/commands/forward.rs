@@ -24,7 +24,7 @@ pub struct Args {
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let (engine, caller) = (context.engine()?, context.caller()?);
     let sandbox = context.sandbox(&engine, &args.sandbox)?;
-    // Whoever may not use the sandbox learns it now and not with the first connection.
+    // A caller that may not use the sandbox learns it now and not with the first connection.
     engine.check_entry(&caller, &sandbox)?;
     let bound = Bound::to(args.ports)?;
     let local = bound.address;
@@ -36,7 +36,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     }
     let (ended, end) = mpsc::channel();
     bound.lead_to(Route { engine, caller, sandbox }, ended);
-    // Interrupts end the process as they do any other: there is nothing to tidy.
+    // Interrupts end the process as usual: there is nothing to clean up.
     match end.recv() {
         Ok(error) => Err(error.into()),
         Err(_) => Ok(Exit::SUCCESS),

@@ -19,7 +19,7 @@ pub struct Args {
     verb: Verb,
 }
 
-/// What can be done to files.
+/// The operations on files.
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Print a file, byte by byte

@@ -1,4 +1,4 @@
-//! `coracle gc`: brings records and reality together now.
+//! `coracle gc`: sweeps now, so that records and reality agree.
 
 use coracle_core::bytes::Bytes;
 use coracle_engine::janitor::Report;
@@ -11,7 +11,7 @@ use crate::{stderr, stdout};
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// Exits with 1 if something resisted: it is left for the next time.
+/// Exits with 1 if something could not be removed: the next sweep tries again.
 pub fn carry_out(context: &Context, Args {}: Args) -> Result<Exit, Stop> {
     let report = context.untouched_engine()?.gc()?;
     match context.json {

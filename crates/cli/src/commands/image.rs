@@ -1,4 +1,4 @@
-//! `coracle image`: images that are here. What is needed is brought by itself; these are for doing it beforehand.
+//! `coracle image`: stored images. Coracle pulls what it needs by itself; these verbs do it in advance.
 
 use clap::Subcommand;
 
@@ -19,20 +19,20 @@ pub struct Args {
     verb: Verb,
 }
 
-/// What can be done about images.
+/// The operations on images.
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Bring an image from its registry and print it by digest
+    /// Pull an image from its registry and print it by digest
     Pull(pull::Args),
-    /// Bring the images the settings name in `images.prepull`, and print them by digest
+    /// Pull the images the settings name in `images.prepull`, and print them by digest
     Prepull(prepull::Args),
     /// Build an image from the Dockerfile in a directory and print its name
     Build(build::Args),
-    /// Bring the images in an archive of `docker save` or an OCI layout, and print their names
+    /// Load the images in an archive of `docker save` or an OCI layout, and print their names
     Load(load::Args),
-    /// List the images that are here
+    /// List the stored images
     List(list::Args),
-    /// Forget an image and remove what nothing else uses of it
+    /// Remove an image and the layers that nothing else uses
     Remove(remove::Args),
 }
 

@@ -1,4 +1,4 @@
-//! `coracle inspect`: everything known of one sandbox, as JSON.
+//! `coracle inspect`: everything known about one sandbox, as JSON.
 
 pub use super::show::Args;
 use crate::context::Context;

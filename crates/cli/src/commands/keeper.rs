@@ -1,4 +1,4 @@
-//! `coracle keeper`: holds the network of one sandbox until that is gone. Nobody types this.
+//! `coracle keeper`: serves the network of one sandbox until the sandbox is gone. Coracle starts it; people do not.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -13,7 +13,7 @@ use crate::keepers;
 use crate::stop::Stop;
 
 const STDERR: u32 = 2;
-/// Passing by the permissions of files.
+/// The capability to ignore file permissions.
 const DAC_OVERRIDE: u64 = 1 << 1;
 
 #[derive(Debug, clap::Args)]
@@ -37,25 +37,25 @@ fn keep(context: &Context, sandbox: &SandboxId) -> Result<(), Error> {
     leave_home(context)?;
     let engine = context.untouched_engine()?;
     engine.keep_here(sandbox, Body::Process, || {
-        // Whoever waits is gone then, and the sandbox is still there.
+        // Fails if the process that started this keeper is gone; the sandbox still exists.
         let _ = keepers::say_ready();
     })
 }
 
-/// Lets go of everything that belongs to whoever started it: their descriptors, their terminal, their rights.
+/// Gives up everything inherited from the process that started it: descriptors, terminal, rights.
 fn leave_home(context: &Context) -> Result<(), Error> {
     let failed = |error| Error::internal("could not become a keeper", error);
     spawn::close_from(STDERR + 1).map_err(failed)?;
     rustix::process::setsid().map_err(|error| failed(error.into()))?;
-    // A connection takes four descriptors, and what whoever started it may open is often not enough for all.
+    // A connection takes four descriptors, and the inherited soft limit is often too low for all.
     let files = getrlimit(Resource::Nofile).maximum;
     let _ = setrlimit(Resource::Nofile, Rlimit { current: files, maximum: files });
     rustix::thread::set_no_new_privs(true).map_err(|error| failed(error.into()))?;
     if rustix::process::geteuid().is_root() {
         let owner = std::fs::metadata(context.config()?.home.path()).map_err(failed)?.uid();
-        // The directories are ours, and for that no capability is needed; root in somebody else's home needs one.
+        // The directories belong to us, so no capability is needed; root in another user's home needs one.
         let kept = if owner == 0 { 0 } else { DAC_OVERRIDE };
-        // Root of a container may lack what this takes, and has then less to lose.
+        // Root of a container may lack the right to do this, and has less to lose then.
         let _ = capability::bound(kept);
         capability::keep(kept).map_err(failed)?;
     }

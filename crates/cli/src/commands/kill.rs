@@ -9,8 +9,8 @@ use signal_hook::consts::{
 use super::stop::{Signalled, reached, stop_all};
 use crate::args::SandboxName;
 use crate::context::Context;
-use crate::each::each;
 use crate::exit::Exit;
+use crate::for_each::each;
 use crate::stop::Stop;
 
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! `coracle logs`: prints the output of a command, whoever started it, from any place on.
+//! `coracle logs`: prints the output of a command of any run, from any chunk on.
 
 use coracle_engine::follow::{Chunk, Stream};
 use coracle_engine::ops::sandbox::{exec_read, exec_wait};
@@ -6,8 +6,8 @@ use coracle_engine::text;
 
 use crate::args::{ExecName, SandboxName};
 use crate::context::Context;
+use crate::exec_output::{self, Gaps};
 use crate::exit::Exit;
-use crate::live::{self, Gaps};
 use crate::signals::Target;
 use crate::stop::Stop;
 use crate::tail::last_lines;
@@ -22,10 +22,10 @@ pub struct Args {
     /// Name a command by its id or the beginning of its id; by default it is that of `run -d`, or the only one
     #[arg(value_name = "EXEC")]
     exec: Option<ExecName>,
-    /// Begin behind this chunk; they count from 1
+    /// Begin after this chunk; chunks count from 1
     #[arg(long, value_name = "N", default_value_t = 0)]
     since_seq: u64,
-    /// Begin with the last N lines there are
+    /// Begin with the last N lines
     #[arg(long, short = 'n', value_name = "N")]
     tail: Option<u64>,
     /// Go on until the command ends, and exit as it did
@@ -46,7 +46,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
                 kept.push(chunk);
                 Ok(())
             })?;
-            // What comes later goes on behind the last piece there was, shown or not.
+            // Later output continues after the last stored chunk, printed or not.
             let last = kept.last().map_or(since, |chunk| chunk.seq);
             let shown = last_lines(kept, lines);
             let mut print = printer(context, shown.first().map_or(last, |chunk| chunk.seq - 1));
@@ -62,37 +62,37 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     if context.json {
         stdout::json_line(&progress)?;
     } else if let Some(ending) = progress.progress.ending().filter(|_| !args.follow) {
-        // Whoever follows sees it end, by the exit code too; otherwise no output looks like none yet.
+        // A person who follows sees the end, by the exit code too; without following, no output looks like none yet.
         stderr::note(&format!("exec `{}` has ended: {ending}", target.exec));
     }
     Ok(exit)
 }
 
-/// Returns what shows a piece of output that comes behind `since`.
+/// Returns a printer of the chunks after `since`.
 fn printer(context: &Context, since: u64) -> impl FnMut(Chunk) -> Result<(), Stop> {
     let (json, mut gaps) = (context.json, Gaps::after(since));
     move |chunk| match json {
         true => stdout::json_line(&exec_read::OutputChunk::from(chunk)),
         false => {
             gaps.see(&chunk);
-            live::pass_on(&chunk)
+            exec_output::pass_on(&chunk)
         }
     }
 }
 
-/// Hands out what there is and what comes, until the command ends.
+/// Passes on all chunks, until the command ends.
 fn to_the_end(
     target: &Target,
     since: u64,
     print: impl FnMut(Chunk) -> Result<(), Stop>,
 ) -> Result<(exec_wait::Output, Exit), Stop> {
     let follow = target.engine.follow(&target.caller, &target.sandbox, &target.exec, since)?;
-    let progress = live::each_chunk(follow, print)?;
+    let progress = exec_output::each_chunk(follow, print)?;
     let exit = Exit::of_progress(&progress);
     Ok((progress.into(), exit))
 }
 
-/// Hands out what there is now.
+/// Passes on the chunks so far.
 fn so_far(
     target: &Target,
     mut since_seq: u64,
@@ -114,7 +114,7 @@ fn so_far(
     }
 }
 
-/// Undoes what an operation does to bytes for the sake of JSON.
+/// Decodes the bytes of a chunk from their form in JSON.
 fn decoded(chunk: exec_read::OutputChunk) -> Result<Chunk, Stop> {
     let stream = match chunk.stream {
         exec_read::StreamName::Stdout => Stream::Stdout,

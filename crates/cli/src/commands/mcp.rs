@@ -1,4 +1,5 @@
-//! `coracle mcp`: tools for an MCP client, on standard input and output; `coracle mcp install` tells the client.
+//! `coracle mcp`: serves tools to an MCP client on standard input and output; `coracle mcp install` configures the
+//! client.
 
 mod install;
 
@@ -24,7 +25,7 @@ pub struct Args {
     verb: Option<Verb>,
     #[command(flatten)]
     offer: Offer,
-    /// Close what the client has opened when it goes, instead of leaving that for its idle time
+    /// Close the sandboxes that the client opened when it disconnects, instead of at their idle limit
     #[arg(long, global = true)]
     close_at_end: bool,
     /// Run commands as this user of the sandbox instead of the image's
@@ -36,17 +37,17 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Tell an MCP client to start this, with the flags given here
+    /// Configure an MCP client to start this, with the flags given here
     Install(install::Args),
 }
 
-/// Which tools there are.
+/// The tools for a client.
 #[derive(Debug, clap::Args)]
 pub struct Offer {
-    /// Which tools there are
+    /// Offer the tools of this mode
     #[arg(long, global = true, value_enum, default_value_t, value_name = "MODE")]
     mode: Mode,
-    /// More of them: run, snapshots, ownership, processes, files, network, inventory, images, volumes, all
+    /// Offer more tools: run, snapshots, ownership, processes, files, network, inventory, images, volumes, all
     #[arg(long, global = true, value_delimiter = ',', value_name = "SETS")]
     with: Vec<String>,
     /// Let the model choose some of: image, network, limits; never beyond what the flags say
@@ -59,12 +60,12 @@ impl Offer {
         self.with.iter().map(|name| name.parse()).collect()
     }
 
-    /// Returns what the client's sandboxes are, and what of it the model may choose.
+    /// Returns the spec of the client's sandboxes, and which fields of it the model may choose.
     fn ceiling(&self, context: &Context, spec: SpecInput) -> Result<Ceiling> {
         Ceiling::of_model(spec, self.let_choose.iter().copied().collect(), &context.config()?.policy)
     }
 
-    /// Returns the flags that lead to the same.
+    /// Returns the flags that make the same offer.
     fn flags(&self) -> Vec<String> {
         let mut flags = Vec::new();
         let mode = self.mode.to_possible_value().filter(|_| self.mode != Mode::default());
@@ -93,7 +94,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         return install::carry_out(context, install, &flags);
     }
     let ceiling = args.offer.ceiling(context, described(args.spec)?)?;
-    // Before anything could print: from here on standard output is the client's alone.
+    // Before anything could print: from here on standard output belongs to the client alone.
     let streams = Streams::take()?;
     let (engine, caller) = (context.engine()?, context.caller()?);
     let model = caller.clone().below(ceiling);
@@ -109,7 +110,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         .build()
         .map_err(|error| Error::internal("could not start the runtime", error))?;
     let served = runtime.block_on(stdio::serve(server, streams));
-    // What still waits for a command is on its own; nobody hears of it.
+    // Calls that still wait for a command are abandoned; their answers have no reader.
     runtime.shutdown_background();
     if args.close_at_end {
         close_all(&engine, &caller, &opened);
@@ -118,19 +119,19 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     Ok(Exit::SUCCESS)
 }
 
-/// Returns the sandbox that was described, before `install` or behind it.
+/// Returns the sandbox described by the flags before or after `install`.
 fn one_of(before: SpecArgs, behind: SpecArgs) -> Result<SpecArgs> {
     match (before.flags()?.is_empty(), behind.flags()?.is_empty()) {
         (true, _) => Ok(behind),
         (false, true) => Ok(before),
         (false, false) => {
-            let message = "the sandbox is described twice, before and behind `install`";
-            Err(Error::new(Kind::Invalid, message).hint("write all of it behind `install`"))
+            let message = "the sandbox is described twice, before and after `install`";
+            Err(Error::new(Kind::Invalid, message).hint("write all of it after `install`"))
         }
     }
 }
 
-/// Returns what is to be written down of how this was called.
+/// Returns the flags to write into the client's settings.
 fn flags(context: &Context, offer: &Offer, close_at_end: bool) -> Vec<String> {
     let mut flags = offer.flags();
     if close_at_end {
@@ -143,14 +144,14 @@ fn flags(context: &Context, offer: &Offer, close_at_end: bool) -> Vec<String> {
     flags
 }
 
-/// One client, whose calls have threads of their own.
+/// For one client; calls have threads of their own.
 const THREADS: usize = 2;
 
 fn close_all(engine: &Engine, caller: &Caller, opened: &Opened) {
     for sandbox_id in opened.all() {
         let input = close::Input { sandbox_id, delete_workspace: false, forget: false };
         match engine.perform(caller, input) {
-            // It is not there any more, or it has been given to somebody else since.
+            // It is gone, or has another owner by now.
             Err(error) if !matches!(error.kind, Kind::NotFound | Kind::NotOwner) => {
                 stderr::warning(&error.chain());
             }

@@ -1,4 +1,4 @@
-//! `coracle open`: returns the sandbox of a key, making it if there is none.
+//! `coracle open`: returns the sandbox with a key; makes it if there is none.
 
 use coracle::{SessionKey, SpecInput};
 use coracle_core::{Record, State};
@@ -8,14 +8,14 @@ use crate::args::{Ports, SpecArgs, published};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::stop::Stop;
-use crate::{forwarding, missing, refusals, stderr, stdout};
+use crate::{forwarding, missing_walls, refusals, stderr, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Find the sandbox again by this name
     #[arg(long, value_name = "NAME", visible_alias = "name")]
     key: Option<SessionKey>,
-    // Only to say what to do instead.
+    // Parsed only to say what to do instead.
     #[arg(short, long, value_name = "LOCAL[:PORT]", value_parser = published, hide = true)]
     publish: Vec<Ports>,
     /// Close the sandbox that has this key, if there is one, and make a new one
@@ -42,7 +42,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
             ));
         }
         refusals::say(&opened.backend, &opened.refused);
-        missing::say_once(&opened.missing, &context.config()?.home);
+        missing_walls::say_once(&opened.missing, &context.config()?.home);
     }
     match context.json {
         true => stdout::json(&opened)?,

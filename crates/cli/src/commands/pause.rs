@@ -1,4 +1,4 @@
-//! `coracle pause`: has everything in a sandbox stand still. Its time does not count until it is resumed.
+//! `coracle pause`: freezes everything in a sandbox. Its time does not count until it is resumed.
 
 use coracle_engine::ops::sandbox::pause;
 

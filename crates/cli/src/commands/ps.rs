@@ -1,4 +1,4 @@
-//! `coracle ps`: lists sandboxes, whoever owns them.
+//! `coracle ps`: lists sandboxes of all owners.
 
 mod filter;
 
@@ -28,10 +28,10 @@ pub struct Args {
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let engine = context.untouched_engine()?;
-    // What is listed as ready shall be so.
+    // A sandbox that is listed as ready must be ready.
     let silent = sweep::glance(&engine, sweep::LISTING);
     let all = args.all || args.filter.iter().any(Filter::wants_ended);
-    // What is filtered is looked for among all there are.
+    // Filters search all sandboxes.
     let max = (!args.filter.is_empty()).then_some(list::MOST);
     let listed = engine.perform(context.call()?, list::Input { all, max })?;
     if listed.more {

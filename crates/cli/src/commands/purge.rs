@@ -1,4 +1,4 @@
-//! `coracle purge`: removes everything of this home: sandboxes whoever owns them, images, volumes, logs, the home itself.
+//! `coracle purge`: removes everything of this home: sandboxes of all owners, images, volumes, logs, the home itself.
 
 use std::io::{self, BufRead, Write};
 
@@ -18,7 +18,7 @@ pub struct Args {
     /// Do not ask
     #[arg(long)]
     yes: bool,
-    /// Give up on this backend if it does not answer: what is there stays there, and is named
+    /// Give up on this backend if it does not answer, and print what stays there
     #[arg(long, value_name = "ENGINE")]
     forget: Vec<String>,
 }
@@ -29,14 +29,14 @@ struct Report {
     purged: bool,
     sandboxes: usize,
     volumes: usize,
-    /// What is in the home and not ours.
+    /// Files in the home that are not coracle's.
     left: Vec<String>,
-    /// What stays at engines that were given up.
+    /// What stays at container engines that were given up.
     forgotten: Vec<String>,
     trouble: Vec<String>,
 }
 
-/// Exits with 1 if something could not be reached: then the home stays, and doing it again goes on.
+/// Exits with 1 if something could not be reached: then the home stays, and the next purge goes on.
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let home = context.config()?.home.clone();
     if home_files::is_absent(&home)? {
@@ -54,7 +54,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     }
     let _alone = home_files::expect_no_daemon(&home)?;
     if let Some(mut line) = Line::open(&home) {
-        // What it keeps ready is removed by it, or by us.
+        // The process that keeps spares removes them, or we do.
         let _ = line.end();
     }
     let Purged { sandboxes, volumes, forgotten, trouble } = remove_everything(context, &args.forget)?;
@@ -88,8 +88,8 @@ fn tell(context: &Context, report: &Report, home: &Home) -> Result<Exit, Stop> {
             stdout::line(&match report.purged {
                 true => format!("removed {sandboxes} sandboxes, {volumes} volumes and the home `{home}`"),
                 false => format!(
-                    "removed {sandboxes} sandboxes; the home `{home}` stays. Mend what is said above and do it again; \
-                     `--forget ENGINE` gives up on an engine that is gone"
+                    "removed {sandboxes} sandboxes; the home `{home}` stays. Fix what is reported above and purge again; \
+                     `--forget ENGINE` gives up on a container engine that is gone"
                 ),
             })?;
         }
@@ -97,7 +97,7 @@ fn tell(context: &Context, report: &Report, home: &Home) -> Result<Exit, Stop> {
     Ok(if report.purged { Exit::SUCCESS } else { Exit::FOUND })
 }
 
-/// Asks the person at the terminal; where there is none, `--yes` is needed.
+/// Asks the person at the terminal; without a terminal, `--yes` is required.
 fn confirm(home: &Home) -> Result<()> {
     let unsure = || {
         Error::new(
@@ -112,7 +112,7 @@ fn confirm(home: &Home) -> Result<()> {
     let mut stderr = io::stderr().lock();
     let asked = write!(
         stderr,
-        "This removes every sandbox of `{}`, whoever owns it, all images and volumes, and the home.\nType `yes` to go on: ",
+        "This removes every sandbox of `{}`, of any owner, all images and volumes, and the home.\nType `yes` to go on: ",
         home.path().display()
     );
     let _ = asked.and_then(|()| stderr.flush());

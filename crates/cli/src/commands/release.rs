@@ -1,4 +1,4 @@
-//! `coracle release`: gives a sandbox back to the run that lent it; with none it is nobody's.
+//! `coracle release`: gives a sandbox back to the run that lent it; without a lender it has no owner afterwards.
 
 use coracle_engine::ops::sandbox::release;
 
@@ -14,7 +14,7 @@ pub struct Args {
     /// Name a sandbox by its id, its key, or the beginning of its id
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
-    /// Say what becomes of running commands; they stay if you do not
+    /// Keep or kill running commands; kept by default
     #[arg(long, value_name = "WHAT")]
     running: Option<Running>,
 }

@@ -1,4 +1,4 @@
-//! `coracle resume`: has everything in a paused sandbox go on.
+//! `coracle resume`: lets everything in a paused sandbox go on.
 
 use coracle_engine::ops::sandbox::resume;
 

@@ -1,4 +1,4 @@
-//! `coracle run`: one command in a sandbox of its own, which is gone afterwards, however the command ended.
+//! `coracle run`: one command in a sandbox of its own, which is removed afterwards, however the command ended.
 
 mod detached;
 mod plan;
@@ -81,7 +81,7 @@ pub fn carry_out(context: &Context, mut args: Args) -> Result<Exit, Stop> {
     }
 }
 
-/// Elsewhere the first word is the image. Who writes `run ubuntu` here learns that no such program is there.
+/// Explains a missing program. With other tools the first word is the image, so people write `run ubuntu`.
 fn suggest_image(error: Error, program: &[u8]) -> Error {
     let is_missing = error.details.get("exit_code").is_some_and(|code| *code == 127);
     match std::str::from_utf8(program) {
@@ -94,7 +94,7 @@ fn suggest_image(error: Error, program: &[u8]) -> Error {
     }
 }
 
-/// Returns what the sandbox shall be. One that goes with its command is made for one command alone.
+/// Returns the spec of the sandbox. A sandbox that ends with its command is made for one command alone.
 fn sandbox(args: &Args) -> Result<SpecInput> {
     let spec = SpecInput { user: args.process.user.clone(), ..args.spec.clone().input()? };
     Ok(match (args.detach, args.rm) {
@@ -104,7 +104,7 @@ fn sandbox(args: &Args) -> Result<SpecInput> {
     })
 }
 
-/// Runs the command to its end, with somebody watching.
+/// Runs the command to its end, with a person watching.
 fn attended(
     context: &Context,
     engine: Engine,
@@ -112,7 +112,7 @@ fn attended(
     resolved: &Spec,
     ports: Vec<Bound>,
 ) -> Result<Exit, Stop> {
-    // From the session on signals wait, and this may take minutes.
+    // Once the session starts, signals wait; a pull may take minutes.
     context.bring_image(&engine, resolved)?;
     let session = Session::on(context, engine, Tie::Bound)?;
     command.pool = PoolClient::of(context)?;

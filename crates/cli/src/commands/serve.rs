@@ -1,4 +1,4 @@
-//! `coracle serve`: the daemon. First the images the settings name, then what dead processes left, then it serves.
+//! `coracle serve`: the daemon. It pulls the images of the settings, sweeps what dead processes left, and serves.
 
 mod files;
 mod notify;
@@ -29,10 +29,10 @@ use coracle_service::listen::{self, Address, Bound};
 use coracle_service::telemetry;
 use coracle_service::{Parts, Router, Service};
 
-/// Each waits for one call, or for one direction of a stream; they are there while they are needed. What one tenant may
-/// have of them is a sixteenth.
+/// Each thread serves one call, or one direction of a stream, and exists while it is needed. One tenant may use a
+/// sixteenth of them.
 const THREADS_MAX: usize = 4096;
-/// As for the library: a burst of a few, and half a megabyte each while they wait.
+/// As in the library: enough for a burst of a few; each waiting spare takes half a megabyte.
 const SPARES: usize = 6;
 
 #[derive(Debug, clap::Args)]
@@ -46,18 +46,18 @@ pub struct Args {
     /// Listen at addresses others can reach, because a proxy with TLS stands before them
     #[arg(long)]
     behind_tls: bool,
-    /// How long calls may go on after the daemon was told to end
+    /// Let calls go on for this long after the daemon is stopped
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
     drain: Span,
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    // Before anything is opened: sandboxes made meanwhile are bound by what is allowed at most, and do not notice.
+    // Before anything is opened. Sandboxes get their own limit, so they do not inherit this one.
     let files = files::raise_limit();
     let config = context.config()?.clone();
     args.listen.iter().try_for_each(|address| refuse_open_door(&args, *address))?;
     let engine = context.untouched_engine()?;
-    // Each time: who reads the log of a daemon is not who has called here before.
+    // Printed at every start: the reader of a daemon's log may not be the person who called here before.
     config.notes.iter().for_each(|note| stderr::note(note));
     let Some(_lock) = lock::only_one(&config.home, Duty::Serve)? else {
         return Err(already_served(&config).into());
@@ -84,7 +84,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     runtime.block_on(listen::serve(bound, serving));
     notify::say("STOPPING=1");
     drop((timers, pool));
-    // Calls that did not end in time are cut off: their commands go on, and whoever asked comes again.
+    // Calls that did not end in time are cut off: their commands go on, and clients ask again.
     runtime.shutdown_background();
     Ok(Exit::SUCCESS)
 }
@@ -110,7 +110,7 @@ fn router(service: &Service) -> Router {
     coracle_service::router(service.clone(), routes)
 }
 
-/// Whoever can read what passes by has the tokens.
+/// Refuses an address without TLS: an eavesdropper would get the tokens.
 fn refuse_open_door(args: &Args, address: SocketAddr) -> Result<()> {
     if address.ip().is_loopback() || args.behind_tls {
         return Ok(());
@@ -126,7 +126,7 @@ fn already_served(config: &Config) -> Error {
         .hint("one daemon serves a home; choose another with `--home`")
 }
 
-/// A burst of large answers on hundreds of threads must not stay in the allocator's hands.
+/// After a burst of large answers on hundreds of threads, the allocator must not keep the memory.
 fn give_back_memory() {
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
     heap::limit_arenas(i32::try_from(processors).unwrap_or(i32::MAX));
@@ -142,7 +142,7 @@ fn runtime() -> Result<Runtime> {
         .map_err(|error| Error::internal("could not start threads", error))
 }
 
-/// Listens where it was told to, or at what was opened for it.
+/// Listens on the addresses of the flags, or on the sockets the service manager opened.
 fn bind(args: &Args, config: &Config) -> Result<Vec<Bound>> {
     let mut bound = Vec::new();
     for number in systemd::sockets() {
@@ -169,16 +169,16 @@ fn announced(address: &Address) -> Result<Bound> {
     Ok(bound)
 }
 
-/// A registry that is down must not keep the daemon from serving what is here.
+/// A registry that is down must not keep the daemon from serving stored images.
 fn bring_images(engine: &Engine, caller: &Caller) {
     if engine.policy().prepull.is_empty() {
         return;
     }
     match engine.perform(caller, prepull::Input::default()) {
         Ok(brought) => brought.failed.iter().for_each(|failed| {
-            stderr::warning(&format!("could not bring image `{}`: {}", failed.image, failed.message));
+            stderr::warning(&format!("could not pull image `{}`: {}", failed.image, failed.message));
         }),
-        Err(error) => stderr::warning(&format!("could not bring images: {}", error.chain())),
+        Err(error) => stderr::warning(&format!("could not pull images: {}", error.chain())),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `coracle shell`: a shell in a sandbox, on the terminal where there is one.
+//! `coracle shell`: a shell in a sandbox, on the terminal if there is one.
 
 use coracle_engine::{ExecRequest, Stdin, Timeout};
 
@@ -10,7 +10,7 @@ use crate::signals::Tie;
 use crate::stop::Stop;
 use crate::terminal;
 
-/// The better shell of the two, where it is there.
+/// The better shell of the two, if it exists.
 const SHELL: &str = "command -v bash >/dev/null 2>&1 && exec bash; exec sh";
 
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! `coracle show`: everything known of one sandbox; what goes on in it only to its owner.
+//! `coracle show`: everything known about one sandbox; only its owner sees its execs.
 
 use std::fmt::Write;
 
@@ -22,7 +22,7 @@ pub struct Args {
     sandbox: SandboxName,
 }
 
-/// Returns what is known of the sandbox that is meant.
+/// Returns what is known about the named sandbox.
 pub fn look(context: &Context, args: &Args) -> Result<get::Output> {
     let engine = context.engine()?;
     let sandbox_id = context.sandbox(&engine, &args.sandbox)?;

@@ -24,7 +24,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         true => stdout::json(&kept)?,
         false => stdout::line(&kept.image)?,
     }
-    // The files people work on are often mounted ones.
+    // The files people work on are often mounted.
     let mounts =
         engine.perform(&caller, get::Input { sandbox_id }).map_or_else(|_| Vec::new(), |shown| shown.mounts);
     for mount in mounts {

@@ -1,5 +1,5 @@
-//! `coracle spares`: keeps the spare pool for other calls. They start it if the settings ask for spares; it ends by itself
-//! after a minute without calls.
+//! `coracle spares`: keeps the spare pool for other calls. A call starts it if the settings ask for spares; it ends
+//! by itself after a minute without calls.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -19,11 +19,11 @@ use crate::spare_pool::{self, Line, Request};
 use crate::stderr;
 use crate::stop::Stop;
 
-/// How long spares wait for somebody. What is at rest costs memory, and a person who has stopped calling has stopped.
+/// How long spares wait for a caller. They cost memory, and a person who has not called for a minute has stopped.
 const IDLE: Duration = Duration::from_secs(60);
-/// How often that is looked at, and whether we were told to end.
+/// How often to check for that, and for an order to end.
 const LOOK: Duration = Duration::from_millis(250);
-/// Calls at once. More make their sandboxes themselves.
+/// Simultaneous calls. Further calls make their sandboxes themselves.
 const CALLS_MAX: usize = 64;
 
 #[derive(Debug, clap::Args)]
@@ -46,7 +46,7 @@ struct Shop {
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let home = context.config()?.home.clone();
     if args.stop {
-        // Nobody there is as good as gone.
+        // If no process listens, there is nothing to stop.
         if let Some(mut line) = Line::open(&home) {
             line.end().map_err(|error| Error::internal("could not end the keeping of spares", error))?;
         }
@@ -59,7 +59,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     }
     let engine = context.engine()?;
     let Some(_lock) = lock::only_one(&home, Duty::KeepSpares)? else { return Ok(Exit::SUCCESS) };
-    // Not the terminal's any more: its end, and Ctrl-C, are about the call that started us.
+    // Leave the terminal's session: a hangup or Ctrl-C is meant for the call that started us.
     let _ = rustix::process::setsid();
     let pool = engine.keep_spares(count);
     if let Some(shape) = args.like.as_deref().and_then(|text| serde_json::from_str::<Spec>(text).ok()) {
@@ -69,14 +69,14 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         spare_pool::listen(&home).map_err(|error| Error::internal("could not listen for calls", error))?;
     let shop = Arc::new(Shop { engine, calls: AtomicUsize::new(0), told_to_end: AtomicBool::new(false) });
     serve(&shop, &listener);
-    // First of all: whoever calls from now on makes their own.
+    // First of all: from now on callers make their own sandboxes.
     drop(listener);
     spare_pool::hang_up(&home);
     drop(pool);
     Ok(Exit::SUCCESS)
 }
 
-/// Answers calls until nobody has called for a while, or somebody said so.
+/// Answers calls until none came for a while, or one asked us to end.
 fn serve(shop: &Arc<Shop>, listener: &UnixListener) {
     let mut last_call = Instant::now();
     while !shop.told_to_end.load(Ordering::Relaxed) {
@@ -114,7 +114,7 @@ fn accept(shop: &Arc<Shop>, listener: &UnixListener) {
 }
 
 fn converse(shop: &Shop, stream: &UnixStream) {
-    // A call lasts as long as its command, so there is no time by which it has to say something.
+    // A call lasts as long as its command, so there is no timeout for its next message.
     for line in BufReader::new(stream).lines() {
         let Some(request) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { return };
         if answer(shop, stream, request).is_err() {

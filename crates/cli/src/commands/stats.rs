@@ -15,15 +15,15 @@ use crate::stop::Stop;
 use crate::table::Columns;
 use crate::{paint, stdout, terminal};
 
-/// How often `--watch` looks: numbers a person can still read.
+/// How often `--watch` refreshes: numbers a person can still read.
 const EVERY: Duration = Duration::from_secs(2);
-/// When it looks for the second time, which is the first that tells what is used of the processors.
+/// When it refreshes for the first time: only the second reading gives a CPU percentage.
 const SOON: Duration = Duration::from_millis(500);
 /// Clears the terminal, once.
 const CLEAR: &str = "\x1b[2J";
 /// Puts the cursor at the top.
 const TOP: &str = "\x1b[H";
-/// Clears the rest of a line, and the rest of the terminal: less is drawn anew than by clearing all, and nothing flickers.
+/// Clears the rest of a line, and the rest of the terminal: unlike clearing everything, this does not flicker.
 const REST_OF_LINE: &str = "\x1b[K";
 const REST: &str = "\x1b[J";
 
@@ -66,7 +66,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     }
 }
 
-/// What was seen by the look before.
+/// The previous reading.
 #[derive(Debug, Default)]
 struct Before {
     at: Option<Instant>,
@@ -79,7 +79,7 @@ impl Before {
         Self { at: Some(Instant::now()), cpu_ms: seen.iter().filter_map(used).collect() }
     }
 
-    /// Returns what a sandbox has used since of one processor, in percent.
+    /// Returns a sandbox's use of one CPU since then, in percent.
     fn percent(&self, one: &Stats) -> Option<f64> {
         let (since, then) = (self.at?.elapsed(), self.cpu_ms.get(&one.sandbox_id)?);
         Some(share(one.usage.cpu_ms?.saturating_sub(*then), since))
@@ -90,7 +90,7 @@ fn share(used_ms: u64, since: Duration) -> f64 {
     100.0 * used_ms as f64 / (since.as_secs_f64() * 1000.0).max(1.0)
 }
 
-/// Draws over what was drawn before; where there is no terminal, one table follows the other.
+/// Draws over the previous table; without a terminal, one table follows the other.
 fn draw(table: Columns) -> Result<(), Stop> {
     let Some(width) = terminal::width() else { return table.print() };
     let rows = usize::from(terminal::size().rows).saturating_sub(1).max(2);
@@ -113,27 +113,27 @@ fn table(seen: &[Stats], before: Option<&Before>) -> Columns {
             one.session_key.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
             one.state.to_string(),
             percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.1}")),
-            told(usage.cpu_ms, |millis| format!("{}.{:02}s", millis / 1000, millis % 1000 / 10)),
+            or_dash(usage.cpu_ms, |millis| format!("{}.{:02}s", millis / 1000, millis % 1000 / 10)),
             of(usage.memory_bytes.map(bytes), one.memory_limit_bytes.map(bytes)),
-            told(usage.memory_peak_bytes, bytes),
+            or_dash(usage.memory_peak_bytes, bytes),
             of(
                 usage.processes.map(|count| count.to_string()),
                 one.processes_limit.map(|max| max.to_string()),
             ),
             of(usage.disk_bytes.map(bytes), usage.disk_limit_bytes.map(bytes)),
-            told(one.execs_running, |count| count.to_string()),
-            told(one.output_bytes, bytes),
-            told(one.network_denied, |count| count.to_string()),
-            told(one.uptime_ms, span),
-            told(one.idle_ms, span),
+            or_dash(one.execs_running, |count| count.to_string()),
+            or_dash(one.output_bytes, bytes),
+            or_dash(one.network_denied, |count| count.to_string()),
+            or_dash(one.uptime_ms, span),
+            or_dash(one.idle_ms, span),
         ]);
     }
-    // A look alone tells nothing of it.
+    // A single reading gives no percentage.
     let table = if before.is_none() { table.without("CPU %") } else { table };
     if seen.iter().any(|one| one.session_key.is_some()) { table } else { table.without("KEY") }
 }
 
-/// Returns what is used and how much that may be.
+/// Returns the use and its limit.
 fn of(used: Option<String>, limit: Option<String>) -> String {
     match (used, limit) {
         (None, _) => "-".to_owned(),
@@ -142,7 +142,7 @@ fn of(used: Option<String>, limit: Option<String>) -> String {
     }
 }
 
-fn told(value: Option<u64>, shown: impl Fn(u64) -> String) -> String {
+fn or_dash(value: Option<u64>, shown: impl Fn(u64) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), shown)
 }
 
@@ -166,11 +166,11 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_tell_is_a_dash_and_no_zero() {
+    fn an_unknown_value_is_a_dash_and_no_zero() {
         assert_eq!(of(None, Some("1".to_owned())), "-");
         assert_eq!(of(Some("1".to_owned()), None), "1");
         assert_eq!(of(Some("1".to_owned()), Some("2".to_owned())), "1 / 2");
-        assert_eq!(told(None, bytes), "-");
-        assert_eq!(told(Some(0), bytes), "0 B");
+        assert_eq!(or_dash(None, bytes), "-");
+        assert_eq!(or_dash(Some(0), bytes), "0 B");
     }
 }

@@ -1,4 +1,4 @@
-//! `coracle stop`: ends a command and all it started, or every command of a sandbox.
+//! `coracle stop`: ends a command and everything it started, or every command of a sandbox.
 
 use coracle::{Error, ExecId, Kind, Result, SandboxId};
 use coracle_engine::Engine;
@@ -48,19 +48,19 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     Ok(Exit::SUCCESS)
 }
 
-/// What became of the commands of a sandbox.
+/// The result for the commands of a sandbox.
 #[derive(Debug, Serialize)]
 pub struct Signalled {
     pub ok: bool,
     pub sandbox_id: SandboxId,
-    /// Those that ran.
+    /// Those that were running.
     pub signalled: Vec<ExecId>,
 }
 
-/// So many are asked to end at once, each over a connection of its own.
+/// How many are asked to end at once, each over a connection of its own.
 const AT_ONCE: usize = 32;
 
-/// Ends every command of a sandbox and returns those that ran. Their graces run at the same time.
+/// Ends every command of a sandbox and returns those that ran. Their grace periods run at the same time.
 pub fn stop_all(
     context: &Context,
     engine: &Engine,
@@ -68,7 +68,7 @@ pub fn stop_all(
     grace_ms: Option<u64>,
 ) -> Result<Vec<ExecId>> {
     let caller = context.caller()?;
-    // One that has ended may have left processes in the background.
+    // An ended exec may have left processes in the background.
     let stop = |exec: &KnownExec| {
         let input = exec_stop::Input { sandbox_id: sandbox.clone(), exec_id: exec.id.clone(), grace_ms };
         engine.perform(&caller, input).map(drop)
@@ -84,8 +84,8 @@ pub fn stop_all(
     reached(execs, stopped)
 }
 
-/// Returns the commands that ran. One that is gone by now has ended by itself; of what else went wrong the first is told,
-/// after all have had their turn.
+/// Returns the commands that were running. One that is gone by now has ended by itself; of other errors the first is
+/// returned, after every command had its turn.
 pub fn reached(execs: Vec<KnownExec>, done: Vec<Result<()>>) -> Result<Vec<ExecId>> {
     let mut ran = Vec::new();
     for (exec, done) in execs.into_iter().zip(done) {

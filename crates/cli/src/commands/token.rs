@@ -1,4 +1,4 @@
-//! `coracle token`: what strangers show to be let in by `coracle serve` over the network.
+//! `coracle token`: the tokens with which clients authenticate to `coracle serve` over the network.
 
 use clap::Subcommand;
 use coracle_core::Timestamp;
@@ -20,14 +20,14 @@ pub struct Args {
     verb: Verb,
 }
 
-/// What can be done about tokens.
+/// The operations on tokens.
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Make a token and print it; it is shown this once
     Create(Box<create::Args>),
     /// List tokens, without their secrets
     List(list::Args),
-    /// Have a token open nothing any more
+    /// Make a token invalid
     Revoke(revoke::Args),
 }
 
@@ -39,7 +39,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     }
 }
 
-/// A token as it is shown in documents: everything but what has to do with its secret.
+/// A token as documents show it: everything but what concerns its secret.
 #[derive(Debug, Serialize)]
 struct View {
     token_id: String,
@@ -50,7 +50,7 @@ struct View {
     created_at: Timestamp,
     expires_at: Option<Timestamp>,
     revoked_at: Option<Timestamp>,
-    /// The most its sandboxes may have.
+    /// The bounds of its sandboxes.
     max: Option<Bounds>,
 }
 

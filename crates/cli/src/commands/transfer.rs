@@ -18,12 +18,12 @@ pub struct Args {
     /// Lend it to this run, until it releases it
     #[arg(long, value_name = "RUN")]
     to: RunId,
-    /// Say what becomes of running commands; without this they are a conflict
+    /// Keep or kill running commands; without this they are a conflict
     #[arg(long, value_name = "WHAT")]
     running: Option<Running>,
 }
 
-/// What becomes of running commands.
+/// What happens to running commands.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Running {
     Keep,

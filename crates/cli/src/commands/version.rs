@@ -1,4 +1,4 @@
-//! `coracle version`: which coracle this is.
+//! `coracle version`: the version of this coracle.
 
 use serde_json::json;
 

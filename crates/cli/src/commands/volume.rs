@@ -1,4 +1,4 @@
-//! `coracle volume`: directories that outlive sandboxes. One is made when a sandbox first mounts it.
+//! `coracle volume`: directories that outlive sandboxes. A volume is made when a sandbox first mounts it.
 
 use clap::Subcommand;
 
@@ -15,12 +15,12 @@ pub struct Args {
     verb: Verb,
 }
 
-/// What can be done about volumes.
+/// The operations on volumes.
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List the volumes that are here
+    /// List the volumes
     List(list::Args),
-    /// Remove a volume with all that is in it
+    /// Remove a volume with its contents
     Remove(remove::Args),
 }
 

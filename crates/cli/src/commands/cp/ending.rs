@@ -1,4 +1,4 @@
-//! Signals that ask a copy to end. It ends between two pieces, so that it takes away what it has not finished.
+//! Signals that end a copy. It ends between two pieces, so that it can remove what it has not finished.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use coracle::{Error, Kind, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// The signal that was caught, if one was.
+/// The caught signal, if any.
 #[derive(Debug, Clone, Default)]
 pub struct Ending(Arc<AtomicUsize>);
 
 impl Ending {
-    /// Catches the first signal from now on. The second one ends the process, whatever it waits for.
+    /// Catches the first signal from now on. The second one ends the process at once.
     pub fn catch(&self) -> Result<()> {
         let again = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -39,7 +39,7 @@ impl Ending {
     }
 }
 
-/// Bytes on their way, counted, until a signal comes.
+/// A stream that counts bytes and fails once a signal was caught.
 #[derive(Debug)]
 pub struct Watched<'a, T> {
     pub inner: T,

@@ -1,4 +1,4 @@
-//! From here into a sandbox.
+//! Copies from this machine into a sandbox.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -14,12 +14,12 @@ use super::local::{Root, Trust, failed};
 use super::tree::Merge;
 use super::{Copied, Copy, below, temporary_name, tree};
 
-/// Longest path a sandbox takes.
+/// The longest path a sandbox takes.
 const PATH_MAX: usize = 4095;
 
 /// Copies a file or a directory.
 pub fn copy(copy: &mut Copy<'_>, from: &Path, to: &[u8]) -> Result<Copied> {
-    // A link named on the command line means what it leads to.
+    // A link named on the command line means its target.
     let metadata = from.metadata().map_err(failed("read", from))?;
     let target = target(&mut copy.attached, from, to)?;
     copy.ending.catch()?;
@@ -38,7 +38,7 @@ pub fn copy(copy: &mut Copy<'_>, from: &Path, to: &[u8]) -> Result<Copied> {
     Ok(copied)
 }
 
-/// What is copied onto a directory goes inside it, under its own name.
+/// A copy onto a directory goes inside it, under its own name.
 fn target(attached: &mut Attached, from: &Path, to: &[u8]) -> Result<Vec<u8>> {
     let inside = match there(attached, to)? {
         Some(FileKind::Dir) => true,
@@ -55,7 +55,7 @@ fn target(attached: &mut Attached, from: &Path, to: &[u8]) -> Result<Vec<u8>> {
     Ok(below(to, name.as_bytes()))
 }
 
-/// Returns what has a name in the sandbox, if anything has.
+/// Returns the kind of a file in the sandbox, if it exists.
 fn there(attached: &mut Attached, path: &[u8]) -> Result<Option<FileKind>> {
     let is_absent = |error: &Error| {
         let broken = error.details.get("errno").is_some_and(|errno| errno == "ENOTDIR" || errno == "EXDEV");
@@ -68,7 +68,7 @@ fn there(attached: &mut Attached, path: &[u8]) -> Result<Option<FileKind>> {
     }
 }
 
-/// Copies one file; returns how long it is.
+/// Copies one file; returns its length.
 fn copy_file(copy: &mut Copy<'_>, (root, path): (&Root, &[u8]), to: &[u8], links: Links) -> Result<u64> {
     let (mut file, node) = root.read(path)?;
     let written =
@@ -88,12 +88,12 @@ fn copy_tree(copy: &mut Copy<'_>, from: &Root, to: &[u8]) -> Result<Copied> {
     Ok(Copied { skipped, ..copied })
 }
 
-/// Fills a directory beside its name, which it has when all is in it.
+/// Fills a directory under a temporary name, and renames it when it is complete.
 fn fill_new(copy: &mut Copy<'_>, from: &Root, tree: &Tree, to: &[u8]) -> Result<Copied> {
     let stage = stage(to)?;
     let place = |node: &Node| Some(below(&stage, &node.path));
     check_lengths(tree, &place)?;
-    // Others may put a link in the place of the stage too.
+    // Other processes in the sandbox may replace the stage by a link, too.
     let links = Links::Below(stage.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1));
     let filled = copy.attached.make_directory(&stage, links).and_then(|()| {
         let copied = fill(copy, from, tree, (&place, links))?;
@@ -102,13 +102,13 @@ fn fill_new(copy: &mut Copy<'_>, from: &Root, tree: &Tree, to: &[u8]) -> Result<
         copy.attached.rename(&stage, to).map(|()| copied)
     });
     if filled.is_err() {
-        // What went wrong is worth more than what is left of it.
+        // The first error is more useful than one about its leftovers.
         let _ = copy.attached.delete(&stage, Depth::Tree);
     }
     filled
 }
 
-/// Returns where a directory is filled before it has its name.
+/// Returns the temporary path of a directory that is being filled.
 fn stage(to: &[u8]) -> Result<Vec<u8>> {
     let name = temporary_name()?;
     let to = to.strip_suffix(b"/").unwrap_or(to);
@@ -118,7 +118,7 @@ fn stage(to: &[u8]) -> Result<Vec<u8>> {
     })
 }
 
-/// Brings a tree into a directory that is there.
+/// Copies a tree into an existing directory.
 fn merge(copy: &mut Copy<'_>, from: &Root, tree: &Tree, to: &[u8]) -> Result<Copied> {
     let there = copy.attached.tree(to)?;
     let there: HashMap<_, _> =
@@ -149,17 +149,18 @@ fn make_stages(attached: &mut Attached, merge: &Merge<'_>, to: &[u8]) -> Result<
 
 fn remove_stages(attached: &mut Attached, merge: &Merge<'_>, to: &[u8]) {
     for directory in &merge.receiving {
-        // What went wrong before is worth more than what is left of it.
+        // The first error is more useful than one about its leftovers.
         let _ = attached.delete(&below(to, &merge.stage(directory)), Depth::Tree);
     }
 }
 
-/// Gives directories the times they had before there were stages in them, unless something else has changed in them.
+/// Restores the times that directories had before there were stages in them, unless something else has changed in
+/// them.
 fn restore_times(attached: &mut Attached, merge: &Merge<'_>, to: &[u8], error: &Error) {
     if error.details.contains_key("copied") {
         return;
     }
-    // Its permissions come along, of which bits that lend rights would get lost.
+    // Setting times also sets permissions, and would lose the set-user-id and set-group-id bits.
     for directory in merge.receiving.iter().filter(|directory| directory.mode & !0o1777 == 0) {
         let _ = attached.finish_directory(
             &below(to, &directory.path),
@@ -181,7 +182,7 @@ fn check_lengths(tree: &Tree, place: &dyn Fn(&Node) -> Option<Vec<u8>>) -> Resul
     }
 }
 
-/// Writes what has a place to be written to.
+/// Writes every node that has a place.
 fn fill(
     copy: &mut Copy<'_>,
     from: &Root,
@@ -203,7 +204,7 @@ fn fill(
     Ok(copied)
 }
 
-/// Gives directories what they have, from the inside out: what is done to a directory's contents changes its time, and its
+/// Sets permissions and times of directories from the inside out: a change in a directory changes its time, and its
 /// permissions may end access.
 fn finish(attached: &mut Attached, tree: &Tree, to: &[u8], links: Links) -> Result<()> {
     let mut directories = tree.nodes.iter().rev().filter(|node| node.kind == FileKind::Dir);

@@ -1,7 +1,7 @@
-//! A directory here, and what is below it.
+//! A local directory, and everything below it.
 //!
-//! All of it is reached from the directory's descriptor, and no link below it is followed: what a link stands for may be
-//! anything by the time it is looked at, and a tree from a sandbox says what it likes.
+//! All of it is reached from the directory's descriptor, and no link below it is followed: a link may be replaced at
+//! any moment, and a sandbox chooses the names in a tree it sends.
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -21,27 +21,27 @@ use rustix::io::Errno;
 
 use super::tree::{Merge, joined, parent};
 
-/// Permissions of a file whose sandbox does not tell them.
+/// Permissions of a file whose sandbox does not report them.
 const MODE: u32 = 0o644;
-/// As many files as a sandbox lists at once, so that what is copied there can be copied back.
+/// As many files as a sandbox lists at once, so that a copied tree can be copied back.
 const FILES_MAX: usize = 100_000;
-/// Bits of permissions that are kept.
+/// The permission bits that are kept.
 const KEPT: u32 = 0o1777;
 
 /// A directory.
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
-    /// How it is called in messages.
+    /// Its name in messages.
     shown: PathBuf,
 }
 
-/// What to do about a link that stands where a directory is expected.
+/// What to do about a link in place of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// It is followed: the person who calls has named it.
+    /// Follow it: the calling person has named it.
     Named,
-    /// It is refused: its name comes from elsewhere.
+    /// Refuse it: its name comes from elsewhere.
     Derived,
 }
 
@@ -53,7 +53,7 @@ impl Root {
         Ok(Self { directory, shown: path.to_owned() })
     }
 
-    /// Opens the directory a file is in. Returns it and the file's name.
+    /// Opens the directory of a file. Returns it and the file's name.
     pub fn around(path: &Path) -> Result<(Self, Vec<u8>)> {
         let name = path.file_name().ok_or_else(|| Error::invalid("to", "names no file"))?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -61,7 +61,7 @@ impl Root {
         Ok((root, name.as_bytes().to_vec()))
     }
 
-    /// Returns everything below it, directories before what is in them.
+    /// Returns everything below it, directories before their contents.
     pub fn scan(&self) -> Result<Tree> {
         self.scan_at_most(FILES_MAX)
     }
@@ -102,10 +102,10 @@ impl Root {
         Ok(nodes)
     }
 
-    /// Opens a file to be read. Returns what is known of it, too.
+    /// Opens a file for reading. Also returns its metadata.
     pub fn read(&self, path: &[u8]) -> Result<(File, Node)> {
         let opened = || {
-            // Not blocking: it may be a pipe by now.
+            // Non-blocking: it may be a pipe by now.
             let file = self.at(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
             let node = node(path.to_vec(), &fstat(&file)?);
             match node.kind {
@@ -116,7 +116,7 @@ impl Root {
         opened().map_err(self.failed("read", path))
     }
 
-    /// Returns what has a name, if anything has.
+    /// Returns the metadata of a name, if it exists.
     pub fn find(&self, path: &[u8]) -> Result<Option<Node>> {
         let found = || -> io::Result<_> {
             if path.is_empty() {
@@ -131,7 +131,7 @@ impl Root {
         found().map_err(self.failed("look at", path))
     }
 
-    /// Makes a directory, unless there is one.
+    /// Makes a directory, unless it exists.
     pub fn make_directory(&self, path: &[u8]) -> Result<()> {
         let make = || -> io::Result<()> {
             let (parent, name) = self.place(path)?;
@@ -143,7 +143,7 @@ impl Root {
         make().map_err(self.failed("make", path))
     }
 
-    /// Makes a link, in the place of a file or link that is there.
+    /// Makes a link; replaces an existing file or link.
     pub fn make_link(&self, path: &[u8], node: &Node) -> Result<()> {
         let make = || -> io::Result<()> {
             let (parent, name) = self.place(path)?;
@@ -156,7 +156,7 @@ impl Root {
         make().map_err(self.failed("write", path))
     }
 
-    /// Writes a file: beside its name, and under it once `fill` has written all of it. Returns how long it is.
+    /// Writes a file under a temporary name, and renames it once `fill` has written all of it. Returns its length.
     pub fn write_file(
         &self,
         path: &[u8],
@@ -180,7 +180,7 @@ impl Root {
         Ok(original.bytes)
     }
 
-    /// Gives a directory its permissions and time, once all is in it.
+    /// Sets the permissions and time of a directory, once it is complete.
     pub fn finish(&self, node: &Node) -> Result<()> {
         let finish = || -> io::Result<()> {
             let directory = self.at(&node.path, OFlags::PATH | OFlags::DIRECTORY)?;
@@ -191,7 +191,7 @@ impl Root {
         finish().map_err(self.failed("write", &node.path))
     }
 
-    /// Makes a directory beside `name`, to take that name when everything is in it.
+    /// Makes a directory beside `name`, which takes that name when it is complete.
     pub fn stage(&self, name: &[u8]) -> Result<Stage<'_>> {
         let make = || -> io::Result<_> {
             let ((), temporary) = beside(|temporary| mkdirat(&self.directory, temporary, Mode::RWXU))?;
@@ -204,7 +204,7 @@ impl Root {
         make().map_err(self.failed("write", name))
     }
 
-    /// Makes the stages of a tree that comes into this directory.
+    /// Makes the stages of a tree that goes into this directory.
     pub fn stages<'a>(&'a self, merge: &'a Merge<'a>) -> Result<Stages<'a>> {
         let mut stages = Stages { root: self, merge, made: 0, committed: false };
         for directory in &merge.receiving {
@@ -214,7 +214,7 @@ impl Root {
         Ok(stages)
     }
 
-    /// Gives something another name, in the place of a file or link that is there.
+    /// Renames something; replaces an existing file or link.
     fn rename(&self, from: &[u8], to: &[u8]) -> Result<()> {
         let rename = || -> io::Result<()> {
             let ((from, old), (to, new)) = (self.place(from)?, self.place(to)?);
@@ -223,7 +223,7 @@ impl Root {
         rename().map_err(self.failed("write", to))
     }
 
-    /// Removes a directory and what is in it, whatever permissions that has got.
+    /// Removes a directory with its contents, whatever their permissions.
     fn remove_tree(&self, path: &[u8]) -> io::Result<()> {
         let mut directories = vec![path.to_vec()];
         let mut looked_at = 0;
@@ -245,20 +245,20 @@ impl Root {
         Ok(unlinkat(&parent, &name, flags)?)
     }
 
-    /// Gives a directory back the time it had.
+    /// Restores the time of a directory.
     fn date(&self, directory: &Node) -> io::Result<()> {
         let opened = self.at(&directory.path, OFlags::PATH | OFlags::DIRECTORY)?;
         Ok(utimensat(CWD, itself(&opened), &times(directory.mtime), AtFlags::empty())?)
     }
 
-    /// Opens something below.
+    /// Opens something below this directory.
     fn at(&self, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
         let path: &[u8] = if path.is_empty() { b"." } else { path };
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         Ok(openat2(&self.directory, path, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), how)?)
     }
 
-    /// Returns the directory a name below is in, and the name.
+    /// Returns the parent directory of a path below, and the last name.
     fn place(&self, path: &[u8]) -> io::Result<(OwnedFd, CString)> {
         let parent = parent(path);
         let name = path.strip_prefix(parent).unwrap_or(path);
@@ -273,7 +273,7 @@ impl Root {
     }
 }
 
-/// A directory that is filled before it has its name. Dropping it before leaves nothing.
+/// A directory that is filled under a temporary name. Dropping it before the commit leaves nothing.
 #[derive(Debug)]
 pub struct Stage<'a> {
     around: &'a Root,
@@ -284,7 +284,7 @@ pub struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Gives it its name, which nothing may have.
+    /// Gives it its name, which must be free.
     pub fn commit(mut self) -> Result<()> {
         let around = &self.around.directory;
         renameat_with(around, &self.temporary, around, &self.name, RenameFlags::NOREPLACE)
@@ -302,7 +302,7 @@ impl Drop for Stage<'_> {
     }
 }
 
-/// Directories that are filled before what is in them has its names. Dropping them before leaves everything as it was.
+/// Directories whose contents get their names later. Dropping them before the commit leaves everything as it was.
 #[derive(Debug)]
 pub struct Stages<'a> {
     root: &'a Root,
@@ -314,7 +314,7 @@ pub struct Stages<'a> {
 impl Stages<'_> {
     /// Gives everything its name.
     pub fn commit(mut self) -> Result<()> {
-        // From the first one on times are not what they were.
+        // From the first rename on, times have changed.
         self.committed = true;
         self.merge.commit(|from, to| self.root.rename(from, to))
     }
@@ -331,7 +331,7 @@ impl Drop for Stages<'_> {
     }
 }
 
-/// A file or link that has not its name yet. Dropping it removes it.
+/// A file or link under a temporary name. Dropping it removes it.
 struct Temporary {
     parent: OwnedFd,
     name: CString,
@@ -345,12 +345,12 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // Once it is renamed nothing has this name.
+        // After the rename nothing has this name.
         let _ = unlinkat(&self.parent, &self.name, AtFlags::empty());
     }
 }
 
-/// Makes something under a name nothing has.
+/// Makes something under a free temporary name.
 fn beside<T>(make: impl Fn(&CString) -> std::result::Result<T, Errno>) -> io::Result<(T, CString)> {
     loop {
         let name = CString::new(super::temporary_name().map_err(io::Error::other)?)?;
@@ -361,7 +361,7 @@ fn beside<T>(make: impl Fn(&CString) -> std::result::Result<T, Errno>) -> io::Re
     }
 }
 
-/// Returns a path that leads to what is open, for calls that take no descriptor opened by path alone.
+/// Returns a path to an open file, for calls that accept no descriptor opened with `O_PATH`.
 fn itself(opened: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", opened.as_raw_fd())
 }
@@ -387,7 +387,7 @@ fn times(mtime: Time) -> Timestamps {
     }
 }
 
-/// Returns a function that says what was attempted on which path.
+/// Returns a function that makes an error from what was attempted on which path.
 pub fn failed<E: Into<io::Error>>(attempted: &str, path: &Path) -> impl FnOnce(E) -> Error + use<E> {
     let message = format!("could not {attempted} `{}`", path.display());
     move |error| Error::new(Kind::Invalid, message).caused_by(error.into())

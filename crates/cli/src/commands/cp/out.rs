@@ -1,5 +1,5 @@
-//! Out of a sandbox to here. What a sandbox says its files are called is not trusted: nothing is written outside
-//! the place that was asked for, and no link there is followed.
+//! Copies from a sandbox to this machine. The names a sandbox sends are not trusted: nothing is written outside the
+//! requested place, and no link there is followed.
 
 use std::ffi::OsStr;
 use std::fs::{FileType, OpenOptions};
@@ -15,7 +15,7 @@ use super::ending::Watched;
 use super::local::{Root, Trust, failed};
 use super::{Copied, Copy, below, tree};
 
-/// Copies a file or a directory. A name that ends in a slash is a directory, and made if it is not there.
+/// Copies a file or a directory. A target that ends in a slash is a directory, which is made if it does not exist.
 pub fn copy(copy: &mut Copy<'_>, from: &[u8], to: &Path) -> Result<Copied> {
     let is_made = to.as_os_str().as_bytes().ends_with(b"/") && !to.exists();
     if is_made {
@@ -31,7 +31,7 @@ pub fn copy(copy: &mut Copy<'_>, from: &[u8], to: &Path) -> Result<Copied> {
 fn copy_to(copy: &mut Copy<'_>, from: &[u8], to: &Path) -> Result<Copied> {
     let entry = copy.attached.stat(from)?;
     let target = Target::of(from, to)?;
-    // Followed inside the sandbox, so that a link named on the command line means what it leads to.
+    // The guest follows it inside the sandbox, so that a link named on the command line means its target.
     let behind = match entry.kind {
         FileKind::Symlink => {
             copy.attached.stat(&below(from, b".")).map_or(FileKind::File, |entry| entry.kind)
@@ -48,14 +48,14 @@ fn copy_to(copy: &mut Copy<'_>, from: &[u8], to: &Path) -> Result<Copied> {
     copy_file(copy, from, &target.path)
 }
 
-/// Where a copy goes.
+/// The target of a copy.
 struct Target {
     path: PathBuf,
     trust: Trust,
 }
 
 impl Target {
-    /// What is copied onto a directory goes inside it, under its own name.
+    /// A copy onto a directory goes inside it, under its own name.
     fn of(from: &[u8], to: &Path) -> Result<Self> {
         let named = || Ok(Self { path: to.to_owned(), trust: Trust::Named });
         if !to.is_dir() {
@@ -89,7 +89,7 @@ fn copy_file(copy: &mut Copy<'_>, from: &[u8], to: &Path) -> Result<Copied> {
     copy.ending.catch()?;
     let bytes = root.write_file(&name, &mut |file| {
         let original = copy.attached.copy_file(from, Links::Follow, &mut Watched::new(file, copy.ending))?;
-        // That of the file the bytes are from: a link may have led to it.
+        // The mode of the file the bytes come from: a link may have led to it.
         let mode = original.mode.unwrap_or(0);
         copied.skipped = tree::keep_one(from, FileKind::File, mode, copy.special)?;
         Ok(original)
@@ -138,7 +138,7 @@ fn copy_tree(copy: &mut Copy<'_>, from: &[u8], to: &Target) -> Result<Copied> {
     Ok(Copied { skipped, ..copied })
 }
 
-/// Where the things of a tree are written, those that are.
+/// Where the nodes of a tree are written; `None` for those that are not.
 type Places<'a> = (&'a Root, &'a dyn Fn(&Node) -> Option<Vec<u8>>);
 
 fn fill(copy: &mut Copy<'_>, from: &[u8], tree: &Tree, (to, place): Places<'_>) -> Result<Copied> {
@@ -165,7 +165,7 @@ fn fill(copy: &mut Copy<'_>, from: &[u8], tree: &Tree, (to, place): Places<'_>) 
     Ok(copied)
 }
 
-/// Gives directories what they have, from the inside out: what is done to a directory's contents changes its time, and its
+/// Sets permissions and times of directories from the inside out: a change in a directory changes its time, and its
 /// permissions may end access.
 fn finish(tree: &Tree, to: &Root) -> Result<()> {
     let mut directories = tree.nodes.iter().rev().filter(|node| node.kind == FileKind::Dir);

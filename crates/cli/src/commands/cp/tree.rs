@@ -1,23 +1,23 @@
-//! What is known of a tree before any of it is copied: whether all of it can be kept, and whether it fits where it goes.
+//! Checks a tree before any of it is copied: whether all of it can be kept, and whether it fits the target.
 
 use std::collections::{HashMap, HashSet};
 
 use coracle::{Error, Kind, Result};
 use coracle_engine::files::{FileKind, Node, Tree};
 
-/// Bits that lend rights. They are not taken along: neither here nor there may a file have them for having been copied.
+/// The set-user-id and set-group-id bits. They are never copied: a copy must not grant rights, on either side.
 const LENDING: u32 = 0o6000;
 
-/// What becomes of what cannot be kept.
+/// What to do with files that cannot be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Special {
-    /// It is an error.
+    /// Fail.
     Refuse,
-    /// It is left out, and said.
+    /// Leave them out, with a note.
     Skip,
 }
 
-/// Takes out of a tree what cannot be kept. Returns what that was, in words.
+/// Removes from a tree what cannot be kept. Returns descriptions of it.
 pub fn keep(tree: &mut Tree, special: Special) -> Result<Vec<String>> {
     check_parents(&tree.nodes)?;
     let all = std::iter::once(&tree.root).chain(&tree.nodes);
@@ -27,12 +27,12 @@ pub fn keep(tree: &mut Tree, special: Special) -> Result<Vec<String>> {
     permit(lost, special)
 }
 
-/// Says the same of a file that is copied by itself.
+/// Does the same for a single file.
 pub fn keep_one(path: &[u8], kind: FileKind, mode: u32, special: Special) -> Result<Vec<String>> {
     permit(lost(path, kind, mode).into_iter().collect(), special)
 }
 
-/// Says what of something cannot be kept.
+/// Describes what of a file cannot be kept.
 fn lost(path: &[u8], kind: FileKind, mode: u32) -> Option<String> {
     let shown = match path {
         b"" => "the directory".to_owned(),
@@ -61,7 +61,8 @@ fn cannot_be_kept(first: &str, all: usize) -> Error {
         .hint("`--skip-special` leaves out what cannot be kept; nothing was copied")
 }
 
-/// Refuses a listing that has an entry below a file or a link. A guest that sends one wants it written outside the target.
+/// Refuses a listing that has an entry below a file or a link. A hostile guest could use one to have files written
+/// outside the target.
 fn check_parents(nodes: &[Node]) -> Result<()> {
     let mut directories = HashSet::from([b"".as_slice()]);
     for node in nodes {
@@ -80,8 +81,8 @@ fn check_parents(nodes: &[Node]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a tree that does not fit what is there: a directory only takes the place of none, a file never that of one.
-/// Returns how it gets there otherwise.
+/// Refuses a tree that does not fit the target: a directory may replace nothing, and a file no directory. Otherwise
+/// returns the merge.
 pub fn fit<'a>(tree: &'a Tree, there: &dyn Fn(&[u8]) -> Result<Option<Node>>) -> Result<Merge<'a>> {
     let mut merge = Merge {
         nodes: &tree.nodes,
@@ -92,7 +93,7 @@ pub fn fit<'a>(tree: &'a Tree, there: &dyn Fn(&[u8]) -> Result<Option<Node>>) ->
     let mut met = HashMap::new();
     for node in &tree.nodes {
         let parent = parent(&node.path);
-        // Below what is not there, nothing is.
+        // Below a directory that does not exist, nothing does.
         let found = if merge.new.contains(parent) { None } else { there(&node.path)? };
         let kind = found.as_ref().map(|found| found.kind);
         match (node.kind, kind) {
@@ -118,14 +119,14 @@ fn does_not_fit(node: &Node, kind: FileKind, found: FileKind) -> Error {
     Error::new(Kind::Conflict, message).hint("nothing was copied; move it away first")
 }
 
-/// A tree on its way into a directory that is there. Everything new is written into a stage first: a directory beside the
-/// names it is for, so that moving it out needs neither room nor other rights, and crosses no mount.
+/// A tree on its way into an existing directory. Everything new is written into a stage first: a directory beside the
+/// final names, so that moving it out needs no space and no other rights, and crosses no mount.
 #[derive(Debug)]
 pub struct Merge<'a> {
     nodes: &'a [Node],
-    /// Directories that are not there yet.
+    /// Directories that do not exist yet.
     new: HashSet<&'a [u8]>,
-    /// Directories that are there and get something, as they are now.
+    /// Existing directories that get something, with their present metadata.
     pub receiving: Vec<Node>,
     stage: String,
 }
@@ -136,7 +137,7 @@ impl<'a> Merge<'a> {
         joined(&directory.path, self.stage.as_bytes())
     }
 
-    /// Returns where something is until all of the tree is there; nothing for a directory that is there already.
+    /// Returns where a node is until the whole tree is complete; `None` for an existing directory.
     pub fn staged(&self, node: &Node) -> Option<Vec<u8>> {
         if self.is_there(node) {
             return None;
@@ -150,12 +151,12 @@ impl<'a> Merge<'a> {
         Some(joined(&joined(around, self.stage.as_bytes()), rest))
     }
 
-    /// Returns what is moved out of a stage. What is below it comes along.
+    /// Returns the nodes that are moved out of a stage. What is below them comes along.
     pub fn moved(&self) -> impl Iterator<Item = &'a Node> + '_ {
         self.nodes.iter().filter(|node| !self.is_there(node) && !self.new.contains(parent(&node.path)))
     }
 
-    /// Moves everything to its name. What fails says how much has changed by then.
+    /// Moves everything to its final name. An error says how much has changed by then.
     pub fn commit(&self, mut rename: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut done = Vec::new();
         for node in self.moved() {
@@ -181,7 +182,7 @@ fn half_done(error: Error, done: &[String]) -> Error {
     }
 }
 
-/// Puts a name behind a path, which may be empty.
+/// Appends a name to a path, which may be empty.
 pub fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
     if path.is_empty() { name.to_vec() } else { super::below(path, name) }
 }
@@ -195,7 +196,7 @@ fn name(kind: FileKind) -> &'static str {
     }
 }
 
-/// Returns the directory a path's last name is in, which may be empty.
+/// Returns the parent of a path, which may be empty.
 pub fn parent(path: &[u8]) -> &[u8] {
     path.iter().rposition(|byte| *byte == b'/').map_or(b"", |slash| &path[..slash])
 }
@@ -248,7 +249,7 @@ mod tests {
         assert!(fits("d", FileKind::Dir) && fits("link", FileKind::File) && fits("new", FileKind::Dir));
     }
 
-    /// What a target has.
+    /// The contents of a target.
     fn there(path: &[u8]) -> Result<Option<Node>> {
         Ok(match path {
             b"link" => Some(node("link", FileKind::Symlink, 0o777)),

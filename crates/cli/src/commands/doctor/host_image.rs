@@ -1,17 +1,17 @@
-//! What the `host` image has of this machine, what it has not, and how to bring that.
+//! What the `host` image contains of this machine, what it lacks, and how to add that.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use serde::Serialize;
 
-/// What is said of the image.
+/// A description of the image.
 #[derive(Debug, Serialize)]
 pub struct HostImage {
     has: &'static str,
     python: &'static str,
     lacks: &'static str,
-    /// Tools of the person's that are outside, and the flags of `run` and `open` that bring them.
+    /// The person's tools outside the image, and the flags of `run` and `open` that mount them.
     bring: Vec<Bring>,
 }
 
@@ -21,8 +21,8 @@ struct Bring {
     flags: String,
 }
 
-/// A tool that lives in a home directory: its directories there, and which of them holds the programs. Never the whole
-/// of `.cargo`: the tokens of registries are in it.
+/// A tool in a home directory: its directories there, and which of them holds the programs. Never all of `.cargo`: it
+/// contains tokens of registries.
 struct Tool {
     name: &'static str,
     directories: &'static [&'static str],
@@ -48,7 +48,7 @@ impl HostImage {
         }
     }
 
-    /// Returns it as `doctor` prints it.
+    /// Returns the text that `doctor` prints.
     pub fn text(&self) -> String {
         let mut text = "host image: the machine's own programs\n".to_owned();
         for (word, name, what) in
@@ -65,7 +65,7 @@ impl HostImage {
 }
 
 impl Tool {
-    /// Returns the flags that put it where it is outside: what it consists of knows its own path.
+    /// Returns the flags that mount it at its own path: its files contain that path.
     fn bring(&self) -> Bring {
         let mounts = self.directories.iter().map(|name| format!("--mount ~/{name}:$HOME/{name}:ro"));
         let mounts: Vec<_> = mounts.collect();

@@ -1,4 +1,4 @@
-//! `coracle fs list`: the names in a directory, one on each line.
+//! `coracle fs list`: the names in a directory, one per line.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! `coracle fs read`: prints a file as it is, whatever its size.
+//! `coracle fs read`: prints a file unchanged, whatever its size.
 
 use std::ffi::OsString;
 use std::io::Write;

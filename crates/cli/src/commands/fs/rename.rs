@@ -1,4 +1,4 @@
-//! `coracle fs move`: gives a file or directory another name.
+//! `coracle fs move`: renames a file or directory.
 
 use coracle_engine::ops::sandbox::fs_move;
 
@@ -15,7 +15,7 @@ pub struct Args {
     sandbox: SandboxName,
     from: String,
     to: String,
-    /// Replace what is at the new name; it is gone then
+    /// Replace an existing file at the new name
     #[arg(long)]
     overwrite: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `coracle fs write`: writes standard input to a file; until all of it is there the old one stands.
+//! `coracle fs write`: writes standard input to a file; the old file stays until the new one is complete.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -19,7 +19,7 @@ pub struct Args {
     #[arg(value_name = "SBX")]
     sandbox: SandboxName,
     path: OsString,
-    /// Refuse to replace what is there
+    /// Refuse to replace an existing file
     #[arg(long)]
     no_overwrite: bool,
     /// Set these permissions, as in 0755, instead of those the file had

@@ -1,4 +1,5 @@
-//! `coracle image build`: builds an image from a Dockerfile. What the steps say is talk; the name at the end is data.
+//! `coracle image build`: builds an image from a Dockerfile. Output of the steps goes to standard error, the name to
+//! standard output.
 
 use std::path::{Path, PathBuf};
 
@@ -71,7 +72,7 @@ fn input(args: Args) -> Result<build::Input> {
     })
 }
 
-/// Returns the path of a file from the context on.
+/// Returns the path of a file relative to the context.
 fn inside(directory: &Path, file: &Path) -> Result<String> {
     let parent = absolute("dockerfile", file.parent().filter(|path| *path != "").unwrap_or(Path::new(".")))?;
     let name = file.file_name().ok_or_else(|| Error::invalid("dockerfile", "names no file"))?;

@@ -1,4 +1,4 @@
-//! `coracle image list`: the images that are here, by name.
+//! `coracle image list`: the stored images, by name.
 
 use coracle_core::bytes::Bytes;
 use coracle_engine::ops::image::list;

@@ -1,4 +1,4 @@
-//! `coracle image load`: brings the images in an archive.
+//! `coracle image load`: loads the images in an archive.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +18,7 @@ pub struct Args {
     /// The archive; `-` reads it from standard input
     #[arg(value_name = "FILE")]
     archive: PathBuf,
-    /// Bring them to this backend
+    /// Load them into this backend
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
 }
@@ -43,7 +43,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     Ok(Exit::SUCCESS)
 }
 
-/// Opens the archive. What comes through a pipe is the backend's to keep, within its bounds.
+/// Opens the archive. The backend stores what comes through a pipe, within its bounds.
 fn open(path: &Path) -> io::Result<File> {
     match path == Path::new("-") {
         true => Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?)),

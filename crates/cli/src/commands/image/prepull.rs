@@ -1,4 +1,5 @@
-//! `coracle image prepull`: brings the images the settings name, and prints the names that will always mean these.
+//! `coracle image prepull`: pulls the images the settings name, and prints their names by digest, which never change
+//! meaning.
 
 use coracle_core::image::Reference;
 use coracle_engine::ops::image::prepull;
@@ -10,7 +11,7 @@ use crate::{stderr, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Bring them to this backend
+    /// Pull them into this backend
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
 }

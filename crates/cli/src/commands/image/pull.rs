@@ -1,4 +1,4 @@
-//! `coracle image pull`: brings an image, and prints the name that will always mean this one.
+//! `coracle image pull`: pulls an image, and prints its name by digest, which never changes meaning.
 
 use coracle_core::image::Reference;
 use coracle_engine::ops::image::pull;
@@ -13,7 +13,7 @@ pub struct Args {
     /// The image, as in python:3.12 or ghcr.io/owner/name@sha256:…
     #[arg(value_name = "IMAGE")]
     reference: String,
-    /// Bring it to this backend
+    /// Pull it into this backend
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `coracle image remove`: forgets an image. Sandboxes made from it keep what they use.
+//! `coracle image remove`: removes an image. Sandboxes made from it keep the layers they use.
 
 use coracle_core::bytes::Bytes;
 use coracle_engine::ops::image::remove;

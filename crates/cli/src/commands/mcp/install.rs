@@ -15,10 +15,10 @@ use coracle_mcp::install::{Client, Entry, Installation, Outcome, Scope};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The client to tell
+    /// The client to configure
     #[arg(long, value_enum, value_name = "CLIENT")]
     client: Client,
-    /// For whom
+    /// Whose settings to change
     #[arg(long, value_enum, default_value_t, value_name = "SCOPE")]
     scope: Scope,
     /// Print the entry instead of writing it
@@ -50,7 +50,7 @@ pub fn carry_out(context: &Context, args: Args, flags: &[String]) -> Result<Exit
     Ok(Exit::SUCCESS)
 }
 
-/// Others who work on a project have us in another place, so there only the name helps.
+/// Other people on a project have this program elsewhere, so project settings contain only its name.
 fn command(scope: Scope) -> Result<String> {
     if scope == Scope::Project || config::is_first_on_path("coracle") {
         return Ok("coracle".to_owned());

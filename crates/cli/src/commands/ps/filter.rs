@@ -1,4 +1,4 @@
-//! `ps --filter FIELD=VALUE`: which sandboxes are listed.
+//! `ps --filter FIELD=VALUE`: selects the listed sandboxes.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use coracle::{Error, Kind, Result};
 use coracle_core::State;
 use coracle_engine::ops::sandbox::list::Summary;
 
-/// What a sandbox is chosen by.
+/// A field of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Field {
     Id,
@@ -18,7 +18,7 @@ enum Field {
     Label,
 }
 
-/// One field and what it must be.
+/// One field and its required value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
     field: Field,
@@ -26,14 +26,14 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Tells whether filters let a sandbox through: of those on one field one has to fit, and that for each field.
+    /// Tells whether filters let a sandbox through: for each field that has filters, one of them must fit.
     pub fn admit(filters: &[Self], sandbox: &Summary) -> bool {
         filters
             .iter()
             .all(|filter| filters.iter().any(|other| other.field == filter.field && other.fits(sandbox)))
     }
 
-    /// Tells whether a filter asks for sandboxes that have ended.
+    /// Tells whether a filter asks for ended sandboxes.
     pub fn wants_ended(&self) -> bool {
         self.field == Field::State && state(&self.value).is_ok_and(State::is_ended)
     }
@@ -58,7 +58,7 @@ impl Filter {
     }
 }
 
-/// Returns the state with a name. What others call running is ready here.
+/// Returns the state of this name. Other tools say `running` for `ready`.
 fn state(name: &str) -> Result<State> {
     let mut all = State::ALL.into_iter().filter(|state| *state != State::Spare);
     all.clone().find(|state| state.to_string() == name).ok_or_else(|| {

@@ -14,9 +14,9 @@ use crate::commands::exec::Detached;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::stop::Stop;
-use crate::{missing, refusals, stdout};
+use crate::{missing_walls, refusals, stdout};
 
-/// Returns a sandbox that is gone soon after its command, for `--rm`: it is idle then.
+/// Returns a sandbox that ends soon after its command, for `--rm`: it is idle then.
 pub fn removed_soon(mut spec: SpecInput) -> SpecInput {
     spec.ttl.get_or_insert_with(|| format!("{}s", ONE_COMMAND_IDLE.as_secs()));
     spec
@@ -28,7 +28,7 @@ pub fn start(context: &Context, engine: &Engine, mut command: OneCommand) -> Res
     command.request.timeout = command.request.timeout.in_background();
     let call = context.call()?;
     let observer = Arc::new(Placing { bars: call.observer.clone(), home: context.config()?.home.clone() });
-    // A new sandbox has an epoch of its own; the caller's is about others.
+    // A new sandbox has its own epoch; the caller's is about another one.
     let call = call.on_behalf_of(call.caller.under(None)).watched_by(observer);
     let id = engine.run_detached(&call, command)?;
     match context.json {
@@ -38,7 +38,7 @@ pub fn start(context: &Context, engine: &Engine, mut command: OneCommand) -> Res
     Ok(Exit::SUCCESS)
 }
 
-/// Tells a person where the command runs.
+/// Tells a person which backend the command runs on.
 struct Placing {
     bars: Arc<dyn Observer>,
     home: Home,
@@ -51,7 +51,7 @@ impl Observer for Placing {
 
     fn placed(&self, sandbox: &Placed<'_>) -> Result<()> {
         refusals::say(sandbox.backend, sandbox.refused);
-        missing::say_once(sandbox.missing, &self.home);
+        missing_walls::say_once(sandbox.missing, &self.home);
         Ok(())
     }
 }

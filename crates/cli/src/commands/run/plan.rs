@@ -1,4 +1,4 @@
-//! What `run` is to do, read and checked before there is a sandbox.
+//! What `run` shall do, read and checked before there is a sandbox.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -46,7 +46,7 @@ pub fn of(args: &mut Args, spec: SpecInput) -> Result<OneCommand> {
     Ok(OneCommand { spec, name, runtime, files, request, output, tied: !args.detach, pool: None })
 }
 
-/// Returns the text to run and its language, or nothing where a command is to be run.
+/// Returns the program text and its language, or `None` where a command is to be run.
 fn program_text(args: &Args, words: usize) -> Result<Option<(Runtime, Vec<u8>)>> {
     match (&args.code, args.spec.runtime) {
         (Some(code), runtime) => Ok(Some((runtime.unwrap_or(Runtime::Python), code.clone().into_bytes()))),

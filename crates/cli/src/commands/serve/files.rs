@@ -2,11 +2,11 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// More than all connections and calls there may be at once would ever need. Not simply all that is allowed: programs the
-/// daemon starts inherit it, and some close every number there could be.
+/// More than all possible connections and calls ever need. Not the hard limit: programs the daemon starts inherit it,
+/// and some close every possible descriptor.
 const WANTED: u64 = 1 << 16;
 
-/// Raises the limit as far as it is allowed and useful. Returns what it is now.
+/// Raises the limit as far as allowed and useful. Returns the new one.
 pub fn raise_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.map_or(WANTED, |most| most.min(WANTED));

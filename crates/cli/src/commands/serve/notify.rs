@@ -1,4 +1,4 @@
-//! Tells a service manager how things stand, where there is one that wants to know.
+//! Reports the daemon's state to a service manager, if there is one.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use coracle::config::systemd;
 
-/// Says one thing. Who does not listen misses it.
+/// Sends one message. A failure changes nothing.
 pub fn say(word: &str) {
     let Some(path) = systemd::notify_socket() else { return };
     let address = match path.as_os_str().as_bytes() {

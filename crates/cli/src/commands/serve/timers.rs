@@ -1,5 +1,4 @@
-//! What the daemon does by the clock: replacing keepers that were killed, the janitor's visits, and forgetting answers
-//! that were kept long enough.
+//! The daemon's timers: replacing killed keepers, sweeping, and forgetting answers past their retention.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -8,17 +7,17 @@ use std::time::{Duration, Instant};
 use crate::sweep;
 use coracle_service::Service;
 
-/// How long a sandbox may be without the keeper of its network; those a caller waits for are replaced at once.
+/// How long a sandbox may be without its keeper; one that a caller waits for gets a new keeper at once.
 const KEEPERS_EVERY: Duration = Duration::from_secs(2);
 
-/// The thread that looks at the clock. Dropping this ends it and waits for what it is at.
+/// The thread of the timers. Dropping this ends it and waits for its current task.
 #[derive(Debug)]
 pub struct Timers {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts it.
+/// Starts the thread.
 pub fn start(service: &Service) -> Timers {
     let (end, ended) = mpsc::channel();
     let service = service.clone();
@@ -26,13 +25,13 @@ pub fn start(service: &Service) -> Timers {
         let (mut swept, mut collected) = (Instant::now(), Instant::now());
         while ended.recv_timeout(KEEPERS_EVERY) == Err(RecvTimeoutError::Timeout) {
             if swept.elapsed() < sweep::EVERY {
-                // What does not work is said with the next sweep.
+                // The next sweep reports what does not work.
                 drop(service.engine().replace_keepers());
                 continue;
             }
             swept = Instant::now();
             sweep::now(service.engine());
-            // What could not be forgotten now is so a minute later.
+            // A failure is retried a minute later.
             let _ = service.forget_answers();
             if collected.elapsed() >= sweep::LAYERS_EVERY {
                 collected = Instant::now();

@@ -1,4 +1,4 @@
-//! `coracle token create`: makes a token and shows it once. What is kept of it opens nothing.
+//! `coracle token create`: makes a token and shows it once. What is stored of it grants nothing.
 
 use coracle::{Error, Result, assemble};
 use coracle_core::ceiling::Bounds;
@@ -17,7 +17,7 @@ use coracle_http::metrics;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Whose it is: what is made with it is seen by this tenant's tokens, and by nobody else's
+    /// The tenant it is for; only tokens of this tenant see what is made with it
     #[arg(long, value_name = "NAME")]
     tenant: TenantId,
     /// The operations it is good for, with commas between them; `*` stands for any ending
@@ -26,7 +26,7 @@ pub struct Args {
     /// How long it is good for, as in `12h` or `30d`; until it is revoked if absent
     #[arg(long, value_name = "SPAN", value_parser = span)]
     expires: Option<Span>,
-    /// What to tell it from others by
+    /// A label to recognise it by
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
     #[command(flatten)]
@@ -59,13 +59,13 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     Ok(Exit::SUCCESS)
 }
 
-/// Refuses bounds no sandbox of the tenant's fits: that would show only when the token is used.
+/// Refuses bounds that no sandbox of the tenant fits: the mistake would show only when the token is used.
 fn check_bounds(policy: &Policy, tenant: &TenantId, bounds: Option<&Bounds>) -> Result<()> {
     let policy = policy.of_tenant(policy.tenants.of(tenant));
     Ceiling::of_model_with_token(bounds, &policy).map(drop)
 }
 
-/// Refuses patterns no operation fits: a slip would show only when the token is used.
+/// Refuses patterns that fit no operation: the mistake would show only when the token is used.
 fn check_scope(scope: &Scope) -> Result<()> {
     let names = Catalogue::own().names();
     let fits = |pattern: &&String| {

@@ -1,4 +1,4 @@
-//! `coracle token list`: the tokens there are and were, oldest first.
+//! `coracle token list`: all tokens, invalid ones included, oldest first.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `coracle token revoke`: has a token open nothing any more, from the next request on.
+//! `coracle token revoke`: makes a token invalid, from the next request on.
 
 use coracle::assemble;
 use coracle_core::TokenId;

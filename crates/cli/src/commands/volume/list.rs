@@ -1,4 +1,4 @@
-//! `coracle volume list`: the volumes that are here, by name, and who uses them.
+//! `coracle volume list`: the volumes, by name, and the sandboxes that use them.
 
 use coracle_core::SandboxId;
 use coracle_core::bytes::Bytes;

@@ -1,4 +1,4 @@
-//! `coracle volume remove`: removes a volume with all that is in it.
+//! `coracle volume remove`: removes a volume with its contents.
 
 use coracle_core::VolumeName;
 use coracle_engine::ops::volume::remove;

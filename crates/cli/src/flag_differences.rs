@@ -1,15 +1,15 @@
-//! Where a sandbox is not what was asked for, in the flags that were typed and in their units.
+//! Differences between a sandbox and what was asked for, in terms of flags and their units.
 
 use clap::Command;
 use coracle_core::duration;
 use serde_json::Value;
 
-use super::typed::{amount, flag};
+use super::flags::{amount, flag};
 
-/// Says one difference, as the details of the refusal have it; nothing if it is not one of a flag of the verb.
-pub fn said(verb: &Command, difference: &Value) -> Option<String> {
+/// Describes one difference from the details of an error; `None` if it concerns no flag of the verb.
+pub fn describe(verb: &Command, difference: &Value) -> Option<String> {
     let field = difference.get("field")?.as_str()?;
-    // Variables, labels and mounts are named behind the field.
+    // Variables, labels and mounts have their name after the field.
     let (whole, name) = match field.split_once('.') {
         Some((list @ ("env" | "labels" | "mounts"), name)) => (list, Some(name)),
         _ => (field, None),
@@ -35,7 +35,7 @@ pub fn said(verb: &Command, difference: &Value) -> Option<String> {
     })
 }
 
-/// Returns a value as it is typed; nothing where there is none to type.
+/// Returns a value as a person types it; `None` if there is nothing to type.
 fn shown(field: &str, value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Bool(_) => None,
@@ -70,7 +70,7 @@ mod tests {
     use crate::Cli;
 
     #[test]
-    fn differences_are_told_in_flags_and_their_units() {
+    fn differences_are_described_in_flags_and_their_units() {
         let cli = Cli::command();
         let open = cli.find_subcommand("open").expect("a verb");
         let mount =
@@ -105,7 +105,7 @@ mod tests {
                 "it was opened without `--allow-missing disk,cpu`",
             ),
         ] {
-            assert_eq!(said(open, &difference).as_deref(), Some(expected));
+            assert_eq!(describe(open, &difference).as_deref(), Some(expected));
         }
     }
 }

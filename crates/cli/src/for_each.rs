@@ -1,4 +1,4 @@
-//! The same for several sandboxes: what fails for one is said, and the others have their turn.
+//! One operation on several sandboxes: an error of one is reported, and the others are still processed.
 
 use coracle::{Result, SandboxId};
 use coracle_engine::Engine;
@@ -11,8 +11,8 @@ use super::exit::Exit;
 use super::stop::Stop;
 use super::{stderr, stdout};
 
-/// Acts on each sandbox. The document is a list, by the names they were called, also of one. That one fails is the failure
-/// of the call where it is alone.
+/// Acts on each sandbox. The document is a list with the given names, also for a single one. With a single sandbox,
+/// its error is the error of the call.
 pub fn each<Done: Serialize>(
     context: &Context,
     names: &[SandboxName],
@@ -27,7 +27,7 @@ pub fn each<Done: Serialize>(
         }
         return Ok(Exit::SUCCESS);
     }
-    let mut told = Vec::new();
+    let mut documents = Vec::new();
     let mut exit = Exit::SUCCESS;
     for name in names {
         let document = match act_on(name) {
@@ -40,10 +40,10 @@ pub fn each<Done: Serialize>(
                 error.to_json()
             }
         };
-        told.push(named(name, document));
+        documents.push(named(name, document));
     }
     if context.json {
-        stdout::json(&told)?;
+        stdout::json(&documents)?;
     }
     Ok(exit)
 }

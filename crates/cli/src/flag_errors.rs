@@ -1,15 +1,15 @@
-//! Refusals in the words the person typed: the engine knows fields and their units, the person a flag and what stood
-//! behind it. Details keep the field, and get the flag, for programs.
+//! Turns errors about fields into errors about flags: the engine knows fields and their units, the person a flag and
+//! its value. The details keep the field, and get the flag, for programs.
 
 use clap::Command;
 use coracle::Error;
 use serde_json::Value;
 
+use super::flag_differences;
+use super::flags::{amount, flag, span};
 use super::printable::message;
-use super::typed::{amount, flag, span};
-use super::unlike;
 
-/// How advice names fields, and what a person types for them, whichever verb has the flag.
+/// How hints name fields, and the flag for each, on whichever verb.
 const WORDS: &[(&str, &str)] = &[
     ("`running` is `keep` or `kill`", "`--running keep` or `--running kill`"),
     ("`recursive`", "`--recursive`"),
@@ -27,14 +27,14 @@ const WORDS: &[(&str, &str)] = &[
     ("`user`", "`--user`"),
 ];
 
-/// Returns a refusal in the words of a verb. Whoever calls an operation by its name writes fields, and keeps them.
+/// Returns an error in terms of a verb's flags. A caller of `coracle call` writes fields, so those stay.
 pub fn in_words_of(verb: &Command, error: Error) -> Error {
     if verb.get_name() == "call" {
         return error;
     }
-    let mut error = unlike(verb, in_flags_of(verb, error));
+    let mut error = with_differences(verb, in_flags_of(verb, error));
     error.hint = error.hint.map(|hint| reworded(&hint, |_| true));
-    // What a message quotes may have any name, though hardly one of these.
+    // A message may quote any name, though hardly one of these.
     error.message = reworded(&error.message, |field| field.contains(['_', '.']));
     error
 }
@@ -44,17 +44,17 @@ fn reworded(text: &str, heeds: impl Fn(&str) -> bool) -> String {
     words.fold(text.to_owned(), |text, (field, typed)| text.replace(field, typed))
 }
 
-/// Returns a refusal of a sandbox that is not what was asked for, with the flags in which it differs.
-fn unlike(verb: &Command, mut error: Error) -> Error {
+/// Returns the error for a sandbox that differs from what was asked for, with the flags that differ.
+fn with_differences(verb: &Command, mut error: Error) -> Error {
     const ASKED: &str = " is not what was asked for: ";
     let differences = error.details.get("differences").and_then(Value::as_array);
-    let Some(said) =
-        differences.and_then(|all| all.iter().map(|one| unlike::said(verb, one)).collect::<Option<Vec<_>>>())
-    else {
+    let Some(described) = differences.and_then(|all| {
+        all.iter().map(|one| flag_differences::describe(verb, one)).collect::<Option<Vec<_>>>()
+    }) else {
         return error;
     };
     if let Some(end) = error.message.find(ASKED) {
-        error.message = format!("{}{ASKED}{}", &error.message[..end], message(&said.join("; ")));
+        error.message = format!("{}{ASKED}{}", &error.message[..end], message(&described.join("; ")));
         error.hint = Some(
             "leave these flags out to use it as it is, close it and open a new one with `--replace`, or use another key"
                 .to_owned(),
@@ -63,7 +63,7 @@ fn unlike(verb: &Command, mut error: Error) -> Error {
     error
 }
 
-/// Returns a refusal of a field as one of the flag or the argument of a verb that leads there.
+/// Returns an error about a field as one about the flag or argument of a verb that sets it.
 fn in_flags_of(verb: &Command, mut error: Error) -> Error {
     let Some(field) = error.details.get("field").and_then(Value::as_str).map(str::to_owned) else {
         return error;
@@ -83,7 +83,7 @@ fn in_flags_of(verb: &Command, mut error: Error) -> Error {
     error.detail("flag", flag)
 }
 
-/// Returns what is wrong with a number in the unit it is written in, where the engine says its bounds.
+/// Returns what is wrong with a number, in the unit of its flag, where the engine gives its bounds.
 fn bounds(field: &str, error: &Error) -> Option<String> {
     let number = |name: &str| error.details.get(name).and_then(Value::as_u64);
     if let (true, Some(max)) = (field.starts_with("timeout_"), number("max_ms")) {
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::Cli;
 
-    fn told(verb: &str, error: Error) -> String {
+    fn message_of(verb: &str, error: Error) -> String {
         let cli = Cli::command();
         in_words_of(cli.find_subcommand(verb).expect("a verb"), error).message
     }
@@ -122,28 +122,28 @@ mod tests {
         let memory = refused(LimitsInput { memory_mb: Some(1), ..LimitsInput::default() });
         let cpus = refused(LimitsInput { cpu_millicores: Some(0), ..LimitsInput::default() });
 
-        assert_eq!(told("run", memory), "`--memory` is 1.0 MiB, outside 4.0 MiB to 16.0 GiB");
-        assert_eq!(told("open", cpus), "`--cpus` is 0, outside 0.01 to 8");
+        assert_eq!(message_of("run", memory), "`--memory` is 1.0 MiB, outside 4.0 MiB to 16.0 GiB");
+        assert_eq!(message_of("open", cpus), "`--cpus` is 0, outside 0.01 to 8");
         let grace = Error::invalid("grace_ms", "is too long").detail("max_ms", 600_000);
-        assert_eq!(told("stop", grace), "`--grace` is more than 10m");
+        assert_eq!(message_of("stop", grace), "`--grace` is more than 10m");
         let timeout =
             Error::invalid("timeout_seconds", "is 0ns, outside 1ms to 14400s").detail("max_ms", 14_400_000);
-        assert_eq!(told("exec", timeout), "`--timeout` must be at least 1ms and at most 4h");
+        assert_eq!(message_of("exec", timeout), "`--timeout` must be at least 1ms and at most 4h");
     }
 
     #[test]
     fn a_field_without_a_flag_on_the_verb_keeps_its_name() {
         let invalid = |field: &str| Error::invalid(field, "is wrong");
 
-        assert_eq!(told("run", invalid("cwd")), "`--cwd` is wrong");
-        assert_eq!(told("network", invalid("network")), "`NETWORK` is wrong");
-        assert_eq!(told("run", invalid("network")), "`--network` is wrong");
-        assert_eq!(told("show", invalid("network")), "`network` is wrong");
-        assert_eq!(told("run", invalid("code")), "`-c` is wrong");
-        assert_eq!(told("run", invalid("cmd")), "`CMD` is wrong");
-        assert_eq!(told("open", invalid("mounts.target")), "`--mount`: TARGET is wrong");
-        assert_eq!(told("image", invalid("tag")), "`--tag` is wrong");
-        assert_eq!(told("run", Error::new(Kind::Invalid, "no field")), "no field");
+        assert_eq!(message_of("run", invalid("cwd")), "`--cwd` is wrong");
+        assert_eq!(message_of("network", invalid("network")), "`NETWORK` is wrong");
+        assert_eq!(message_of("run", invalid("network")), "`--network` is wrong");
+        assert_eq!(message_of("show", invalid("network")), "`network` is wrong");
+        assert_eq!(message_of("run", invalid("code")), "`-c` is wrong");
+        assert_eq!(message_of("run", invalid("cmd")), "`CMD` is wrong");
+        assert_eq!(message_of("open", invalid("mounts.target")), "`--mount`: TARGET is wrong");
+        assert_eq!(message_of("image", invalid("tag")), "`--tag` is wrong");
+        assert_eq!(message_of("run", Error::new(Kind::Invalid, "no field")), "no field");
     }
 
     #[test]
@@ -164,8 +164,11 @@ mod tests {
         let cli = Cli::command();
         let verb = cli.find_subcommand("stop").expect("a verb");
 
-        let told = in_words_of(verb, Error::invalid("grace_ms", "is wrong"));
+        let reworded = in_words_of(verb, Error::invalid("grace_ms", "is wrong"));
 
-        assert_eq!((&told.details["field"], &told.details["flag"]), (&"grace_ms".into(), &"--grace".into()));
+        assert_eq!(
+            (&reworded.details["field"], &reworded.details["flag"]),
+            (&"grace_ms".into(), &"--grace".into())
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What a person types where operations have fields: the flag, and the unit behind it.
+//! The flags for fields of operations, and the units of their values.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("exec_id", "EXEC"),
 ];
 
-/// Returns what a person types for a field, where the verb has it.
+/// Returns the flag or argument for a field, where the verb has it.
 pub fn flag(verb: &Command, field: &str) -> Option<String> {
     let last = field.rsplit('.').next().unwrap_or(field);
     let named =
@@ -41,7 +41,7 @@ pub fn flag(verb: &Command, field: &str) -> Option<String> {
     find(verb, &wanted)
 }
 
-/// Looks at the verb, and at the verbs below it.
+/// Searches the verb, and the verbs below it.
 fn find(verb: &Command, wanted: &str) -> Option<String> {
     let own = verb.get_arguments().find_map(|argument| typed(argument, wanted));
     own.or_else(|| verb.get_subcommands().find_map(|verb| find(verb, wanted)))
@@ -58,7 +58,7 @@ fn typed(argument: &Arg, wanted: &str) -> Option<String> {
     short.map(|short| format!("-{short}")).or_else(|| name.map(ToString::to_string))
 }
 
-/// Returns a number of a field in the unit it is typed in.
+/// Returns a number of a field in the unit of its flag.
 pub fn amount(field: &str, number: u64) -> String {
     match field.rsplit('.').next().unwrap_or(field) {
         "memory_mb" | "workspace_mb" => Bytes(number.saturating_mul(1 << 20)).to_string(),

@@ -1,4 +1,4 @@
-//! Output of a command, passed on to the streams of this process.
+//! Passes the output of a command on to the streams of this process.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use coracle_engine::progress::Progress;
 use super::stop::Stop;
 use super::{stderr, stdout};
 
-/// Hands out chunks as they come and returns how the command ended.
+/// Passes on chunks as they come and returns how the command ended.
 pub fn each_chunk(
     mut follow: Follow,
     mut take: impl FnMut(Chunk) -> Result<(), Stop>,
@@ -26,29 +26,29 @@ pub fn pass_on(chunk: &Chunk) -> Result<(), Stop> {
     match chunk.stream {
         Stream::Stdout => stdout::bytes(&chunk.data),
         Stream::Stderr => match stderr::bytes(&chunk.data) {
-            // Whoever read it has closed it, as with standard output.
+            // The reader has closed it, as with standard output.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Stop::Unheard),
-            // A standard error that was closed before we began is nobody's to miss.
+            // A standard error that was closed before we started has no reader.
             Ok(()) | Err(_) => Ok(()),
         },
     }
 }
 
-/// Notices chunks that were not kept, and says so once.
+/// Notices chunks that were not kept, and reports it once.
 #[derive(Debug)]
 pub struct Gaps {
     last: u64,
-    said: bool,
+    reported: bool,
 }
 
 impl Gaps {
     pub fn after(seq: u64) -> Self {
-        Self { last: seq, said: false }
+        Self { last: seq, reported: false }
     }
 
     pub fn see(&mut self, chunk: &Chunk) {
-        if chunk.seq > self.last + 1 && !self.said {
-            self.said = true;
+        if chunk.seq > self.last + 1 && !self.reported {
+            self.reported = true;
             stderr::note(&format!(
                 "output is missing here: chunks {} to {} were not kept",
                 self.last + 1,
