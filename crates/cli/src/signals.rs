@@ -106,7 +106,7 @@ impl Relay {
         }
     }
 
-    /// The first signal asks the command to end, the second one kills it.
+    /// Passes the first interrupt on to the command; the second one stops it.
     fn interrupt(&mut self) -> Result<()> {
         self.interrupts += 1;
         match self.interrupts {

@@ -145,7 +145,7 @@ pub enum Event {
 pub enum Denied {
     #[error("owned by run `{owner}`")]
     NotOwner { owner: RunId, current: Epoch },
-    #[error("owned by nobody")]
+    #[error("it has no owner")]
     Unowned { current: Epoch },
     #[error("lent out to run `{owner}`")]
     LentOut { owner: RunId, current: Epoch },

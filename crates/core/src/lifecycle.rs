@@ -147,7 +147,7 @@ impl State {
             Self::Lost => (Kind::Conflict, format!("run `coracle close {sandbox}`, then open a new one")),
             Self::Quarantined => (
                 Kind::Conflict,
-                format!("run `coracle close {sandbox}` once you are sure that nobody needs it"),
+                format!("run `coracle close {sandbox}` once you are sure that it is not needed"),
             ),
             Self::Destroying | Self::DestroyFailed => (
                 Kind::Conflict,

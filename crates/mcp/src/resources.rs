@@ -76,7 +76,7 @@ fn unescaped(text: &str) -> Result<String> {
         match (digit(), digit()) {
             // Two hexadecimal digits are less than 256.
             (Some(high), Some(low)) => bytes.push((high * 16 + low) as u8),
-            _ => return Err(Error::invalid("uri", "has a `%` without two digits behind it")),
+            _ => return Err(Error::invalid("uri", "has a `%` without two digits after it")),
         }
     }
     String::from_utf8(bytes).map_err(|_| Error::invalid("uri", "is not UTF-8 once its escapes are undone"))

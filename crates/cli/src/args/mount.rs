@@ -81,7 +81,7 @@ impl FromStr for MountFlag {
 
     fn from_str(text: &str) -> Result<Self> {
         let refuse = || {
-            Error::invalid("mount", "must be `SOURCE:TARGET`, `:rw`, `:ro` or `:overlay` behind it")
+            Error::invalid("mount", "must be `SOURCE:TARGET`, with an optional `:rw`, `:ro` or `:overlay`")
                 .hint("a path with a colon in it can be given through `coracle call sandbox_open`")
         };
         let words: Vec<&str> = text.split(':').collect();

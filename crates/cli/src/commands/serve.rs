@@ -52,7 +52,7 @@ pub struct Args {
 }
 
 pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
-    // Before anything is opened. Sandboxes get their own limit, so they do not inherit this one.
+    // Before anything is opened. Only the soft limit changes; the hard limit bounds sandboxes as before.
     let files = files::raise_limit();
     let config = context.config()?.clone();
     args.listen.iter().try_for_each(|address| refuse_open_door(&args, *address))?;

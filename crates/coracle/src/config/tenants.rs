@@ -51,15 +51,15 @@ impl TenantSettings {
     }
 
     /// Returns the operator's rules. Rules not written for a tenant are the general ones.
-    pub fn tenants(&self, everybody: &Ranges) -> Tenants {
-        let named = self.named.value.iter().map(|(id, rules)| (id.clone(), rules.policy(everybody)));
-        Tenants { named: named.collect(), others: self.others.policy(everybody) }
+    pub fn tenants(&self, general: &Ranges) -> Tenants {
+        let named = self.named.value.iter().map(|(id, rules)| (id.clone(), rules.policy(general)));
+        Tenants { named: named.collect(), others: self.others.policy(general) }
     }
 
     /// Refuses ranges that contradict themselves, once the general ones are known.
-    pub fn check(&self, everybody: &Ranges) -> Result<()> {
+    pub fn check(&self, general: &Ranges) -> Result<()> {
         let all = self.named.value.values().chain([&self.others]);
-        for Range { default, max } in all.flat_map(|rules| ranges(&rules.limits, everybody)) {
+        for Range { default, max } in all.flat_map(|rules| ranges(&rules.limits, general)) {
             if default > max {
                 let what = format!("have a default of {default}, more than the maximum {max}");
                 return Err(
@@ -80,15 +80,15 @@ impl TenantSettings {
 }
 
 impl Rules {
-    fn policy(&self, everybody: &Ranges) -> TenantPolicy {
+    fn policy(&self, general: &Ranges) -> TenantPolicy {
         let [cpu_millicores, memory_mb, pids, timeout_seconds, workspace_mb, inodes, output_bytes] =
-            ranges(&self.limits, everybody);
+            ranges(&self.limits, general);
         let limits =
             Ranges { cpu_millicores, memory_mb, pids, timeout_seconds, workspace_mb, inodes, output_bytes };
         let default = TenantPolicy::default();
         TenantPolicy {
             images: self.images.clone(),
-            limits: (limits != *everybody).then_some(limits),
+            limits: (limits != *general).then_some(limits),
             sandboxes: self.sandboxes.unwrap_or(default.sandboxes),
             storage: self.storage.map_or(default.storage, |Bytes(bytes)| bytes),
             rate: self.rate,
@@ -96,16 +96,16 @@ impl Rules {
     }
 }
 
-fn ranges(written: &file::Limits, everybody: &Ranges) -> [Range; 7] {
+fn ranges(written: &file::Limits, general: &Ranges) -> [Range; 7] {
     let over = |written: PartialRange, range| written.over(range);
     [
-        over(written.cpu_millicores, everybody.cpu_millicores),
-        over(written.memory_mb, everybody.memory_mb),
-        over(written.pids, everybody.pids),
-        over(written.timeout_seconds, everybody.timeout_seconds),
-        over(written.workspace_mb, everybody.workspace_mb),
-        over(written.inodes, everybody.inodes),
-        over(written.output_bytes, everybody.output_bytes),
+        over(written.cpu_millicores, general.cpu_millicores),
+        over(written.memory_mb, general.memory_mb),
+        over(written.pids, general.pids),
+        over(written.timeout_seconds, general.timeout_seconds),
+        over(written.workspace_mb, general.workspace_mb),
+        over(written.inodes, general.inodes),
+        over(written.output_bytes, general.output_bytes),
     ]
 }
 

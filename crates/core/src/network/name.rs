@@ -25,7 +25,7 @@ pub struct Name(String);
 
 /// Text that is no host, or an ambiguous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("is no name or address everybody reads the same way")]
+#[error("is not an unambiguous host name or address")]
 pub struct Odd;
 
 impl Host {

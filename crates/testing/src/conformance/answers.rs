@@ -119,7 +119,7 @@ pub fn the_oldest_answers_of_a_tenant_make_room(memory: &impl Memory) {
         store.ask(&key, &[1; 32], at(number), PLENTY).expect("asks");
         store.answer(&key, &answer(text), bounds).expect("keeps it");
     };
-    put(None, 1, "the oldest, and somebody else's", PLENTY);
+    put(None, 1, "the oldest, and of another tenant", PLENTY);
     (2..300).for_each(|number| put(Some("acme"), number, "short", PLENTY));
 
     put(Some("acme"), 300, &"long".repeat(100), Bounds { keys: 250, bytes: 1 << 20 });

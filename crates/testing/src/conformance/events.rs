@@ -129,7 +129,7 @@ pub fn a_spare_is_told_of_when_it_is_taken(home: &impl Home) {
 
     let claim = Claim { run: sample::run("run_taker"), epoch: None };
     let taken = store.update(&spare.id, Durability::Process, &mut |mut record| {
-        record.lease = record.lease.step(&claim, &lease::Event::Claim).expect("nobody has it");
+        record.lease = record.lease.step(&claim, &lease::Event::Claim).expect("it has no owner");
         Ok(Record { state: State::Ready, ..record })
     });
 

@@ -423,7 +423,7 @@ pub fn the_instance_stays_the_same(home: &impl Home) {
 
 pub fn work_on_a_sandbox_excludes_others_until_it_is_dropped(home: &impl Home) {
     let id = sample::sandbox();
-    let work = home.open().work_on(&id).expect("nobody works on it");
+    let work = home.open().work_on(&id).expect("it is free");
     let other = home.open();
     assert!(other.try_work_on(&id).expect("asks").is_none());
 
@@ -442,7 +442,7 @@ pub fn work_on_a_sandbox_excludes_others_until_it_is_dropped(home: &impl Home) {
 
 pub fn work_on_one_sandbox_leaves_others_free(home: &impl Home) {
     let store = home.open();
-    let _work = store.work_on(&sample::sandbox()).expect("nobody works on it");
+    let _work = store.work_on(&sample::sandbox()).expect("it is free");
 
     assert!(store.try_work_on(&sample::sandbox()).expect("asks").is_some());
 }

@@ -127,7 +127,11 @@ pub fn a_sandbox_whose_files_were_taken_goes_on(subject: &Option<Subject>) {
     assert_eq!(client.end("exec_1").stdout, b"before\n");
     assert_eq!(client.read_file("f"), b"kept");
     assert_eq!(client.run("exec_2", &["echo", "after"]).stdout, b"after\n");
-    assert_eq!(subject.backend.survey().expect("surveys").len(), 1, "what nobody used is nowhere");
+    assert_eq!(
+        subject.backend.survey().expect("surveys").len(),
+        1,
+        "files that were never used leave nothing"
+    );
 }
 
 pub fn a_hold_ends_with_its_connection(subject: &Option<Subject>) {
@@ -194,5 +198,5 @@ pub fn a_fence_kills_what_is_from_before_the_epoch_it_names(subject: &Option<Sub
     };
     let ending = after.end("exec_1").state.ending;
     assert!(matches!(ending, Some(Ending::Stopped | Ending::Signalled(_))), "{ending:?}");
-    assert_eq!(kept.ending, None, "it was started by whoever the sandbox was given to");
+    assert_eq!(kept.ending, None, "the new owner started it");
 }
