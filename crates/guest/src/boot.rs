@@ -1,4 +1,4 @@
-//! From a fresh process in new namespaces to a guest that can serve.
+//! Boots the guest: from a fresh process in new namespaces to a guest that can serve.
 
 pub mod contained;
 mod devices;
@@ -28,7 +28,7 @@ pub use plan::{Plan, receive};
 pub use restack::restack;
 pub use root::Built;
 
-/// What the guest itself may still do: act for other users, kill them, and get at their files.
+/// What the guest itself may still do: act for other users, kill their processes and reach their files.
 const GUEST_CAPABILITIES: u64 =
     bits(&[CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL, SETGID, SETUID, SETPCAP]);
 const CHOWN: u32 = 0;
@@ -42,13 +42,13 @@ const SETPCAP: u32 = 8;
 const SYS_PTRACE: u32 = 19;
 const SYS_ADMIN: u32 = 21;
 
-/// The guest, its forker, and a thread for each of a few connections.
+/// The guest, its forker, and one thread each for a few connections.
 const OWN_PROCESSES: u64 = 8;
 
-/// Open files of one command, whatever whoever made the sandbox is allowed.
+/// Open files of one command, even where the user who made the sandbox may open more.
 const FILES_MAX: u64 = 65_536;
 
-/// A step that failed, in words for the host.
+/// A boot step that failed, as the guest reports it to the host.
 #[derive(Debug)]
 pub struct Failure {
     attempted: String,
@@ -62,18 +62,18 @@ impl std::fmt::Display for Failure {
 }
 
 impl Failure {
-    /// Returns a function that says what was attempted when an error came.
+    /// Returns a function that turns an error into a failure which names the attempted step.
     pub fn at<E: Into<io::Error>>(attempted: &str) -> impl FnOnce(E) -> Self + '_ {
         move |cause| Self { attempted: attempted.to_owned(), cause: cause.into() }
     }
 }
 
-/// Returns the socket the host speaks on until the guest is ready.
+/// Returns the socket that guest and host use until the guest is ready.
 pub fn socket() -> UnixStream {
     coracle_sys::launch::boot_socket()
 }
 
-/// Makes this process's view of the world the sandbox's.
+/// Gives this process the sandbox's host name, network interface and root.
 pub fn build(plan: &Plan, host: &UnixStream) -> Result<Built, Failure> {
     let built = root::build(plan, host)?;
     rustix::system::sethostname(plan.boot.hostname.as_bytes()).map_err(Failure::at("set the host name"))?;
@@ -81,7 +81,7 @@ pub fn build(plan: &Plan, host: &UnixStream) -> Result<Built, Failure> {
     Ok(built)
 }
 
-/// Starts the process that commands are started from, in the commands' cgroups and under their filter.
+/// Starts the forker in the commands' cgroups and under their filter. All commands are forked from it.
 pub fn start_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> Result<Forker, Failure> {
     let (ours, theirs) = UnixStream::pair().map_err(Failure::at("make the forker's socket"))?;
     let confinement = Confinement {
@@ -92,7 +92,7 @@ pub fn start_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> Result<Forker, Failu
     };
     let pid = spawn::fork_into(plan.commands.as_ref().map(AsFd::as_fd), spawn::Parent::This, || {
         let confined = confine_forker(plan, bottom);
-        // Whatever became of that, it is told to the guest and never on the host's socket.
+        // The forker reports success and failure to the guest, never on the host's socket.
         if keep_only(&theirs).is_ok() {
             forker::run(&coracle_sys::launch::boot_socket(), confined, confinement);
         }
@@ -102,7 +102,8 @@ pub fn start_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> Result<Forker, Failu
     Forker::new(ours, pid, plan.boot.contained).map_err(Failure::at("confine the forker"))
 }
 
-/// Closes everything the forker has from the guest but its end of their socket, which takes the boot socket's place.
+/// Closes everything the forker inherited except its end of the guest's socket, which takes the boot socket's
+/// place.
 fn keep_only(socket: &UnixStream) -> io::Result<()> {
     spawn::place(socket.as_fd(), coracle_sys::launch::BOOT_DESCRIPTOR)?;
     match weak::off(Wall::Descriptors) {
@@ -111,7 +112,7 @@ fn keep_only(socket: &UnixStream) -> io::Result<()> {
     }
 }
 
-/// Everything commands inherit instead of being given it one by one. Tells whether Landlock is among it.
+/// Confines the forker once, so that commands inherit it all. Tells whether Landlock is in force.
 fn confine_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> io::Result<Fenced> {
     let capabilities = plan.boot.capabilities;
     for join in &plan.joins {
@@ -124,14 +125,14 @@ fn confine_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> io::Result<Fenced> {
     }
     signal::reset();
     identity::be_opaque()?;
-    // With 0 a core dump may still go to a program of the host's; with 1 it goes nowhere.
+    // With a limit of 0 the kernel may still pipe a core dump to a program on the host; with 1 it writes none.
     setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) })?;
     let files = getrlimit(Resource::Nofile).maximum.unwrap_or(FILES_MAX).min(FILES_MAX);
     setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum: Some(files) })?;
     let mut kept = bits(&[SETGID, SETUID, SETPCAP]) | capabilities;
     if let Some(limit) = &plan.boot.without_cgroups {
         bound_processes(limit.pids)?;
-        // Marking what it starts takes this; see [`identity::be_marked`].
+        // The forker needs it to mark what it starts; see [`identity::be_marked`].
         kept |= bits(&[SYS_ADMIN]);
     }
     become_guest(plan, kept)?;
@@ -156,16 +157,16 @@ fn confine_forker(plan: &Plan, bottom: BorrowedFd<'_>) -> io::Result<Fenced> {
     Ok(fenced)
 }
 
-/// Takes from the guest what it needed only to build the sandbox.
+/// Drops the privileges the guest needed only to build the sandbox.
 pub fn drop_privileges(plan: &Plan) -> Result<(), Failure> {
     let dropped = || -> io::Result<()> {
         let files = getrlimit(Resource::Nofile).maximum;
         setrlimit(Resource::Nofile, Rlimit { current: files, maximum: files })?;
         identity::be_opaque()?;
         capability::bound(0)?;
-        // Seeing the marks of processes that hide takes this.
+        // The guest needs it to see the marks of processes that hide.
         let marks = if plan.boot.without_cgroups.is_some() { bits(&[SYS_PTRACE]) } else { 0 };
-        // In the machine's own user namespace it opens files of the machine's by their numbers.
+        // In the machine's own user namespace this capability opens the machine's files by their handles.
         let unneeded = if plan.boot.contained { bits(&[DAC_READ_SEARCH]) } else { 0 };
         become_guest(plan, (GUEST_CAPABILITIES | marks) & !unneeded)?;
         hide(plan)?;
@@ -179,7 +180,7 @@ pub fn drop_privileges(plan: &Plan) -> Result<(), Failure> {
     dropped().map_err(Failure::at("drop the guest's privileges"))
 }
 
-/// Keeps commands from what `/proc` shows of this process, now that it is the guest's user's.
+/// Keeps commands from reading this process in `/proc`, now that it runs as the guest's user.
 fn hide(plan: &Plan) -> io::Result<()> {
     hiding(plan)()
 }
@@ -191,8 +192,8 @@ fn hiding(plan: &Plan) -> fn() -> io::Result<()> {
     }
 }
 
-/// Becomes the user no command can be, with these capabilities; where there is one user, with these alone. What it
-/// writes, and the groups it makes, are root's either way.
+/// Becomes the guest's user, which no command can be, and keeps these capabilities. Where there is only one user,
+/// it only reduces the capabilities. Either way, files and cgroups it creates belong to root.
 fn become_guest(plan: &Plan, capabilities: u64) -> io::Result<()> {
     if plan.is_single_user() {
         return capability::keep(capabilities);
@@ -204,7 +205,7 @@ fn become_guest(plan: &Plan, capabilities: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Bounds the processes of the sandbox where no cgroup does. The guest's own, a few, count too.
+/// Bounds the sandbox's processes where no cgroup does. The guest's own few processes count too.
 fn bound_processes(pids: Option<u64>) -> io::Result<()> {
     let Some(pids) = pids else { return Ok(()) };
     let most = getrlimit(Resource::Nproc)
@@ -213,22 +214,22 @@ fn bound_processes(pids: Option<u64>) -> io::Result<()> {
     Ok(setrlimit(Resource::Nproc, Rlimit { current: Some(most), maximum: Some(most) })?)
 }
 
-/// Tells whether the image has the user commands run as. Call it after `files::open_roots`, which it reads through. A sandbox
-/// with one user alone has every user.
+/// Tells whether the image has the user that commands run as. Call it after `files::open_roots`, which it reads
+/// through. A sandbox with a single user accepts any.
 pub fn knows_user(plan: &Plan) -> bool {
     plan.is_single_user() || users::find(plan.boot.user.as_deref()).is_some()
 }
 
-/// Tells the host that the guest serves, whether Landlock stands, and whether the image knows the user.
+/// Tells the host that the guest serves, whether Landlock is in force, and whether the image has the user.
 pub fn report_ready(mut socket: &UnixStream, fenced: Fenced, knows_user: bool) -> Result<(), Failure> {
     let word = [Boot::READY, u8::from(fenced == Fenced::Yes), u8::from(knows_user)];
     socket.write_all(&word).map_err(Failure::at("tell the host"))
 }
 
-/// Tells the host why there is no guest. PID 1 then ends, and everything with it.
+/// Tells the host why the boot failed. PID 1 then ends, and with it every process of the sandbox.
 pub fn report_failure(mut socket: &UnixStream, failure: &Failure) {
     let text = format!("\0{failure}");
-    // Nobody is left to tell if this fails; the host sees the socket close.
+    // If this write fails, the host still sees the socket close.
     let _ = socket.write_all(text.as_bytes());
 }
 

@@ -1,5 +1,5 @@
-//! `guest connect`: joins its standard streams to the guest's socket, for a host that can start a program in the
-//! container and nothing else.
+//! `guest connect`: joins its standard streams to the guest's socket, for a host that can only start a program in
+//! the container.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,16 +13,16 @@ use coracle_sys::{capability, identity};
 use crate::GUEST_ID;
 use crate::boot::contained::SOCKET;
 
-/// What travels in one piece.
+/// Bytes copied at once.
 const PIECE: usize = 64 << 10;
 
-/// Said first, so that the host can tell a connection from a container whose guest is gone.
+/// Sent first, so that the host can tell a connection from a container whose guest is gone.
 const JOINED: &[u8] = &[1];
 
-/// Returns when either side has ended.
+/// Joins the streams, and returns when either side has ended.
 pub fn run() {
     let Ok(guest) = find() else { return };
-    // The engine starts us as root, which commands may signal.
+    // The container engine starts us as root, which commands may signal.
     let become_guest = || {
         identity::become_user(GUEST_ID, GUEST_ID, &[])?;
         capability::keep(0)?;
@@ -45,7 +45,8 @@ pub fn run() {
     let _ = carry(&mut &reader, &mut output);
 }
 
-/// A command that may write anywhere could have put a socket of its own there. It would be shown the host's secret.
+/// Connects only to a socket of the guest's user: a command with write access could have put its own there, and
+/// would receive the host's secret.
 fn find() -> io::Result<UnixStream> {
     let stream = UnixStream::connect(SOCKET)?;
     let peer = socket_peercred(stream.as_fd())?;

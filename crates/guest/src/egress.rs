@@ -1,6 +1,6 @@
-//! The places on the loopback interface that lead outside, and the names that lead there.
+//! Binds the listeners on the loopback interface that lead outside, and maps host names to them.
 //!
-//! The guest binds and accepts, nothing more: what may be reached is decided by the host, which does not trust it.
+//! The guest only binds and accepts. The host, which does not trust the guest, decides what a sandbox may reach.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -12,11 +12,12 @@ use coracle_sys::rustix::io::Errno;
 
 use crate::boot::{Failure, Plan};
 
-/// What an image's own `/etc/hosts` may hold; more is nobody's list of hosts.
+/// The longest `/etc/hosts` of an image that the guest reads. A longer one is not a plausible list of hosts.
 const HOSTS_MAX: u64 = 64 << 10;
 const LOCALHOST: &str = "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost sandbox\n";
 
-/// Binds every listener of the plan, in its order. Before privileges are dropped: ports of the web take one.
+/// Binds every listener of the plan, in its order. Call it before privileges are dropped: ports 80 and 443 need
+/// one.
 pub fn bind(plan: &Plan) -> Result<Vec<TcpListener>, Failure> {
     let Some(egress) = &plan.boot.egress else { return Ok(Vec::new()) };
     if !egress.hosts.is_empty() {
@@ -30,11 +31,11 @@ pub fn bind(plan: &Plan) -> Result<Vec<TcpListener>, Failure> {
     bound.collect::<std::io::Result<_>>().map_err(Failure::at("listen for the network"))
 }
 
-/// How the addresses of all our places but the proxy begin.
+/// The prefix of every listener's address except the proxy's.
 const OURS: &str = "127.77.";
 
-/// Adds lines to `/etc/hosts`. The image wrote what is there, so no link is followed: what is not a plain file is
-/// replaced. A directory the caller has mounted there is not ours to write to.
+/// Adds lines to `/etc/hosts`. The image wrote that file, so this follows no link and replaces anything but a plain
+/// file. Fails if the caller has mounted a directory at `/etc`, which is not ours to write to.
 fn name_hosts(lines: &str) -> std::io::Result<()> {
     match mkdirat(CWD, "/etc", Mode::from_raw_mode(0o755)) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -47,7 +48,7 @@ fn name_hosts(lines: &str) -> std::io::Result<()> {
     text.push_str(lines);
     let fresh = match unlinkat(&etc, "hosts", AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => OFlags::CREATE | OFlags::EXCL,
-        // An engine mounts a file of its own there.
+        // A container engine mounts its own file there.
         Err(Errno::BUSY) => OFlags::TRUNC,
         Err(error) => return Err(error.into()),
     };
@@ -56,7 +57,8 @@ fn name_hosts(lines: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Has `localhost` and the sandbox's own name mean the same as everywhere, where an engine has mounted a file of its own.
+/// Gives `localhost` and the sandbox's own name their usual addresses where a container engine has mounted its own
+/// file.
 pub fn name_ourselves() {
     let beneath = ResolveFlags::NO_SYMLINKS;
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -68,19 +70,19 @@ pub fn name_ourselves() {
     let of_engine =
         directory.is_ok_and(|etc| device(std::fs::File::from(etc).metadata()) != device(hosts.metadata()));
     if of_engine && hosts.metadata().is_ok_and(|metadata| metadata.is_file()) && hosts.set_len(0).is_ok() {
-        // Without it names are found by their addresses alone.
+        // If this fails, programs still find hosts by address.
         let _ = (&hosts).write_all(LOCALHOST.as_bytes());
     }
 }
 
-/// Leaves out what a sandbox this one was forked from had there.
+/// Drops the lines that the sandbox this one was forked from had there.
 fn without_ours(text: &str) -> String {
     text.lines().filter(|line| !line.starts_with(OURS)).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Returns what the image says, or at least who `localhost` is.
+/// Returns the image's `/etc/hosts`, or at least the address of `localhost`.
 fn own_hosts(etc: &OwnedFd) -> String {
-    // Without blocking: it may be a pipe.
+    // Does not block: the file may be a pipe.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened =
         openat2(etc, "hosts", flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS);

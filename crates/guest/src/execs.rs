@@ -1,4 +1,4 @@
-//! The execs of this sandbox: starting them, keeping their output, ending them, remembering how they ended.
+//! The execs of this sandbox: starts them, keeps their output, ends them, and remembers how they ended.
 
 mod cgroup;
 mod counters;

@@ -1,8 +1,9 @@
-//! Files of the sandbox, opened inside the sandbox: a link can only ever lead to another place in it.
+//! File operations of the sandbox. The guest opens files inside the sandbox, so a link can only lead to a place in
+//! it.
 //!
-//! A relative path starts at the workspace and may not leave it; an absolute one names the sandbox's own tree. The
-//! guest has more rights than commands have, so it never opens what is not a plain file or directory, nor anything on
-//! a filesystem that speaks of processes: there its own memory would be a file.
+//! A relative path starts at the workspace and may not leave it; an absolute one starts at the sandbox's root. The
+//! guest has more rights than commands, so it opens nothing but plain files and directories, and nothing on a
+//! filesystem that shows processes: there its own memory would be a file.
 
 mod delete;
 mod make;
@@ -23,7 +24,7 @@ pub use read::{Reading, is_last, read, stat};
 pub use upload::{Replacing, Upload};
 pub use walk::{Scope, Walk};
 
-/// Gives a file another name. Answered by `Done`.
+/// Renames a file. Answers with `Done`.
 pub fn rename(from: &[u8], to: &[u8], overwrite: bool, top: Option<u32>) -> Result<Reply, Fault> {
     let (source, target) = (
         place::entry_in_tree(from, top, place::Parents::Expect)?,
@@ -40,7 +41,7 @@ pub fn out_of_turn(what: &str) -> Fault {
     Fault { code: FaultCode::Invalid, message: format!("{what} on this connection"), errno: None }
 }
 
-/// Returns times for the kernel: the last change, and no word about the last access.
+/// Returns times for the kernel: sets the last change and leaves the last access alone.
 fn times(mtime: Time) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
@@ -48,7 +49,7 @@ fn times(mtime: Time) -> Timestamps {
     }
 }
 
-/// Returns a function that says what was attempted on which path when the kernel refused.
+/// Returns a function that turns the kernel's error into a fault which names the attempt and the path.
 fn refused<E: Into<io::Error>>(attempted: &str, path: &[u8]) -> impl FnOnce(E) -> Fault {
     let message = format!("could not {attempted} `{}`", String::from_utf8_lossy(path));
     move |error| Fault { code: FaultCode::File, message, errno: error.into().raw_os_error() }

@@ -1,7 +1,7 @@
 //! The forker: a small, single-threaded process that commands are forked from.
 //!
-//! It is born in the commands' cgroups and stands under their filter, so that a command costs one fork and one exec
-//! and inherits both. The guest asks for commands over a socket; their processes become the guest's own children.
+//! It is born in the commands' cgroups and runs under their filter. So a command costs one fork and one exec, and
+//! inherits both. The guest asks for commands over a socket; their processes become the guest's own children.
 
 mod subreaper;
 
@@ -29,7 +29,7 @@ const ORDER_MAX: usize = 2 << 20;
 pub struct Order {
     #[cbor(n(0), with = "coracle_wire::bytes::list")]
     pub argv: Vec<Vec<u8>>,
-    /// Where the program may be, in the order to try.
+    /// Paths of the program, in the order to try.
     #[cbor(n(1), with = "coracle_wire::bytes::list")]
     pub candidates: Vec<Vec<u8>>,
     #[cbor(n(2), with = "coracle_wire::bytes::list")]
@@ -52,18 +52,18 @@ pub struct Streams<'a> {
     pub stdin: BorrowedFd<'a>,
     pub stdout: BorrowedFd<'a>,
     pub stderr: BorrowedFd<'a>,
-    /// What keeps its processes together.
+    /// How the guest keeps track of its processes.
     pub kin: Kin<'a>,
 }
 
-/// What will keep the processes of a command together.
+/// How the guest will keep track of a command's processes.
 #[derive(Debug, Clone, Copy)]
 pub enum Kin<'a> {
-    /// The cgroup it is born in.
+    /// By the cgroup they are born in.
     Leaf(&'a Leaf),
-    /// A mark the forker gives it.
+    /// By a mark the forker gives them.
     Mark,
-    /// A subreaper, which writes here how the command ended.
+    /// By a subreaper, which writes here how the command ended.
     Subreaper { report: BorrowedFd<'a> },
 }
 
@@ -74,30 +74,30 @@ pub struct NotStarted {
     pub errno: i32,
 }
 
-/// A command that runs its program.
+/// A command whose program runs.
 #[derive(Debug)]
 pub struct Started {
     pub pid: i32,
-    /// What its processes are known by, if it has no cgroup.
+    /// How to recognise its processes, if it has no cgroup.
     pub bond: Option<Bond>,
 }
 
-/// What the processes of a command without a cgroup are known by.
+/// How to recognise the processes of a command without a cgroup.
 #[derive(Debug)]
 pub enum Bond {
     Mark(Mark),
-    /// The process all of them descend from.
+    /// The process they all descend from.
     Subreaper(i32),
 }
 
-/// Whether Landlock stands around commands.
+/// Whether Landlock confines commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fenced {
     Yes,
     No,
 }
 
-/// The guest's end.
+/// The guest's end of the forker's socket.
 #[derive(Debug)]
 pub struct Forker {
     pub pid: i32,
@@ -107,9 +107,9 @@ pub struct Forker {
     socket: Mutex<UnixStream>,
 }
 
-/// How long a command may take from fork to its program; reading that from a slow disk is part of it.
+/// How long a command may take from fork to its program, including the time a slow disk takes to read it.
 const START_TIME: Duration = Duration::from_secs(10);
-/// How often a start that takes long is looked after.
+/// How often the guest looks after a slow start.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 impl Forker {
@@ -154,7 +154,8 @@ impl Forker {
         }
         let bond = match streams.kin {
             Kin::Leaf(_) => None,
-            // While we hold the socket the forker takes no other order, and has the mark of this one.
+            // While this thread holds the socket the forker takes no other order, so it still has this command's
+            // mark.
             Kin::Mark => Some(Bond::Mark(Mark::of(self.pid)?)),
             Kin::Subreaper { .. } => Some(Bond::Subreaper(subreaper)),
         };
@@ -171,7 +172,7 @@ impl Forker {
         Ok(i32::from_le_bytes(word))
     }
 
-    /// Signals what is being started.
+    /// Signals the command that is being started.
     fn prod(&self, kin: Kin<'_>, subreaper: i32, number: Signal) -> io::Result<()> {
         match kin {
             Kin::Leaf(leaf) if number == Signal::KILL => leaf.kill(),
@@ -182,9 +183,9 @@ impl Forker {
         Ok(())
     }
 
-    /// Waits for the forker's word. A fork that has become the command's user can be stopped by other commands before
-    /// it runs its program, and the forker sleeps until it does: it is set going again, and killed if that does not
-    /// help.
+    /// Waits for the forker's answer. Once a fork runs as the command's user, other commands can stop it before it
+    /// runs its program, and the forker sleeps until then. So this sends CONT to the fork, and kills it if that
+    /// does not help.
     fn receive(
         &self,
         mut socket: &UnixStream,
@@ -200,7 +201,7 @@ impl Forker {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let number = if began.elapsed() > START_TIME { Signal::KILL } else { Signal::CONT };
                     prod(number)?;
-                    // Where there is one user, a command may have stopped the forker itself.
+                    // Where there is only one user, a command may have stopped the forker itself.
                     let _ = signal::send(self.pid, Signal::CONT.as_raw());
                     if began.elapsed() > START_TIME * 2 {
                         return Err(error);
@@ -214,12 +215,12 @@ impl Forker {
     }
 }
 
-/// What every command is turned into.
+/// The limits every command gets.
 #[derive(Debug, Clone, Copy)]
 pub struct Confinement<'a> {
     pub last_filter: &'a [u8],
     pub capabilities: u64,
-    /// There is one user, and nobody else to become.
+    /// There is only one user, so the forker changes to no other.
     pub single_user: bool,
     /// Each command gets a subreaper.
     pub subreapers: bool,
@@ -250,7 +251,7 @@ pub fn run(socket: &UnixStream, confined: io::Result<Fenced>, confinement: Confi
     }
 }
 
-/// Tells the guest the pid of a command, or why there is none.
+/// Sends the guest the pid of a command, or why there is none.
 fn tell(mut socket: &UnixStream, result: Result<i32, Failed>) -> io::Result<()> {
     let mut bytes = [0; 9];
     match result {
@@ -284,13 +285,13 @@ fn fork(
         let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         become_command(order, &streams, confinement).err().unwrap_or_else(|| program.execute())
     });
-    // Nothing but the kernel's clone fails without naming a stage.
+    // Only the kernel's clone fails without naming a stage.
     result.map_err(
         |failed| if failed.stage == 0 { Failed { stage: Stage::Fork as u8, ..failed } } else { failed },
     )
 }
 
-/// Turns the fork into a command: its own session, its streams, its user, no rights.
+/// Turns the fork into a command: its own session, its streams, its user, no capabilities but those commands keep.
 fn become_command(
     order: &Order,
     streams: &[BorrowedFd<'_>; 3],
@@ -316,8 +317,8 @@ fn become_command(
         true if order.uid == 0 && order.gid == 0 => {}
         true => return Err(at(Stage::User)(rustix::io::Errno::PERM.into())),
     }
-    // With `fs.suid_dumpable` set, changing users has undone this, and the memory here is still the forker's. Before the
-    // capabilities go: while there are any, no command may look.
+    // With `fs.suid_dumpable` set, the change of user has undone this, and the memory here is still the forker's.
+    // Do it before dropping the capabilities: while there are any, no command may read this process.
     identity::be_opaque().map_err(at(Stage::Confine))?;
     capability::keep(capabilities).map_err(at(Stage::Confine))?;
     if !weak::off(Wall::Seccomp) {
@@ -326,15 +327,16 @@ fn become_command(
     if weak::off(Wall::Opaque) {
         weak::be_transparent().map_err(at(Stage::Confine))?;
     }
-    // Before entering the directory: a path may lead through `/proc/self/fd`, and must find nothing of ours there.
+    // Before entering the directory: a path may lead through `/proc/self/fd`, and must find none of our descriptors
+    // there.
     if !weak::off(Wall::Descriptors) {
         spawn::close_from(3).map_err(at(Stage::Confine))?;
     }
     rustix::process::chdir(&*order.cwd).map_err(io::Error::from).map_err(at(Stage::Directory))
 }
 
-/// A program with its arguments in the form the kernel takes, made before the fork: what a child allocates is never
-/// freed.
+/// A program with its arguments in the form the kernel takes. Made before the fork, because memory that a child
+/// allocates is never freed.
 struct Program {
     candidates: Vec<CString>,
     argv: Pointers,
@@ -362,7 +364,7 @@ impl Program {
             let error = spawn::execute(candidate, &self.argv, &self.env);
             let tried = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
             match tried {
-                // Not there: the next directory of the path may have it. What one may not execute is remembered.
+                // Missing: the next directory of `PATH` may have it. Remember a candidate that may not be executed.
                 Some(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {}
                 Some(rustix::io::Errno::ACCESS) => errno = rustix::io::Errno::ACCESS.raw_os_error(),
                 _ => return Failed { stage: Stage::Execute as u8, errno: error.raw_os_error().unwrap_or(5) },

@@ -1,16 +1,17 @@
-//! `guest install`: puts this very program where an engine's sandboxes find it, and a place for its socket beside it.
+//! `guest install`: copies this program to where sandboxes of a container engine find it, and makes a place for its
+//! socket beside it.
 
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-/// Where the engine has mounted what is to hold the program.
+/// Where the container engine has mounted the volume for the program.
 const TARGET: &str = "/target";
-/// Whoever has not finished by then never will: it is a copy of two megabytes.
+/// Installers older than this are dead: the copy is only two megabytes.
 const DRAFT_MAX: Duration = Duration::from_secs(600);
 
-/// Ends the process with 0 if the program is there, whole.
+/// Ends the process with 0 once the program is there, complete.
 pub fn run() {
     if let Err(error) = install() {
         let _ = io::Write::write_all(
@@ -21,7 +22,7 @@ pub fn run() {
     }
 }
 
-/// Removes what installers that were killed have left.
+/// Removes the drafts of killed installers.
 fn sweep() -> io::Result<()> {
     for entry in fs::read_dir(TARGET)?.flatten() {
         let is_draft = entry.file_name().to_string_lossy().starts_with(".draft");
@@ -38,7 +39,7 @@ fn install() -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    // Others may be doing the same: a draft that two write to could be put in place by one while the other is half way.
+    // Other installers may run now. Two writers of one draft could put it in place while one is half way.
     let draft = format!("{TARGET}/.draft-{}", fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim());
     sweep()?;
     let mut file = File::create_new(&draft)?;

@@ -1,8 +1,8 @@
-//! The guest: PID 1 of a sandbox. It builds the sandbox from the inside, then starts commands and touches files for
-//! whoever the host lets talk to it.
+//! The guest: PID 1 of a sandbox. It builds the sandbox from the inside, then starts commands and handles files for
+//! the callers the host lets talk to it.
 //!
-//! It trusts nothing in the image: no program, no library, no file of it is needed, and none is run with more rights
-//! than a command has.
+//! It trusts nothing in the image. It needs no program, library or file of the image, and runs none with more
+//! rights than a command has.
 
 mod boot;
 mod connect;
@@ -27,9 +27,9 @@ const GUEST_ID: u32 = 65_535;
 
 fn main() {
     coracle_sys::heap::share_arena();
-    // Whoever made the sandbox may have had another one.
+    // The process that made the sandbox may have had another umask.
     coracle_sys::rustix::process::umask(coracle_sys::rustix::fs::Mode::from_raw_mode(0o022));
-    // An engine starts it by its name and a word; we start it by a descriptor.
+    // A container engine starts the guest by its path and a word; the host starts it by a descriptor.
     match std::env::args().nth(1).as_deref() {
         Some("contained") => return boot::contained::run(),
         Some("connect") => return connect::run(),

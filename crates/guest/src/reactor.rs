@@ -1,4 +1,4 @@
-//! The guest's main thread: output, ended processes, deadlines, new connections, and the end of it all.
+//! The guest's main thread: handles output, ended processes, deadlines and new connections, and ends the sandbox.
 
 use std::cell::Cell;
 use std::net::TcpListener;
@@ -24,17 +24,17 @@ use crate::usage::Usage;
 const LISTENER: u64 = 0;
 const CHILDREN: u64 = 1;
 const WAKE: u64 = 2;
-/// The pipe of any subreaper.
+/// The token of every subreaper's pipe.
 const REPORT: u64 = 3;
-/// Any connection something is tied to.
+/// The token of every connection that something is tied to.
 const TIE: u64 = 4;
-/// How long what was killed may take to be gone; most is in a millisecond. Looked at many times meanwhile: a process that
-/// hides from one look by forking is found by another.
+/// How long killed processes may take to be gone; most are within a millisecond. The guest looks many times
+/// meanwhile: a process that hides from one look by forking is found by another.
 const DEAD_MAX: Duration = Duration::from_secs(1);
 /// Tokens of pipes start here.
 const FIRST_PIPE: u64 = 16;
 
-/// What the connections and the main thread share.
+/// The state that connections and main thread share.
 #[derive(Debug)]
 pub struct Shared {
     pub execs: Execs,
@@ -42,10 +42,10 @@ pub struct Shared {
     pub tunnels: Arc<Tunnels>,
     pub ties: Ties,
     pub secret: Vec<u8>,
-    /// Drawn at boot, to tell one guest from another.
+    /// A random number drawn at boot, which identifies this guest.
     pub boot: u64,
     pub usage: Arc<Usage>,
-    /// How long it may be idle, in milliseconds.
+    /// How long the sandbox may be idle, in milliseconds.
     ttl: AtomicU64,
     events: OwnedFd,
     wake: OwnedFd,
@@ -56,16 +56,16 @@ impl Shared {
         Duration::from_millis(self.ttl.load(Ordering::Relaxed))
     }
 
-    /// Becomes somebody's, who made nothing of it: `env` and `workdir` are for all their commands.
+    /// Gives a spare sandbox to its caller: `env` and `workdir` hold for all commands from now on.
     pub fn adopt(&self, env: &[(Vec<u8>, Vec<u8>)], workdir: Vec<u8>, ttl_ms: u64) {
         crate::files::make_own_directory(&workdir);
         self.execs.adopt(env, workdir);
         self.ttl.store(ttl_ms, Ordering::Relaxed);
-        // The time left is another one now.
+        // The idle time left has changed.
         self.wake();
     }
 
-    /// Has a pipe drained from now on.
+    /// Watches a pipe from now on, to drain it.
     pub fn watch(&self, token: u64, pipe: &OwnedFd) {
         self.await_input(token + FIRST_PIPE, pipe, epoll::EventFlags::IN);
     }
@@ -75,7 +75,7 @@ impl Shared {
         self.await_input(REPORT, report, epoll::EventFlags::IN | epoll::EventFlags::ONESHOT);
     }
 
-    /// Has the end of a connection noticed that something is tied to. Data on it is ignored.
+    /// Watches for the end of a connection that something is tied to. Ignores data on it.
     pub fn watch_tie(&self, stream: &UnixStream) -> std::io::Result<()> {
         let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         Ok(epoll::add(&self.events, stream, epoll::EventData::new_u64(TIE), ends)?)
@@ -91,15 +91,15 @@ impl Shared {
     }
 }
 
-/// The main thread's own things.
+/// The state of the main thread alone.
 #[derive(Debug)]
 pub struct Reactor {
     shared: Arc<Shared>,
     listener: UnixListener,
     children: OwnedFd,
-    /// Where it writes why it ended by itself.
+    /// Where the guest writes why it ended by itself.
     end: Option<OwnedFd>,
-    /// Something ran at the last look.
+    /// A command ran at the last look.
     ran: Cell<bool>,
     knows_user: bool,
 }
@@ -161,18 +161,18 @@ impl Reactor {
         })
     }
 
-    /// Has the sandbox end with a connection, unless it is tied to another by then.
+    /// Ends the sandbox when this connection ends, unless it is tied to another one by then.
     pub fn tie_to(&self, stream: &UnixStream) -> std::io::Result<()> {
         let target = Target { exec: None, epoch: self.shared.fence.epoch(), grace: Duration::ZERO };
         serve::tie(&self.shared, target, stream).map_err(|fault| std::io::Error::other(fault.message))
     }
 
-    /// Tells whether the image knows the user commands are to run as.
+    /// Tells whether the image has the user that commands run as.
     pub fn knows_user(&self) -> bool {
         self.knows_user
     }
 
-    /// Serves until the sandbox has been idle for too long, or what it was tied to has ended.
+    /// Serves until the sandbox has been idle for too long, or the connection it is tied to has ended.
     pub fn run(&self) {
         let mut events = Vec::with_capacity(64);
         loop {
@@ -206,20 +206,20 @@ impl Reactor {
         }
     }
 
-    /// Ends everything, and writes why.
+    /// Ends the sandbox, and writes why.
     fn leave(&self, end: End) -> ! {
         if let Some(file) = &self.end {
-            // Without it the sandbox is called lost.
+            // Without it the host reports the sandbox as lost.
             let _ = rustix::io::pwrite(file, &[end.as_byte()], 0);
         }
         spawn::exit(end.exit_code())
     }
 
-    /// Returns the time left before the dead-man's switch, `None` when it is over.
+    /// Returns the idle time left before the sandbox ends by itself, `None` when it is over.
     fn idle_left(&self) -> Option<Duration> {
         let execs = &self.shared.execs;
         let runs = !execs.is_idle() || execs.is_stopped();
-        // Idle time counts from the end of what ran, and this may be the first look after it.
+        // Idle time counts from the end of the last command, and this may be the first look after it.
         if self.ran.replace(runs) || runs {
             self.shared.usage.touch();
         }
@@ -248,14 +248,14 @@ impl Reactor {
     }
 
     fn reap(&self) {
-        // One read takes many signals of the same kind; the processes are asked for one by one.
+        // One read takes many signals of the same kind; the reap below asks for the processes one by one.
         let _ = rustix::io::read(&self.children, &mut [0; 128]);
         self.shared.execs.reap();
     }
 }
 
 fn to_timespec(left: Duration) -> Timespec {
-    // A little late rather than a little early, or the loop would spin until the moment has come.
+    // Better a little late than a little early, or the loop would spin until the deadline.
     let left = left + Duration::from_micros(100);
     Timespec { tv_sec: left.as_secs().min(3600) as i64, tv_nsec: i64::from(left.subsec_nanos()) }
 }

@@ -1,7 +1,7 @@
-//! Whose rights a request about files has: for as long as it takes, its thread is a user of the sandbox.
+//! Borrows a user's rights for a request about files: while the request runs, its thread acts as that user.
 //!
-//! The guest may do more to files than any command, and acts for callers who are to have what commands have. So each
-//! request is done as the user it names, and the kernel decides. Only the thread changes, never the process.
+//! The guest may do more to files than any command, but its callers must get only what commands have. So each
+//! request runs as the user it names, and the kernel decides. Only the thread changes its user, never the process.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -14,40 +14,40 @@ use coracle_wire::{Acting, Fault, FaultCode};
 use crate::users::{self, User};
 use crate::weak::{self, Wall};
 
-/// Capabilities that put aside what a file's permissions say: to change owners, read, write, search, and act as an owner.
+/// Capabilities that override file permissions: to change owners, read, write, search, and act as an owner.
 const PAST_PERMISSIONS: u64 = 0b1_1111;
-/// How soon coming back is tried again.
+/// How soon the thread tries again to take its own rights back.
 const TRY_AGAIN: Duration = Duration::from_millis(1);
 
 /// What is the same for all requests.
 #[derive(Debug, Clone, Copy)]
 pub struct RightsConfig {
-    /// There is one user, and nobody else to be.
+    /// There is only one user, so a thread can act as no other.
     pub single_user: bool,
-    /// What commands of root's keep.
+    /// The capabilities that commands of root keep.
     pub commands: u64,
-    /// Keeps commands from looking into the guest, which the kernel may allow when a thread becomes another user.
+    /// Keeps commands from reading the guest's memory, which the kernel may allow when a thread changes its user.
     pub hide: fn() -> std::io::Result<()>,
 }
 
 static CONFIG: OnceLock<RightsConfig> = OnceLock::new();
 
-/// Notes what is the same for all requests, before there are any.
+/// Stores the configuration, before the first request.
 pub fn settle(config: RightsConfig) {
     let _ = CONFIG.set(config);
 }
 
-/// The rights of somebody else, on the thread that took them, until it is dropped.
+/// Another user's rights, on the thread that took them, until dropped.
 #[derive(Debug)]
 pub struct Borrowed {
     config: RightsConfig,
-    /// It is another user's, and not only less than the guest's.
+    /// The thread acts as another user, not only with fewer capabilities.
     foreign: bool,
-    /// Rights are a thread's: they must be given back where they were taken.
+    /// Rights belong to a thread: it must give them back where it took them.
     _of_this_thread: std::marker::PhantomData<*const ()>,
 }
 
-/// Takes the rights of a user's commands. Without one to act for, the guest keeps its own.
+/// Takes the rights of a user's commands. Without a user to act for, the thread keeps the guest's rights.
 pub fn assume(acting: Option<&Acting>) -> Result<Option<Borrowed>, Fault> {
     let Some(acting) = acting else { return Ok(None) };
     let config = CONFIG.get().copied().ok_or_else(unsettled)?;
@@ -59,7 +59,7 @@ pub fn assume(acting: Option<&Acting>) -> Result<Option<Borrowed>, Fault> {
     if foreign && config.single_user {
         return Err(cannot_act_as(&user, Errno::PERM.into()));
     }
-    // Made first: whatever becomes of the next step, dropping it comes back.
+    // Made first, so that dropping it restores the guest's rights even if the next step fails.
     let borrowed = Borrowed { config, foreign, _of_this_thread: std::marker::PhantomData };
     let past = if user.uid == 0 { config.commands & PAST_PERMISSIONS } else { 0 };
     let capabilities = past | !PAST_PERMISSIONS;
@@ -80,8 +80,8 @@ impl Borrowed {
 }
 
 impl Drop for Borrowed {
-    /// Does not return before the thread is the guest's again: it serves others next. The kernel refuses only while it has
-    /// no memory for it.
+    /// Does not return before the thread has the guest's rights again: it serves other callers next. The kernel
+    /// refuses only while it is out of memory.
     fn drop(&mut self) {
         let own = FileUser { uid: 0, gid: 0, groups: &[], capabilities: u64::MAX };
         while self.act_as(own).is_err() {
@@ -98,7 +98,7 @@ fn find(acting: &Acting) -> Result<User, Fault> {
     })
 }
 
-/// Without the configuration there are only the guest's own rights, which are more than any user's.
+/// Refuses: without the configuration the thread has only the guest's own rights, which exceed any user's.
 fn unsettled() -> Fault {
     let message =
         "could not act as a user: the guest does not know yet which rights commands have".to_owned();
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn only_a_request_without_a_user_has_the_guests_own_rights() {
         assert!(assume(None).is_ok_and(|rights| rights.is_none()));
-        // No boot has settled anything in this process.
+        // In this test process no boot has stored a configuration.
         let refused = assume(Some(&Acting { user: None })).map(|_| ()).map_err(|fault| fault.code);
         assert_eq!(refused, Err(FaultCode::Internal));
     }

@@ -1,4 +1,4 @@
-//! Connections from the host: a greeting, then requests and their answers, each connection on a thread of its own.
+//! Serves connections from the host, each on its own thread: a greeting, then requests and their answers.
 
 mod fence;
 mod pause;
@@ -24,24 +24,25 @@ pub use fence::Fence;
 pub use pause::lapse;
 pub use request::tie;
 
-/// Connections at once; each costs a thread.
+/// Most connections at once; each costs a thread.
 const CONNECTIONS_MAX: usize = 256;
 const STACK: usize = 256 << 10;
-/// A caller that does not greet is not the host.
+/// A caller that does not greet in time is not the host.
 const GREETING_TIME: Duration = Duration::from_secs(5);
 
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// Threads kept for when no more can be started.
+/// Threads kept in reserve for when no more can be started.
 const RESERVE: usize = 3;
 
-/// Who serves connections when commands have taken every process there may be.
+/// Hands connections to the reserve threads when commands have used up the process limit.
 static RESERVED: Mutex<Option<SyncSender<Task>>> = Mutex::new(None);
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Starts threads that wait for when no more can be started: an engine counts the guest's with the commands'.
+/// Starts the reserve threads: a container engine counts the guest's threads against the same limit as the
+/// commands'.
 pub fn keep_reserve() -> std::io::Result<()> {
     let (give, take) = std::sync::mpsc::sync_channel::<Task>(RESERVE);
     let take = Arc::new(Mutex::new(take));
@@ -67,7 +68,7 @@ pub fn spawn(stream: UnixStream, shared: Arc<Shared>) {
         serve(&stream, &shared, crowded);
         CONNECTIONS.fetch_sub(1, Ordering::Relaxed);
     });
-    // A thread that cannot be started gives nothing back, so what it is to do waits outside.
+    // A thread that fails to start does not return its closure, so keep the task outside.
     let waiting = Arc::new(Mutex::new(Some(task)));
     let take = |waiting: &Mutex<Option<Task>>| waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
     let ours = waiting.clone();
@@ -81,14 +82,14 @@ pub fn spawn(stream: UnixStream, shared: Arc<Shared>) {
     }
 }
 
-/// Tells whether somebody takes it.
+/// Tells whether a reserve thread takes the task.
 fn hand_to_reserve(task: Task) -> bool {
     let reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
     reserved.as_ref().is_some_and(|reserved| reserved.try_send(task).is_ok())
 }
 
-/// Returns when the caller has gone or broken the rules. Either way the connection ends, and what was begun on it and
-/// not completed is undone.
+/// Returns when the caller has gone or broken the protocol. Either way the connection ends, and what it began and
+/// did not complete is undone.
 fn serve(stream: &UnixStream, shared: &Shared, crowded: bool) -> Option<()> {
     let mut connection = Connection { stream, decoder: Decoder::default() };
     stream.set_read_timeout(Some(GREETING_TIME)).ok()?;
@@ -107,16 +108,16 @@ fn serve(stream: &UnixStream, shared: &Shared, crowded: bool) -> Option<()> {
         Handover::Park => shared.tunnels.park(stream.try_clone().ok()?),
         Handover::Join { port, epoch } => shared.tunnels.join(stream.try_clone().ok()?, port, epoch, rest),
     }
-    // Raised in between, the fence has not found it there yet.
+    // If the fence was raised between admission and now, it did not find this connection in the table; check again.
     shared.tunnels.cut_before(shared.fence.epoch());
     Some(())
 }
 
-/// A connection that carries something else than requests from now on.
+/// What a connection is for from now on, instead of requests.
 enum Handover {
-    /// It waits for a command that connects to a listener.
+    /// Waits for a command that connects to a listener.
     Park,
-    /// It is joined to a connection to a port of the sandbox.
+    /// Carries a connection to a port of the sandbox.
     Join { port: TcpStream, epoch: u64 },
 }
 
@@ -129,7 +130,7 @@ fn converse(
     loop {
         let payload = connection.receive()?;
         let request = coracle_wire::decode::<Request>(&payload);
-        // Whoever holds the network does not use the sandbox by that.
+        // A keeper that parks a connection does not count as use of the sandbox.
         if let Ok(Request { body: Body::Accept {}, .. }) = request {
             return Some(Handover::Park);
         }
@@ -179,7 +180,7 @@ fn greet(hello: &Hello, shared: &Shared, crowded: bool) -> Answer {
     Ok(Welcome { version, epoch: shared.fence.epoch(), boot: shared.boot, acting: Some(true) })
 }
 
-/// Compares without telling by the time taken how much was right.
+/// Compares in constant time, so that timing does not reveal how much of a guess was right.
 fn same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }

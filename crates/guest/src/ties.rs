@@ -1,7 +1,8 @@
-//! What is tied to connections: execs, and the sandbox itself, end when the last connection they are tied to has ended.
+//! Ties execs, and the sandbox itself, to connections: they end when the last connection they are tied to has
+//! ended.
 //!
-//! A connection that breaks is told from a client that died by nothing but time: where it can break, the client asks for
-//! a grace and ties again on another one.
+//! The guest cannot tell a broken connection from a dead client, except by time. Where connections can break, the
+//! client asks for a grace and ties again on another connection.
 
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,12 +11,13 @@ use std::time::{Duration, Instant};
 use coracle_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
 use coracle_wire::{Fault, FaultCode};
 
-/// Connections at once; each costs a descriptor.
+/// Most tied connections at once; each costs a descriptor.
 const STREAMS_MAX: usize = 512;
-/// How long it is remembered that a client has gone whose exec was not started: that may still be on its way.
+/// How long the guest remembers that the client of an exec has gone before the start arrived: the start may still
+/// be on its way.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// All ties. Their lock is taken under that of the execs, never the other way round.
+/// All ties. Take this lock after that of the execs, never before it.
 #[derive(Debug, Default)]
 pub struct Ties(Mutex<Vec<Tie>>);
 
@@ -28,11 +30,11 @@ pub struct Target {
     pub grace: Duration,
 }
 
-/// Whether there is something of the target's name before it is tied.
+/// Whether the target existed before the tie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Already {
     Started,
-    /// It is about to be started, or is the sandbox itself.
+    /// The exec is about to be started, or the target is the sandbox itself.
     NotStarted,
 }
 
@@ -40,7 +42,7 @@ pub enum Already {
 struct Tie {
     target: Target,
     streams: Vec<UnixStream>,
-    /// When it is over, unless somebody ties again.
+    /// When the tie is over, unless a client ties again.
     lapse: Option<Instant>,
     over: bool,
 }
@@ -54,7 +56,7 @@ pub struct Due {
 }
 
 impl Ties {
-    /// Ties a connection. `watch` is called with it if something is tied to it now; on its error nothing is.
+    /// Ties a connection. Calls `watch` with it if it is tied to something now; if `watch` fails, ties nothing.
     pub fn tie(
         &self,
         target: Target,
@@ -73,7 +75,7 @@ impl Ties {
                 tie.streams.push(stream);
                 tie.lapse = None;
             }
-            // What is not tied stays so.
+            // An exec that runs untied stays untied.
             None if already == Already::Started => {}
             None => {
                 watch(&stream)?;
@@ -84,12 +86,12 @@ impl Ties {
         Ok(())
     }
 
-    /// Unties what was tied under an epoch before `epoch`: it was handed over with the sandbox.
+    /// Removes ties made under an epoch before `epoch`: their execs were handed over with the sandbox.
     pub fn untie_before(&self, epoch: u64) {
         self.lock().retain(|tie| tie.target.epoch >= epoch);
     }
 
-    /// Lets go of connections that have ended.
+    /// Drops connections that have ended.
     pub fn notice_ends(&self, now: Instant) {
         for tie in self.lock().iter_mut().filter(|tie| !tie.over) {
             tie.streams.retain(|stream| !has_ended(stream));
@@ -99,7 +101,7 @@ impl Ties {
         }
     }
 
-    /// Returns what nobody has tied again in time. Each is told once.
+    /// Returns what was not tied again in time. Returns each only once.
     pub fn due(&self, now: Instant) -> Due {
         let mut due = Due::default();
         let mut ties = self.lock();
@@ -117,7 +119,7 @@ impl Ties {
         due
     }
 
-    /// Has an exec end with no connection, and forgets that its client has gone.
+    /// Removes the tie of an exec, so that no connection ends it, and forgets that its client has gone.
     pub fn untie(&self, exec: &str) {
         self.lock().retain(|tie| tie.target.exec.as_deref() != Some(exec));
     }
@@ -169,7 +171,7 @@ mod tests {
 
         assert_eq!(ties.due(now).execs, ["e"]);
         assert!(ties.is_over("e"), "a start that comes later finds out");
-        assert!(ties.due(now).execs.is_empty(), "it is told once");
+        assert!(ties.due(now).execs.is_empty(), "each is returned once");
     }
 
     #[test]
@@ -251,6 +253,6 @@ mod tests {
 
         ties.due(now + REMEMBERED);
 
-        assert!(!ties.is_over("e"), "whoever starts one of this name now is somebody else");
+        assert!(!ties.is_over("e"), "an exec of this name started now is another client's");
     }
 }

@@ -1,8 +1,8 @@
-//! Connections that are carried between a command and the host: one thread, and memory only for what is under way.
+//! Carries connections between commands and the host, on one thread, with memory only for data in transit.
 //!
-//! Two kinds, alike once they are joined: a command that connected to a listener, with a connection the host had
-//! parked; and a connection of the host's, with a port of the sandbox. Without a network and without forwarding the
-//! thread never starts.
+//! There are two kinds, alike once they are joined: a command's connection to a listener, joined with a connection
+//! the host had parked; and a connection of the host's, joined with a port of the sandbox. Without network and
+//! forwarding the thread never starts.
 
 mod joint;
 
@@ -22,25 +22,26 @@ use crate::usage::Usage;
 use crate::weak::{self, Wall};
 use joint::{Joint, Stride};
 
-/// A little more than the host takes at once, so that it is the host who refuses and says why.
+/// A little more than the host accepts at once, so that it is the host that refuses and says why.
 const TUNNELS_MAX: usize = 272;
-/// Connections the host may park. It keeps a handful.
+/// Most connections the host may park. It keeps a handful.
 const PARKED_MAX: usize = 32;
-/// How long commands wait for a host that comes for none of them: it may be just starting.
+/// How long commands wait for the host to park a connection: it may be just starting.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Commands that wait at once, each with a descriptor of ours: all there may be can come at the same moment.
+/// Most commands that wait at once, each with a descriptor of ours: as many as may be carried can come at the same
+/// moment.
 const WAITING_MAX: usize = TUNNELS_MAX;
 const STACK: usize = 128 << 10;
-/// Tokens of joints start here; below are listeners, of which there are two for each of at most 256 rules.
+/// Tokens of joints start here. Listeners are below; there are two for each of at most 256 rules.
 const FIRST_JOINT: u64 = 1 << 16;
 
-/// Everything that is carried.
+/// All joined, parked and waiting connections.
 #[derive(Debug)]
 pub struct Tunnels {
     listeners: Vec<TcpListener>,
     events: OwnedFd,
     started: Once,
-    /// Where it is noted that something was carried.
+    /// Where traffic counts as use of the sandbox.
     usage: Arc<Usage>,
     table: Mutex<Table>,
 }
@@ -50,12 +51,12 @@ struct Table {
     parked: VecDeque<UnixStream>,
     waiting: VecDeque<Waiting>,
     joints: BTreeMap<u64, Joint>,
-    /// Joints that had more to carry when others had their turn.
+    /// Joints that had more to carry when it was another's turn.
     ready: VecDeque<u64>,
     last: u64,
 }
 
-/// A command nobody has come for yet.
+/// A command's connection for which there is no parked connection yet.
 #[derive(Debug)]
 struct Waiting {
     client: TcpStream,
@@ -64,7 +65,7 @@ struct Waiting {
 }
 
 impl Tunnels {
-    /// Begins to accept, if there is anything to accept from.
+    /// Starts to accept, if there are listeners.
     pub fn new(listeners: Vec<TcpListener>, usage: Arc<Usage>) -> std::io::Result<Arc<Self>> {
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (token, listener) in (0..).zip(&listeners) {
@@ -82,7 +83,7 @@ impl Tunnels {
     pub fn park(&self, host: UnixStream) {
         let mut table = self.lock();
         if table.parked.len() >= PARKED_MAX {
-            // A host that died has left its connections; the new one's are behind them.
+            // A keeper that died has left its connections; those of its successor are behind them.
             table.parked.pop_front();
         }
         if !self.listeners.is_empty() {
@@ -91,14 +92,14 @@ impl Tunnels {
         self.pair(&mut table);
     }
 
-    /// Joins a connection of the host's to a port; `rest` has arrived for that already.
+    /// Joins a connection of the host's to a port; `rest` has already arrived for the port.
     pub fn join(self: &Arc<Self>, host: UnixStream, port: TcpStream, epoch: u64, rest: Vec<u8>) {
         self.start();
         let joint = Joint::new(port.into(), host.into(), Some(epoch), rest);
         self.add(&mut self.lock(), joint);
     }
 
-    /// Ends what was joined under an earlier epoch.
+    /// Ends joints of earlier epochs.
     pub fn cut_before(&self, epoch: u64) {
         self.lock().joints.retain(|_, joint| joint.epoch.is_none_or(|own| own >= epoch));
     }
@@ -106,7 +107,7 @@ impl Tunnels {
     fn start(self: &Arc<Self>) {
         self.started.call_once(|| {
             let tunnels = self.clone();
-            // Without the thread nothing is carried: that fails closed.
+            // If the thread does not start, nothing is carried: that fails closed.
             let _ = std::thread::Builder::new().stack_size(STACK).spawn(move || tunnels.carry());
         });
     }
@@ -136,7 +137,7 @@ impl Tunnels {
         }
     }
 
-    /// Takes everyone in: who cannot be kept is hung up on, and knows.
+    /// Accepts every connection. Closes at once those there is no room for, so that the command notices.
     fn accept(&self, table: &mut Table, listener: &TcpListener, number: u32) {
         while let Ok((client, _)) = listener.accept() {
             if table.waiting.len() < WAITING_MAX {
@@ -147,13 +148,13 @@ impl Tunnels {
         }
     }
 
-    /// Joins those who wait with those who are parked.
+    /// Joins waiting commands with parked connections.
     fn pair(&self, table: &mut Table) {
         while !table.waiting.is_empty()
             && let Some(host) = table.parked.pop_front()
         {
             let Some(Waiting { listener, .. }) = table.waiting.front() else { return };
-            // One whose other end is gone refuses it, and the next is tried.
+            // If the other end of a parked connection is gone, the write fails; try the next.
             let reply = Reply::Accepted { listener: *listener };
             let told = coracle_wire::encode(&reply).is_ok_and(|frame| {
                 rustix::io::write(&host, &frame).is_ok_and(|written| written == frame.len())
@@ -161,7 +162,7 @@ impl Tunnels {
             if told && let Some(waiting) = table.waiting.pop_front() {
                 let joint = Joint::new(waiting.client.into(), host.into(), None, Vec::new());
                 self.add(table, joint);
-                // A host that came for one comes for the next, however long the line is.
+                // A host that came for one command comes for the next, however long the queue is.
                 let until = Instant::now() + PATIENCE;
                 table.waiting.iter_mut().for_each(|waiting| waiting.until = until);
             }
@@ -175,7 +176,7 @@ impl Tunnels {
         }
         table.last += 1;
         let token = FIRST_JOINT + table.last;
-        // Told once of each change: a joint is carried until there is nothing more to carry.
+        // Edge-triggered: epoll reports each change once, so carry a joint until there is nothing more to carry.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         for end in joint.ends() {
             if epoll::add(&self.events, end, epoll::EventData::new_u64(token), flags).is_err() {
@@ -195,7 +196,7 @@ impl Table {
         let Some(joint) = self.joints.get_mut(&token) else { return };
         let before = joint.carried();
         let stride = joint.carry(scratch);
-        // A connection that is open and silent is no use; one with traffic is.
+        // An open but silent connection does not count as use; traffic does.
         if joint.carried() != before {
             usage.touch();
         }
@@ -206,7 +207,7 @@ impl Table {
         }
     }
 
-    /// Returns how long nothing has to be done unless something happens.
+    /// Returns how long the thread may sleep unless an event comes.
     fn time_left(&self) -> Option<Timespec> {
         let left = match (self.ready.is_empty(), self.waiting.front()) {
             (false, _) => Duration::ZERO,
@@ -231,19 +232,19 @@ mod tests {
         let tunnels = Tunnels::new(Vec::new(), usage.clone()).expect("it starts");
         let server = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
         let port = TcpStream::connect(server.local_addr().expect("it is bound")).expect("it listens");
-        let (mut command, _) = server.accept().expect("somebody has connected");
+        let (mut command, _) = server.accept().expect("the client has connected");
         let (mut host, theirs) = UnixStream::pair().expect("a pair");
         tunnels.join(theirs, port, 1, Vec::new());
         let opened = usage.last();
 
-        // Longer than the clock needs to tell two moments apart.
+        // Longer than the resolution of the clock.
         std::thread::sleep(Duration::from_millis(20));
         let silent = usage.last();
         host.write_all(b"ping").expect("it is carried");
         command.read_exact(&mut [0; 4]).expect("it arrives");
 
         assert_eq!(silent, opened);
-        // It is noted right after it was carried.
+        // The thread records the use right after it has carried the data.
         let noted = (0..5000).any(|_| {
             std::thread::sleep(Duration::from_millis(1));
             usage.last() >= opened + 20

@@ -1,9 +1,9 @@
-//! When the sandbox was last used: asked for something, running something, or carrying traffic.
+//! When the sandbox was last used: a request, a running command, or traffic.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The last use, for every thread to note and to ask.
+/// The last use. Every thread may record and read it.
 #[derive(Debug)]
 pub struct Usage {
     started: Instant,
@@ -16,9 +16,9 @@ impl Usage {
         Self { started: Instant::now(), last: AtomicU64::new(0) }
     }
 
-    /// Notes that the sandbox is in use.
+    /// Records that the sandbox is in use.
     pub fn touch(&self) {
-        // Never back: another thread may have looked at the clock later.
+        // Never moves back: another thread may have read the clock later.
         self.last.fetch_max(self.uptime().as_millis() as u64, Ordering::Relaxed);
     }
 

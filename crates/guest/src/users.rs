@@ -1,5 +1,5 @@
-//! Who a command runs as, by the sandbox's own `passwd` and `group`. Both are written by whoever made the image:
-//! they are data, read with bounds, and can name nobody outside the sandbox.
+//! Finds the user a command runs as, in the sandbox's own `passwd` and `group`. The author of the image wrote both:
+//! they are data, read within bounds, and cannot name a user outside the sandbox.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,7 @@ use coracle_sys::rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use crate::GUEST_ID;
 
-/// Files longer than this are not looked at to the end.
+/// The guest reads only this much of a longer file.
 const READ_MAX: u64 = 1 << 20;
 const GROUPS_MAX: usize = 64;
 
@@ -23,13 +23,13 @@ pub struct User {
     pub home: Option<String>,
 }
 
-/// Finds the user called `wanted`: a name, a number, or `user:group` of either. If absent it is root, whose entry
-/// needs no looking up.
+/// Finds the user called `wanted`: a name, a number, or `user:group` of either. If absent, returns root without
+/// looking it up.
 pub fn find(wanted: Option<&[u8]>) -> Option<User> {
     find_by(wanted, read)
 }
 
-/// Does the same in a root that is not yet ours. Nothing but the image's files may be mounted in it.
+/// Does the same in a root that is not yet ours. Only the image's files may be mounted in it.
 pub fn find_in(root: BorrowedFd<'_>, wanted: Option<&[u8]>) -> Option<User> {
     find_by(wanted, |path| read_in(root, path))
 }
@@ -97,8 +97,8 @@ fn memberships(name: &str, groups: &str) -> Vec<u32> {
     groups.lines().filter_map(member).take(GROUPS_MAX).collect()
 }
 
-/// Returns the file's text, or nothing: a sandbox without it has only numbers. Anything but a plain file could make
-/// the guest wait for ever.
+/// Returns the file's text, or nothing: a sandbox without the file has only numeric users. Reads only a plain file;
+/// another kind could make the guest wait for ever.
 fn read(path: &str) -> String {
     crate::files::open_plain(path.as_bytes(), crate::files::Links::Follow, None)
         .map(beginning)

@@ -1,5 +1,5 @@
-//! Walls left out on purpose, in builds for the attack suite only; see the host's file of this name. Without the feature
-//! `weaken` every wall stands, and all of this is constant.
+//! Walls left out on purpose, in builds for the attack suite only; see the host's file of this name. Without the
+//! feature `weaken` every wall stands, and all of this is constant.
 
 use std::ffi::OsStr;
 use std::io;
@@ -27,18 +27,18 @@ pub const fn off(_: Wall) -> bool {
     false
 }
 
-/// Takes the host's word for what is to be left out.
+/// Leaves out the walls the host names.
 pub fn heed(_weakened: Option<u64>) {
     #[cfg(feature = "weaken")]
     SET.store(_weakened.unwrap_or(0), std::sync::atomic::Ordering::Relaxed);
 }
 
-/// Lets a process be traced and read before it is a command.
+/// Lets other processes trace and read this one before it becomes a command.
 pub fn be_transparent() -> io::Result<()> {
     Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?)
 }
 
-/// How the file API must never open a path: a look at where it leads, if that, and then by its name.
+/// How file operations must never open a path: check where it leads, at most, and then open it by name.
 pub fn open_by_name(path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
     let path = Path::new(OsStr::from_bytes(path));
     if !off(Wall::Confinement) && !std::fs::canonicalize(path)?.starts_with("/workspace") {
@@ -47,7 +47,7 @@ pub fn open_by_name(path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// How it must never delete a tree: by names, each looked at first and then opened.
+/// How they must never delete a tree: by names, each checked first and then opened.
 pub fn delete_by_name(path: &[u8]) -> io::Result<()> {
     let path = Path::new(OsStr::from_bytes(path));
     for entry in std::fs::read_dir(path)? {

@@ -1,5 +1,6 @@
-//! The guest as PID 1 of a container that an engine made: root, namespaces and mounts are there already, the plan comes
-//! on standard input and the answer goes to standard output. Neither is kept: no command ever holds them.
+//! The guest as PID 1 of a container that a container engine made. Root, namespaces and mounts exist already; the
+//! plan comes on standard input and the answer goes to standard output. The guest keeps neither, so no command ever
+//! holds them.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -19,7 +20,7 @@ use crate::reactor::Reactor;
 use crate::weak::{self, Wall};
 use crate::{GUEST_ID, egress, files};
 
-/// Where the host, or `guest connect` on its behalf, finds the guest. Commands cannot enter the directory.
+/// Where the host, or `guest connect` on its behalf, finds the guest. Commands cannot enter this directory.
 pub const SOCKET: &str = "/.coracle/run/guest";
 const DIRECTORY: &str = "/.coracle/run";
 
@@ -28,11 +29,11 @@ const BACKLOG: i32 = 128;
 /// The environment is at most 512 KiB, the filters a few KiB.
 const PLAN_MAX: usize = 1 << 20;
 
-/// The filesystems limits are shown on.
+/// The filesystems on which the kernel shows limits.
 const CGROUP: i64 = 0x0027_e0eb;
 const CGROUP2: i64 = 0x6367_7270;
 
-/// Boots and serves; tells the host how that went.
+/// Boots, reports the result to the host, and serves.
 pub fn run() {
     let Ok(answer) = let_go_of_streams() else { return };
     let started = receive(&answer.0).and_then(|plan| start(plan, &answer.1));
@@ -45,7 +46,8 @@ pub fn run() {
     }
 }
 
-/// Returns the streams the engine gave us, and has `/dev/null` in their place: forks inherit those.
+/// Returns the streams the container engine gave us and puts `/dev/null` in their place, because forks inherit
+/// them.
 fn let_go_of_streams() -> io::Result<(File, File)> {
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -91,9 +93,10 @@ fn receive(mut input: &File) -> Result<Plan, Failure> {
     })
 }
 
-/// Binds the guest's socket, in a directory that is the guest's alone from then on: commands may be its owner's user now.
+/// Binds the guest's socket and makes its directory the guest's alone: commands may run as its previous owner.
 fn listen() -> io::Result<UnixListener> {
-    // Where the image has a link, a command could put something else in its place, and have it started with our rights.
+    // If the image has a link here, a command could put another program in its place and have it run with our
+    // rights.
     if !weak::off(Wall::Targets) {
         openat2(CWD, DIRECTORY, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())?;
     }
@@ -112,7 +115,7 @@ fn start(plan: Plan, answer: &File) -> Result<Reactor, Failure> {
     let listeners = egress::bind(&plan)?;
     let forker = start_forker(&plan, bottom.as_fd())?;
     drop_privileges(&plan)?;
-    // Once more, as the guest's user: the host looks who it is that listens before it shows its secret.
+    // Listens again, as the guest's user: the host checks the listener's user before it sends its secret.
     rustix::net::listen(&plan.listener, BACKLOG).map_err(Failure::at("listen as the guest"))?;
     let mut report = stand(&plan, &forker).map_err(Failure::at("see how things stand"))?;
     let reactor = Reactor::new(plan, devpts, forker, listeners).map_err(Failure::at("start serving"))?;
@@ -127,7 +130,7 @@ fn build() -> Result<Built, Failure> {
     make_directory("/workspace", 0o755).map_err(Failure::at("make /workspace"))?;
     make_directory("/tmp", 0o1777).map_err(Failure::at("make /tmp"))?;
     open_root();
-    // Where there is a network, the engine has done so, and we may not.
+    // Where there is a network, the container engine has brought it up, and the guest may not.
     let _ = loopback::up();
     seal_devices().map_err(Failure::at("seal /dev"))?;
     egress::name_ourselves();
@@ -140,18 +143,18 @@ fn build() -> Result<Built, Failure> {
     })
 }
 
-/// Gives the root the mode it has everywhere, where the image has none for it and the engine chose one that lets nobody write.
+/// Sets the root's usual mode where the image has no entry for it and the container engine chose 0555.
 fn open_root() {
     const CHOSEN: u32 = 0o555;
     let mode = |path: &str| std::fs::metadata(path).map(|found| found.permissions().mode() & 0o7777);
     if mode("/").is_ok_and(|mode| mode == CHOSEN) {
-        // It is the image's word then, and stands.
+        // If this fails, the mode comes from the image and stays.
         let _ = std::fs::set_permissions("/", std::fs::Permissions::from_mode(0o755));
     }
 }
 
-/// Leaves the devices to nobody: the engine's directory can be written to, and we may not change that. Commands are not
-/// its owner any more, and the file operations keep from it.
+/// Keeps commands from changing `/dev`. The container engine's directory is writable and the guest may not remount
+/// it, so the guest takes the ownership away from commands and has file operations refuse it.
 fn seal_devices() -> io::Result<()> {
     let devices =
         openat2(CWD, "/dev", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())?;
@@ -164,7 +167,7 @@ fn plain() -> ResolveFlags {
     ResolveFlags::NO_SYMLINKS
 }
 
-/// Makes a directory at the top if there is nothing of that name; what is there must be one.
+/// Makes a directory at the top of the root, or accepts the directory that is there. Refuses anything else.
 fn make_directory(path: &str, mode: u32) -> Result<(), Errno> {
     let made = match mkdirat(CWD, path, Mode::from_raw_mode(mode)) {
         Ok(()) => true,
@@ -174,14 +177,14 @@ fn make_directory(path: &str, mode: u32) -> Result<(), Errno> {
     let found =
         openat2(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), plain())?;
     if made {
-        // Whatever the file mode creation mask says.
+        // `mkdirat` has applied the umask to the mode; set it in full.
         rustix::fs::fchmod(&found, Mode::from_raw_mode(mode))?;
     }
     Ok(())
 }
 
-/// Opens a file that counts how often a limit was enforced, in either version's tree. An image may have brought a file
-/// of that name; it is not on a filesystem of that kind.
+/// Opens the file that counts how often a limit was enforced, in the v1 or v2 tree. An image may have brought a
+/// file of that name, so the file counts only if it is on a cgroup filesystem.
 fn counter(version1: &str, version2: &str) -> Option<OwnedFd> {
     [version1, version2].into_iter().find_map(|name| {
         let path = format!("/sys/fs/cgroup/{name}");
@@ -191,25 +194,27 @@ fn counter(version1: &str, version2: &str) -> Option<OwnedFd> {
     })
 }
 
-/// Has the kernel kill commands before the guest when memory runs out: an engine has one group for both.
+/// Has the kernel kill commands before the guest when memory runs out: a container engine has one cgroup for both.
 pub fn be_killed_first() {
-    // Some kernels and engines do not let it; then the largest is killed, which the guest never is.
+    // Some kernels and container engines refuse this. The kernel then kills the largest process, which is never the
+    // guest.
     let _ = std::fs::write("/proc/self/oom_score_adj", "900");
 }
 
-/// Makes what `/proc` shows of this process its own user's. What it shows of an opaque one is the machine's root's, and
-/// that is who commands are here: they could have the kernel kill the guest first when memory runs out. To look into it
-/// takes its user, which no command can be, or rights that none has.
+/// Makes this process's `/proc` files belong to its own user. Those of an opaque (non-dumpable) process belong to
+/// the machine's root, which is who commands run as here: they could have the kernel kill the guest first when
+/// memory runs out. Reading this process then takes its user, which no command can be, or capabilities that no
+/// command has.
 pub fn be_ones_own() -> io::Result<()> {
-    // With 0 a core dump may still go to a program of the host's; with 1 it goes nowhere.
+    // With a limit of 0 the kernel may still pipe a core dump to a program on the host; with 1 it writes none.
     setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) })?;
     Ok(set_dumpable_behavior(DumpableBehavior::Dumpable)?)
 }
 
-/// Tells whether users here are the machine's: then what the kernel counts for each of them counts for the machine's own.
+/// Tells whether users here are the machine's users: the kernel's per-user counts are then shared with the machine.
 pub fn has_machines_users() -> bool {
     const ALL_IDS: [&str; 3] = ["0", "0", "4294967295"];
-    // What cannot be read is taken for the worse.
+    // If the map cannot be read, assume the worse case.
     std::fs::read_to_string("/proc/self/uid_map").map_or(true, |map| map.split_whitespace().eq(ALL_IDS))
 }
 
@@ -220,7 +225,7 @@ fn stand(plan: &Plan, forker: &Forker) -> io::Result<GuestReport> {
         uid_map: std::fs::read_to_string("/proc/self/uid_map")?,
         memory_counter: plan.memory_counter.is_some(),
         pids_counter: plan.pids_counter.is_some(),
-        // The reactor finds out.
+        // The reactor fills this in.
         knows_user: false,
     })
 }

@@ -1,4 +1,4 @@
-//! A minimal `/dev`: the harmless devices, terminals of our own, shared memory with a bound.
+//! Builds a minimal `/dev`: harmless devices, terminals of the sandbox's own, bounded shared memory.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -19,7 +19,7 @@ const LINKS: [(&str, &str); 5] = [
 /// Builds `/dev` below the new root. Returns the root of the terminals' filesystem.
 pub fn build(plan: &Plan, new_root: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
     let noexec = mount::plain() | Attributes::MOUNT_ATTR_NOEXEC;
-    // The devices are mounts from the host's `/dev` and keep working under `nodev` of this one.
+    // The devices are mounts from the host's `/dev`, so they keep working although this filesystem is `nodev`.
     let dev = mount::make("tmpfs", &[("mode", Some("0755")), ("size", Some("64k"))], mount::plain())
         .map_err(Failure::at("make /dev"))?;
     for name in DEVICES {
@@ -40,7 +40,7 @@ pub fn build(plan: &Plan, new_root: BorrowedFd<'_>) -> Result<OwnedFd, Failure> 
             .map_err(Failure::at(&format!("mount /dev/{name}")))?;
     }
 
-    // Terminals are devices: under `nodev` they could not be opened.
+    // Terminals are devices: on a `nodev` mount no process could open them.
     let attributes = Attributes::MOUNT_ATTR_NOSUID | Attributes::MOUNT_ATTR_NOEXEC;
     let devpts = mount::make(
         "devpts",

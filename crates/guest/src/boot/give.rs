@@ -1,4 +1,4 @@
-//! Whose the places are that a sandbox may write to: the workspace, volumes, and what is written over a directory.
+//! Gives the writable places of a sandbox to the user that commands run as: the workspace, volumes and overlays.
 
 use coracle_sys::rustix::fs::{CWD, Gid, Mode, OFlags, ResolveFlags, Uid, fchown, openat2};
 use coracle_sys::rustix::io::Errno;
@@ -8,23 +8,23 @@ use crate::users::{self, User};
 
 const WORKSPACE: &[u8] = b"/workspace";
 
-/// Gives the workspace to the user commands run as, and the tops of what else the sandbox may write to. A directory of the
-/// machine stays whose it is: where that has to be this user, the host shows it so.
+/// Gives the workspace, and the top of every other writable place, to the user that commands run as. A directory of
+/// the machine keeps its owner: where it must appear as this user's, the host maps it so.
 pub fn give_places(plan: &Plan) {
     let Some(user) = users::find(plan.boot.user.as_deref()).filter(|_| !plan.is_single_user()) else {
         return;
     };
     let own = !plan.boot.mounts.iter().any(|mount| mount.target == WORKSPACE);
-    // Made by root for root; a volume may have been another's.
+    // The workspace is made by root and belongs to root; a volume may have belonged to another user.
     let workspace = (own && user.uid != 0).then_some(WORKSPACE);
     let given = plan.boot.mounts.iter().filter(|mount| mount.given || mount.overlay);
     for place in workspace.into_iter().chain(given.map(|mount| mount.target.as_slice())) {
-        // What is read-only is not written to by them either.
+        // This fails on a read-only place, which commands cannot write to anyway.
         let _ = give(place, &user);
     }
 }
 
-/// No link is followed: the image may have brought some.
+/// Follows no link: the image may have brought some.
 fn give(place: &[u8], user: &User) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = openat2(CWD, place, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;

@@ -1,5 +1,5 @@
-//! Making sure that a sandbox is still held, from the process that changes its root: the caller may have been
-//! stopped for so long that the guest has let everything go on.
+//! Checks that the guest still holds the sandbox, from the process that replaces its root. The caller may have been
+//! stopped for so long that its hold has lapsed and commands run again.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,8 +9,8 @@ use coracle_wire::{Body, Decoder, Renewal, Reply, Request};
 
 use super::Failure;
 
-/// The connection that holds the sandbox, while nobody else speaks on it. Absent where the guest holds for as long as
-/// that connection is open: then having it is enough.
+/// The connection that holds the sandbox; no other process uses it meanwhile. Absent where a hold lasts as long as
+/// its connection is open: an open connection is then enough.
 #[derive(Debug)]
 pub struct Hold(Option<(UnixStream, Renewal)>);
 
@@ -23,7 +23,7 @@ impl Hold {
         Ok(Self(Some((stream.into(), renewal))))
     }
 
-    /// Has the sandbox held for this long from now; fails if it was let go before.
+    /// Has the guest hold the sandbox for this long from now. Fails if the hold had lapsed.
     pub fn renew(&mut self, lease: Duration) -> Result<(), Failure> {
         let Some((stream, renewal)) = &mut self.0 else { return Ok(()) };
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
@@ -36,11 +36,11 @@ impl Hold {
         }
     }
 
-    /// Has it held for as long as before, now that nothing depends on it here.
+    /// Restores the previous lease once this process no longer depends on the hold.
     pub fn go_back(mut self) {
         if let Some((_, renewal)) = &self.0 {
             let lease = Duration::from_millis(renewal.lease_ms);
-            // Held for longer than it had to be, where this fails.
+            // If this fails, the hold only lasts longer than needed.
             let _ = self.renew(lease);
         }
     }

@@ -1,4 +1,4 @@
-//! What of `/proc` a sandbox does not get: nothing that speaks of the host, nothing that can be written.
+//! Hides the parts of `/proc` that speak of the host, and makes writable ones read-only.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -29,26 +29,27 @@ const EMPTY_FILES: [&str; 14] = [
 ];
 /// Directories that are empty.
 const EMPTY_DIRECTORIES: [&str; 3] = ["acpi", "asound", "scsi"];
-/// What may be read but not written.
+/// What commands may read but not write.
 const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
-/// Tables of the kernel that all sandboxes of the machine draw from.
+/// Limits on kernel tables that all sandboxes of the machine share.
 const TABLES: [(&str, &str); 2] =
     [("/proc/sys/user/max_inotify_instances", "32"), ("/proc/sys/user/max_inotify_watches", "65536")];
 
-/// Covers them. `/proc` is freshly mounted by us, so its names are the kernel's.
+/// Applies the covers. The guest has just mounted `/proc` itself, so its names are the kernel's.
 pub fn apply(shm_bytes: u64) -> Result<(), Failure> {
-    // In the machine's own user namespace these would be the machine's.
+    // In the machine's own user namespace these settings would be the machine's.
     if !weak::off(Wall::Nesting) && !weak::off(Wall::UserNamespace) {
-        // A command that could make user namespaces would hold every capability there. Belt to the filter's braces.
+        // In a user namespace of its own a command would hold every capability. The seccomp filter forbids it too.
         std::fs::write("/proc/sys/user/max_user_namespaces", "0")
             .map_err(Failure::at("forbid user namespaces"))?;
         for (name, value) in TABLES {
-            // Not every kernel lets a namespace lower every one of them.
+            // Some kernels do not let a namespace lower all of these.
             let _ = std::fs::write(name, value);
         }
     }
-    // Segments nobody is attached to stay when their makers are killed; see the size of `/dev/shm`.
+    // A shared-memory segment stays when every process attached to it is killed, so bound their sum; see the size
+    // of `/dev/shm`.
     if !weak::off(Wall::IpcNamespace) {
         let _ = std::fs::write("/proc/sys/kernel/shmall", (shm_bytes / 4096).to_string());
     }
@@ -86,7 +87,7 @@ pub fn apply(shm_bytes: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Mounts what `make` makes over `/proc/<name>`, if this kernel has that name.
+/// Mounts what `make` returns over `/proc/<name>`, if this kernel has that name.
 fn cover(name: &str, make: impl FnOnce() -> io::Result<std::os::fd::OwnedFd>) -> Result<(), Failure> {
     let path = format!("/proc/{name}");
     match openat(CWD, &path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {

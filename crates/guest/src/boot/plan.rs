@@ -1,4 +1,4 @@
-//! What the host sends at boot: one message and the descriptors that belong to it, in a fixed order.
+//! The boot plan: one message from the host, and the descriptors that belong to it in a fixed order.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +12,7 @@ use coracle_wire::{Boot, Source};
 use super::Failure;
 use crate::weak;
 
-/// The devices of `/dev`, in the order their descriptors come in.
+/// The devices of `/dev`, in the order of their descriptors.
 pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// The environment is at most 512 KiB, the filters a few KiB, paths 4 KiB each.
 const PLAN_MAX: usize = 2 << 20;
@@ -22,18 +22,18 @@ const PLAN_MAX: usize = 2 << 20;
 pub struct Plan {
     pub boot: Boot,
     pub listener: UnixListener,
-    /// Where it writes why it ended by itself; an engine keeps its exit code instead.
+    /// Where the guest writes why it ended by itself. With a container engine its exit code says so instead.
     pub end: Option<OwnedFd>,
-    /// The image's root, the topmost layer first; read-only by being lower layers.
+    /// The image's root, the topmost layer first. Read-only, because they are lower layers of an overlay.
     pub layers: Vec<OwnedFd>,
     /// The sandbox's own storage, if it is not in memory: the upper layers and the workspace.
     pub storage: Option<OwnedFd>,
     pub devices: Vec<OwnedFd>,
-    /// Lower layers of the directories that are an overlay of their own.
+    /// Lower layers of the directories that get an overlay of their own.
     pub overlays: Vec<OwnedFd>,
-    /// Directories brought in.
+    /// Directories the caller mounts.
     pub mounts: Vec<OwnedFd>,
-    /// Disks with the files it starts from.
+    /// Disks with the files the sandbox starts from.
     pub bases: Vec<OwnedFd>,
     /// The v2 cgroup of commands, if there is one.
     pub commands: Option<OwnedFd>,
@@ -44,7 +44,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Tells whether the namespace has one user only: without root outside there are no others to be had.
+    /// Tells whether the user namespace has only one user: without root the host cannot map more.
     pub fn is_single_user(&self) -> bool {
         !self.boot.sources.is_empty()
     }
@@ -64,12 +64,13 @@ pub fn receive(socket: &UnixStream) -> Result<Plan, Failure> {
     })
 }
 
-/// Opens what only a process in this namespace can: without root, no other may copy a mount for us.
+/// Opens a mount that only a process in this namespace can open: without root, no other process may copy a mount
+/// for us.
 fn open(source: &Source) -> Result<OwnedFd, Failure> {
     let path = std::path::Path::new(std::ffi::OsStr::from_bytes(&source.path));
     let copied = mount::copy(path).and_then(|copy| {
         let read_only = if source.read_only { Attributes::MOUNT_ATTR_RDONLY } else { Attributes::empty() };
-        // A device under `nodev` could not be opened.
+        // A device on a `nodev` mount could not be opened.
         let plain = if path.starts_with("/dev") { Attributes::MOUNT_ATTR_NOSUID } else { mount::plain() };
         mount::set(copy.as_fd(), plain | read_only, None)?;
         Ok(copy)
@@ -77,7 +78,7 @@ fn open(source: &Source) -> Result<OwnedFd, Failure> {
     copied.map_err(Failure::at(&format!("open {}", path.display())))
 }
 
-/// Mounts come first, opened by us or by the host; then what only the host can give.
+/// Sorts the descriptors: first the mounts, which the guest or the host opened, then what only the host can give.
 fn sort(boot: Boot, opened: Vec<OwnedFd>, descriptors: Vec<OwnedFd>) -> Option<Plan> {
     let mut given = descriptors.into_iter();
     let listener = given.next()?.into();

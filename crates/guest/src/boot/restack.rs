@@ -1,9 +1,10 @@
-//! Putting a new generation of files on top of a sandbox's own, while it is there: what it has written so far becomes a
-//! layer nobody writes to any more, which others can be made from.
+//! Puts a new generation of files on top of a live sandbox's own. What the sandbox has written so far becomes a
+//! layer that no process writes to any more, so that forks can be made from it.
 //!
-//! Runs as a process of its own in the sandbox's user and mount namespaces, in nobody's sight: the guest itself has given
-//! up what this takes. No command runs meanwhile and the guest waits. Another root is built beside the one that
-//! stands, and takes its place in one step; before that step nothing has changed, after it everything has.
+//! Runs as a separate process in the sandbox's user and mount namespaces, which commands cannot see: the guest
+//! itself has dropped the privileges this takes. No command runs meanwhile and the guest waits. The process builds
+//! a second root beside the current one and swaps them in one step; before that step nothing has changed, after it
+//! everything has.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,12 +21,12 @@ use super::storage::{self, Storage};
 use super::{Failure, root};
 use crate::weak;
 
-/// Names of a few directories and some numbers.
+/// The names of a few directories and some numbers.
 const PLAN_MAX: usize = 64 << 10;
-/// How long the sandbox is held at least for the one step that cannot be undone. It takes a millisecond.
+/// The least time the guest holds the sandbox for the one step that cannot be undone. The step takes a millisecond.
 const STEP: Duration = Duration::from_secs(30);
 
-/// What it is made from.
+/// The descriptors the new root is made from.
 struct Materials {
     layers: Vec<OwnedFd>,
     storage: OwnedFd,
@@ -33,16 +34,16 @@ struct Materials {
     bases: Vec<OwnedFd>,
 }
 
-/// Does it. The host is told the last frozen generation and the device of the new root.
+/// Restacks, and sends the host the last frozen generation and the device of the new root.
 pub fn restack(mut socket: &UnixStream) -> Result<(), Failure> {
     let (plan, materials) = receive(socket)?;
     let word = match storage::is_full(materials.storage.as_fd())? {
         true => vec![Restack::FULL],
         false => {
-            // Entering the namespace led here, and not to the root on top of it.
+            // Entering the mount namespace led to this directory, not to the root mounted on top of it.
             let bottom = directory(".")?;
             enter_bench()?;
-            // What fails leaves nothing behind; where all went well the bench is gone already.
+            // A failure leaves nothing behind; after a success the bench is already gone.
             restack_from(bottom.as_fd(), &plan, &materials).inspect_err(|_| {
                 let _ = fchdir(&bottom).map_err(io::Error::from).and_then(|()| mount::detach(root::BENCH));
             })?
@@ -85,7 +86,7 @@ fn receive(socket: &UnixStream) -> Result<(Restack, Materials), Failure> {
     Ok((plan, materials.ok_or_else(missing)?))
 }
 
-/// Mounts a small filesystem to put layers in beside the root.
+/// Mounts a small filesystem beside the root to put layers in.
 fn enter_bench() -> Result<(), Failure> {
     let bench = mount::make("tmpfs", &[("mode", Some("0700")), ("size", Some("1m"))], mount::plain())
         .map_err(Failure::at("make a bench"))?;
@@ -93,7 +94,7 @@ fn enter_bench() -> Result<(), Failure> {
     fchdir(&bench).map_err(Failure::at("enter the bench"))
 }
 
-/// Builds the root as it was, with a new layer on top. What the kernel provides is taken over from the old one.
+/// Builds the root as it was, with a new layer on top. Takes `/proc` and `/dev` over from the old root.
 fn build(
     plan: &Restack,
     materials: &Materials,
@@ -112,7 +113,7 @@ fn build(
     Ok(next)
 }
 
-/// Copies a mount of the old root with all that is mounted on it. A mount point cannot be moved or removed by commands.
+/// Copies a mount of the old root with everything mounted on it. Commands cannot move or remove a mount point.
 fn taken_over(bottom: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
@@ -120,7 +121,7 @@ fn taken_over(bottom: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     mount::copy_tree(found.as_fd())
 }
 
-/// Gives every process of the sandbox the new root in the stead of the old one, and lets go of that.
+/// Replaces the root of every process of the sandbox, and unmounts the old one.
 fn replace(bottom: BorrowedFd<'_>, next: BorrowedFd<'_>) -> io::Result<()> {
     fchdir(bottom)?;
     chroot(root::ROOT)?;

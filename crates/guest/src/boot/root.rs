@@ -1,5 +1,5 @@
-//! The sandbox's filesystem: an overlay over the image, what the kernel provides, the workspace, what the caller
-//! brings in, and nothing else.
+//! Builds the sandbox's filesystem: an overlay over the image, `/proc` and `/dev`, the workspace, the directories
+//! the caller mounts, and nothing else.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,24 +17,25 @@ use super::{Failure, devices, mask};
 use crate::users;
 use crate::weak::{self, Wall};
 
-/// The kernel takes no longer value for an option.
+/// The kernel accepts no longer value for a mount option.
 const OPTION_MAX: usize = 255;
 const WORKSPACE: &str = "workspace";
 
-/// The directory at the bottom that the root is mounted on, and the one beside it to build another root in.
+/// The directory at the bottom that the root is mounted on, and the one beside it in which restack builds another
+/// root.
 pub const ROOT: &str = "root";
 pub const BENCH: &str = "bench";
 
-/// A root that stands.
+/// A finished root.
 #[derive(Debug)]
 pub struct Built {
-    /// The directory of the terminals.
+    /// The root of the terminals' filesystem.
     pub devpts: OwnedFd,
-    /// Everything of the sandbox is below it, whichever root it has.
+    /// The directory that every root of the sandbox is below.
     pub bottom: OwnedFd,
 }
 
-/// Builds the tree and makes it the root. The host may have to be asked on the way.
+/// Builds the tree and makes it the root. Asks the host on the way if owners must be mapped.
 pub fn build(plan: &Plan, host: &UnixStream) -> Result<Built, Failure> {
     mount::make_private().map_err(Failure::at("make mounts private"))?;
     let machine_devices = match weak::off(Wall::Devices) {
@@ -73,8 +74,8 @@ pub fn build(plan: &Plan, host: &UnixStream) -> Result<Built, Failure> {
     Ok(Built { devpts, bottom })
 }
 
-/// Tells the host who commands run as, and waits until it shows what it brings in as theirs. Who is not in the image's
-/// `passwd` is told as root: no command can be started as them either.
+/// Tells the host which user commands run as, and waits until the host has mapped its directories to that user.
+/// Reports root for a user that is not in the image's `passwd`: no command can be started as that user either.
 fn tell_owner(plan: &Plan, root: BorrowedFd<'_>, mut host: &UnixStream) -> io::Result<()> {
     let user = users::find_in(root, plan.boot.user.as_deref());
     let (uid, gid) = user.map_or((0, 0), |user| (user.uid, user.gid));
@@ -85,8 +86,8 @@ fn tell_owner(plan: &Plan, root: BorrowedFd<'_>, mut host: &UnixStream) -> io::R
     host.read_exact(&mut [0])
 }
 
-/// Makes the bottom of the sandbox's tree: two empty directories nobody can write to. What Landlock lets commands at is
-/// tied to it, not to the root mounted on it, so that the root can be replaced by a later one.
+/// Makes the bottom of the sandbox's tree: two empty read-only directories. Landlock's rule is tied to the bottom,
+/// not to the root mounted on it, so that restack can replace the root later.
 fn make_bottom() -> Result<OwnedFd, Failure> {
     const BOTTOM: &str = "bottom";
     make_directory(BOTTOM)?;
@@ -106,8 +107,8 @@ fn attach_root(root: BorrowedFd<'_>, bottom: BorrowedFd<'_>) -> Result<(), Failu
     mount::attach_onto(root, place.as_fd()).map_err(Failure::at("attach the root"))
 }
 
-/// Mounts the directories that are an overlay of their own. Lower layers with one name make one overlay, the topmost
-/// first.
+/// Mounts the directories that get an overlay of their own. Lower layers of the same name make one overlay, the
+/// topmost first.
 pub fn attach_overlays(
     storage: &Storage,
     names: &[String],
@@ -129,7 +130,7 @@ pub fn attach_overlays(
     Ok(())
 }
 
-/// Returns the workspace, to be mounted: a plain directory, or what was there before with a layer on top.
+/// Returns the workspace to mount: a plain directory, or an overlay over the files it starts from.
 pub fn workspace(storage: &Storage) -> Result<OwnedFd, Failure> {
     match storage.is_fresh() {
         true => storage.make_plain(WORKSPACE),
@@ -137,7 +138,7 @@ pub fn workspace(storage: &Storage) -> Result<OwnedFd, Failure> {
     }
 }
 
-/// Lets go of the machine's root and makes ours the root. Returns the directory everything is below from now on.
+/// Leaves the machine's root and makes ours the root. Returns the directory that everything is below from now on.
 fn settle(bottom: OwnedFd, root: OwnedFd) -> Result<OwnedFd, Failure> {
     let enter = |place: &OwnedFd| fchdir(place).map_err(Failure::at("enter the root"));
     let change = |path: &str| chroot(path).map_err(Failure::at("make the root the root"));
@@ -147,7 +148,7 @@ fn settle(bottom: OwnedFd, root: OwnedFd) -> Result<OwnedFd, Failure> {
         check_nothing_is_behind()?;
         return Ok(root);
     }
-    // Where the root is not the namespace's own, the kernel lets nobody make user namespaces: a wall more.
+    // Unless the root is the mount namespace's own, the kernel refuses to create user namespaces: one more wall.
     let lowest = if weak::off(Wall::Nesting) { root } else { bottom };
     enter(&lowest)?;
     mount::pivot().map_err(Failure::at("make the root the root"))?;
@@ -159,7 +160,7 @@ fn settle(bottom: OwnedFd, root: OwnedFd) -> Result<OwnedFd, Failure> {
     Ok(lowest)
 }
 
-/// Refuses to go on if the machine's root can still be reached from ours.
+/// Fails if the machine's root can still be reached from ours.
 fn check_nothing_is_behind() -> Result<(), Failure> {
     let identity = |path: &str| {
         stat(path).map(|found| (found.st_dev, found.st_ino)).map_err(Failure::at("look behind the root"))
@@ -170,7 +171,7 @@ fn check_nothing_is_behind() -> Result<(), Failure> {
     }
 }
 
-/// Puts a directory of the caller's where they want it.
+/// Mounts a directory of the caller's at the place the caller chose.
 fn bring_in(
     storage: &Storage,
     point: &MountPoint,
@@ -187,14 +188,14 @@ fn bring_in(
     attach(layer.as_fd(), root, name)
 }
 
-/// Mounts one detached filesystem on a directory of the new root, which may have been written by anyone: links on the
-/// way there are refused.
+/// Mounts one detached filesystem on a directory of the new root. Refuses links on the way: the image or an earlier
+/// command may have put them there.
 pub fn attach(layer: BorrowedFd<'_>, root: BorrowedFd<'_>, name: &str) -> Result<(), Failure> {
     let target = make_target(root, name).map_err(Failure::at(&format!("find /{name} in the image")))?;
     mount::attach_onto(layer, target.as_fd()).map_err(Failure::at(&format!("mount /{name}")))
 }
 
-/// Opens a directory of the new root, making it and those above it if they are not there.
+/// Opens a directory of the new root. Makes it and its parents if they are missing.
 fn make_target(root: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     match open_target(root, name) {
         Err(Errno::NOENT) => {}
@@ -224,20 +225,21 @@ fn open_target(root: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     openat2(root, name, flags, Mode::empty(), within)
 }
 
-/// Gives `localhost` an address where the image leaves that to whoever runs it, as most do.
+/// Gives `localhost` an address where the image leaves that to the container runtime, as most images do.
 fn name_localhost() {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    // What is mounted there is not ours to write to.
+    // A file mounted there belongs to the caller; leave it alone.
     let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-    // An image without `/etc` has no use for it.
+    // An image without `/etc` needs no `/etc/hosts`.
     if let Ok(file) = openat2(CWD, "/etc/hosts", flags, Mode::from_raw_mode(0o644), how) {
         let _ =
             coracle_sys::rustix::io::write(&file, b"127.0.0.1\tlocalhost sandbox\n::1\tlocalhost sandbox\n");
     }
 }
 
-/// Covers a directory every machine has with a small filesystem to put layers in. It goes away with the old root; on
-/// the root itself it would go away in its stead, and leave the machine's files behind `/..`.
+/// Covers `/dev`, which every machine has, with a small filesystem to put layers in. It goes away with the old
+/// root. Mounted on the root itself it would go away in the root's place, and leave the machine's files behind
+/// `/..`.
 fn enter_scratch() -> Result<(), Failure> {
     let scratch = mount::make("tmpfs", &[("mode", Some("0700")), ("size", Some("1m"))], mount::plain())
         .map_err(Failure::at("make a scratch mount"))?;
@@ -249,8 +251,9 @@ pub fn make_directory(name: &str) -> Result<(), Failure> {
     mkdirat(CWD, name, Mode::RWXU).map_err(Failure::at("make a scratch directory"))
 }
 
-/// Makes an overlay of layers, the topmost first, below those of that name the storage starts from and an upper one
-/// called `name` in it. All names are ours, so that no option can hide in them.
+/// Makes an overlay. From top to bottom: an upper layer called `name` in the storage, the layers of that name the
+/// storage starts from, then `layers`, the topmost first. We choose all names, so none can smuggle in a mount
+/// option.
 pub fn overlay(storage: &Storage, layers: &[OwnedFd], name: &str) -> Result<OwnedFd, Failure> {
     let frozen = storage.layers(name)?;
     let mut lowers = Vec::with_capacity(frozen.len() + layers.len());
@@ -262,7 +265,7 @@ pub fn overlay(storage: &Storage, layers: &[OwnedFd], name: &str) -> Result<Owne
     }
     let (upper, work) = storage.make_upper(name, frozen.first())?;
     let whole = lowers.join(":");
-    // One by one is how newer kernels take any number; older ones take as many as fit into one value.
+    // Newer kernels take any number of layers, one option each; older ones take what fits into one option value.
     let mut options: Vec<(&str, Option<&str>)> = match whole.len() <= OPTION_MAX {
         true => vec![("lowerdir", Some(&whole))],
         false => lowers.iter().map(|lower| ("lowerdir+", Some(lower.as_str()))).collect(),
@@ -273,7 +276,7 @@ pub fn overlay(storage: &Storage, layers: &[OwnedFd], name: &str) -> Result<Owne
         ("userxattr", None),
     ]);
     if !storage.syncs() {
-        // Nothing of it is meant to survive a power cut, and unmounting must not sync the host's disk.
+        // Nothing here has to survive a power cut, and unmounting must not sync the host's disk.
         options.push(("volatile", None));
     }
     let attributes = if weak::off(Wall::Attributes) { Attributes::empty() } else { mount::plain() };

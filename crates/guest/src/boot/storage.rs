@@ -1,8 +1,8 @@
-//! The sandbox's own files: what it writes over its image, and its workspace. One filesystem, so that one bound holds
-//! for all of it.
+//! The sandbox's own files: what it writes over its image, and its workspace. They share one filesystem, so that
+//! one limit bounds them all.
 //!
-//! They are kept in generations, directories numbered from 0. Only the last is written to; those before it are what
-//! forks were made from, and stay as they are. In each, the layer called `name` is `upper-name`.
+//! They are kept in generations, directories numbered from 0. The sandbox writes only to the last; forks were made
+//! from the earlier ones, which stay as they are. In each generation, the layer called `name` is `upper-name`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -17,16 +17,16 @@ use super::plan::Plan;
 use super::{Failure, root};
 
 const PLACE: &str = "storage";
-/// Generations of one disk: each is a layer more to look a name up in.
+/// The most generations of one disk: each is one more layer in which the kernel looks names up.
 const GENERATIONS_MAX: u32 = 32;
 
 /// Where a sandbox's files are: the layers it starts from, and the generation it writes to.
 #[derive(Debug)]
 pub struct Storage {
-    /// Disks with the last generation of each that is meant, the topmost first.
+    /// Each disk with the last generation of it to use, the topmost first.
     frozen: Vec<(OwnedFd, u32)>,
     generation: u32,
-    /// It is on a disk of its own, whose writes may fail after they were accepted.
+    /// The storage is a disk of its own, which may accept a write and fail to store it later.
     on_disk: bool,
 }
 
@@ -53,7 +53,7 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Attaches the storage of a sandbox that runs, to begin its next generation. [`is_full`] says whether it can.
+    /// Attaches the storage of a running sandbox, to begin its next generation. [`is_full`] tells whether it can.
     pub fn advance(storage: BorrowedFd<'_>, disks: &[OwnedFd], tops: &[u32]) -> Result<Self, Failure> {
         let own = attach(storage, PLACE)?;
         let top = last_generation(own.as_fd())?;
@@ -64,23 +64,23 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Tells whether it starts from nothing but the image.
+    /// Tells whether the sandbox starts from the image alone.
     pub fn is_fresh(&self) -> bool {
         self.frozen.is_empty()
     }
 
-    /// Tells whether what is synced has to be written: the machine's disk may be full by the time it is. In memory, and in
-    /// a directory of the machine's, room is taken when something is written.
+    /// Tells whether syncs must reach the disk, because the machine's disk may be full by the time the data is
+    /// written. Memory, and a directory of the machine's, allocate space at the time of the write.
     pub fn syncs(&self) -> bool {
         self.on_disk
     }
 
-    /// Returns the last generation that is not written to any more.
+    /// Returns the last generation that the sandbox no longer writes to.
     pub fn frozen_generation(&self) -> u32 {
         self.generation.saturating_sub(1)
     }
 
-    /// Returns the layers of that name it starts from, the topmost first, to be mounted.
+    /// Returns the layers of that name the sandbox starts from, the topmost first, ready to mount.
     pub fn layers(&self, name: &str) -> Result<Vec<OwnedFd>, Failure> {
         let mut layers = Vec::new();
         for (disk, top) in &self.frozen {
@@ -94,7 +94,8 @@ impl Storage {
         Ok(layers)
     }
 
-    /// Makes the upper and the working directory of an overlay, the former like the layer it goes on top of.
+    /// Makes the upper and the work directory of an overlay. The upper one copies owner and mode of the layer below
+    /// it.
     pub fn make_upper(&self, name: &str, like: Option<&OwnedFd>) -> Result<(String, String), Failure> {
         let (upper, work) = (self.make(&format!("upper-{name}"))?, self.make(&format!("work-{name}"))?);
         if let Some(like) = like {
@@ -103,7 +104,7 @@ impl Storage {
         Ok((upper, work))
     }
 
-    /// Makes a directory of that name that no layer is below, to be mounted.
+    /// Makes a directory of that name with no layer below, ready to mount.
     pub fn make_plain(&self, name: &str) -> Result<OwnedFd, Failure> {
         let path = self.make(&format!("upper-{name}"))?;
         mount::copy(Path::new(&path)).map_err(Failure::at("open a directory of the storage"))
@@ -120,7 +121,7 @@ impl Storage {
     }
 }
 
-/// Tells whether a disk takes no further generation.
+/// Tells whether a disk has no room for another generation.
 pub fn is_full(storage: BorrowedFd<'_>) -> Result<bool, Failure> {
     Ok(last_generation(storage)? + 1 >= GENERATIONS_MAX)
 }
@@ -138,7 +139,7 @@ fn attach(disk: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Failure> {
         .map_err(Failure::at(&format!("open {name}")))
 }
 
-/// Returns the highest generation there is. One that was begun and never used is empty, and does no harm.
+/// Returns the highest generation on a disk. One that was begun and never used is empty and harmless.
 fn last_generation(storage: BorrowedFd<'_>) -> Result<u32, Failure> {
     for generation in 0..GENERATIONS_MAX {
         let next = beneath(storage, &(generation + 1).to_string());
@@ -149,7 +150,8 @@ fn last_generation(storage: BorrowedFd<'_>) -> Result<u32, Failure> {
     Ok(GENERATIONS_MAX)
 }
 
-/// Opens a directory of a disk. Another guest made it, and might have been made to put a link there.
+/// Opens a directory of a disk. Follows no link: another guest made the directory, and an attacker may have
+/// controlled it.
 fn beneath(disk: BorrowedFd<'_>, name: &str) -> Result<Option<OwnedFd>, Errno> {
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     match openat2(disk, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), within) {

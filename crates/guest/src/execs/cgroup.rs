@@ -1,4 +1,4 @@
-//! The leaf cgroup of one exec: where its processes are born, counted and killed, whatever they do to get away.
+//! The leaf cgroup of one exec: its processes are born, counted and killed there, and cannot leave it.
 
 use std::cell::Cell;
 use std::io;
@@ -10,15 +10,15 @@ use coracle_sys::signal;
 
 use crate::weak::{self, Wall};
 
-/// One exec's leaf. It is used again for another exec once it is empty: making and removing one costs as much as
-/// forking. Dropping it removes the leaf, if it is empty.
+/// One exec's leaf. Once it is empty, another exec uses it again: making and removing one costs as much as forking.
+/// Dropping it removes the leaf, if it is empty.
 #[derive(Debug)]
 pub struct Leaf {
     parent: OwnedFd,
     name: String,
     directory: OwnedFd,
     killed: Cell<bool>,
-    /// The kernel has killed all in it in one step, and kills whoever is born in it.
+    /// The kernel has killed every process in it in one step, and kills any process born in it later.
     at_once: Cell<bool>,
 }
 
@@ -40,13 +40,13 @@ impl Leaf {
         self.directory.as_fd()
     }
 
-    /// Tells whether a process is left. When in doubt there is.
+    /// Tells whether a process is left. When in doubt, says yes.
     pub fn is_populated(&self) -> bool {
         self.contents("cgroup.events").is_none_or(|events| !events.lines().any(|line| line == "populated 0"))
     }
 
-    /// Tells whether another exec may be born in it. The kernel kills whoever is forked into a group that was killed,
-    /// however long ago.
+    /// Tells whether another exec may be born in it. The kernel kills every process forked into a group that was
+    /// killed, however long ago.
     pub fn is_reusable(&self) -> bool {
         !self.killed.get()
     }
@@ -70,7 +70,7 @@ impl Leaf {
             .and_then(|file| write(&file, b"1"));
         self.at_once.set(killed.is_ok());
         if killed.is_err() {
-            // A kernel before 5.14: processes are killed one by one, and again at the next look.
+            // A kernel before 5.14: kill the processes one by one, and again at the next look.
             self.signal(coracle_sys::rustix::process::Signal::KILL.as_raw());
         }
     }
@@ -78,12 +78,13 @@ impl Leaf {
     /// Sends a signal to every process in it now.
     pub fn signal(&self, number: i32) {
         for pid in self.processes() {
-            // It may have ended meanwhile; its number cannot have been given away, since only we reap.
+            // The process may have ended meanwhile. The kernel cannot have reused its pid, since only the guest
+            // reaps.
             let _ = signal::send(pid, number);
         }
     }
 
-    /// Returns the processes in it. One that has ended is not among them.
+    /// Returns the processes in it, without those that have ended.
     pub fn processes(&self) -> Vec<i32> {
         let listed = self.contents("cgroup.procs").unwrap_or_default();
         listed.lines().filter_map(|line| line.parse().ok()).collect()

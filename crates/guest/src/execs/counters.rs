@@ -4,14 +4,14 @@ use std::os::fd::OwnedFd;
 
 use coracle_sys::rustix::io::pread;
 
-/// The files that count. Absent where the limit is not enforced.
+/// The kernel's counter files. Absent where the limit is not enforced.
 #[derive(Debug)]
 pub struct Counters {
     pub memory: Option<OwnedFd>,
     pub pids: Option<OwnedFd>,
 }
 
-/// What they read at one moment.
+/// The values of the counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
     pub memory: u64,

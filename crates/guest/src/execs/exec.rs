@@ -12,27 +12,27 @@ use super::family::Family;
 use super::spool::Spool;
 use super::stopping::{Look, Stopping};
 
-/// The signal that ends what does not end otherwise.
+/// The signal that ends processes which ignore TERM.
 const KILLED: i32 = 9;
 
-/// What those a leader leaves behind have to end by themselves, before they are killed and counted: the end of a pipeline
-/// may come a moment after its shell.
+/// How long processes that outlive the leader may take to end by themselves, before the guest kills and counts
+/// them: the last program of a pipeline may end a moment after its shell.
 const PARTING: Duration = Duration::from_millis(10);
 
-/// Why we ended an exec ourselves.
+/// Why the guest ended an exec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     Deadline,
     Asked,
 }
 
-/// How far an exec is.
+/// The stages of an exec's life.
 #[derive(Debug)]
 pub enum Phase {
-    /// Being forked; it has no pid yet.
+    /// The forker is forking it; it has no pid yet.
     Starting,
     Running,
-    /// The leader has ended; what it left behind is dying.
+    /// The leader has ended; the guest is ending the processes it left behind.
     Clearing {
         exit: Result<i32, i32>,
     },
@@ -42,13 +42,13 @@ pub enum Phase {
     },
 }
 
-/// Who reads the output of an exec as it comes, so that none of it is dropped before.
+/// A connection that reads an exec's output as it comes, so that the guest drops none of it before.
 #[derive(Debug, Clone, Copy)]
 pub struct Attendant {
     pub connection: u64,
     /// The epoch it reads under.
     pub epoch: u64,
-    /// The last chunk it has.
+    /// The last chunk it has received.
     pub since: u64,
 }
 
@@ -57,40 +57,40 @@ pub struct Attendant {
 pub struct Exec {
     pub argv: Vec<Vec<u8>>,
     pub epoch: u64,
-    /// Tells the same command from another under the same id.
+    /// Distinguishes the same command from another under the same id.
     pub fingerprint: u64,
     pub phase: Phase,
     pub pid: i32,
     pub family: Option<Family>,
     pub spool: Spool,
     pub output_bytes: usize,
-    /// Where input goes: a pipe, or the terminal's controller.
+    /// Where input goes: a pipe, or the controlling side of the terminal.
     pub stdin: Option<Arc<OwnedFd>>,
     pub terminal: Option<Arc<OwnedFd>>,
     pub started: Instant,
     pub deadline: Option<Instant>,
-    /// When what outlives the leader has to end.
+    /// When processes that outlive the leader have to end.
     pub background_deadline: Option<Instant>,
     pub grace: Duration,
     pub keep_background: bool,
     pub cause: Option<Cause>,
-    /// The shortest grace it was to be stopped with while it was being started.
+    /// The shortest grace of the stops requested while it was being started.
     pub early_stop: Option<Duration>,
     pub stopping: Stopping,
-    /// Until when what the leader has left behind may end by itself.
+    /// Until when processes left behind by the leader may end by themselves.
     pub parting: Option<Instant>,
-    /// How many processes did not, and had to be killed.
+    /// How many of them did not, and were killed.
     pub left_behind: Option<u32>,
     pub before: Reading,
     pub limits: Vec<LimitHit>,
-    /// Those who attend it, by their connection.
+    /// The connections that attend it, by number.
     pub attendants: HashMap<u64, Attendant>,
-    /// Until then someone is expected to attend it.
+    /// Until then the guest expects a connection to attend it.
     pub expected: Option<Instant>,
 }
 
 impl Exec {
-    /// Takes note of what was started for it. `early` tells how its leader has ended, if it has.
+    /// Records the processes that were started for it. `early` is how its leader ended, if it already has.
     pub fn begin(&mut self, pid: i32, family: Family, early: Option<Result<i32, i32>>, now: Instant) {
         self.pid = pid;
         self.family = Some(family);
@@ -98,13 +98,13 @@ impl Exec {
             Some(exit) => Phase::Clearing { exit },
             None => Phase::Running,
         };
-        // Only now is there something to stop: what the leader has left behind, too.
+        // A stop requested earlier takes effect only now. It also ends what the leader has left behind.
         if let (Some(cause), Some(grace)) = (self.cause, self.early_stop.take()) {
             self.stop(cause, grace, now);
         }
     }
 
-    /// Begins to end it: TERM to all of it now, KILL when the grace is over.
+    /// Begins to end it: TERM to all its processes now, KILL when the grace is over.
     pub fn stop(&mut self, cause: Cause, grace: Duration, now: Instant) {
         self.cause.get_or_insert(cause);
         let Some(family) = &self.family else {
@@ -114,7 +114,7 @@ impl Exec {
         self.stopping.begin(family, grace, now);
     }
 
-    /// Gives it back time that did not count.
+    /// Moves its deadlines by the time for which the clocks were stopped.
     pub fn postpone(&mut self, by: Duration) {
         self.started += by;
         self.stopping.postpone(by);
@@ -124,8 +124,8 @@ impl Exec {
         }
     }
 
-    /// Returns the last chunk everyone who attends it has; `None` if nobody does. Once it has ended nobody waits for what
-    /// comes after: processes that were let live may write for ever.
+    /// Returns the last chunk that every attendant has; `None` if there is no attendant. Once the exec has ended,
+    /// output waits for no attendant: background processes may write for ever.
     pub fn held(&self, now: Instant) -> Option<u64> {
         if self.is_ended() {
             return None;
@@ -134,8 +134,8 @@ impl Exec {
         self.attendants.values().map(|attendant| attendant.since).min().or(expected)
     }
 
-    /// Ends what the leader has left behind. Unless we end all of it, those on their own way out have a moment for it: only
-    /// what would have stayed is worth a word.
+    /// Ends the processes the leader has left behind. Unless the guest ends the whole exec, they get a moment to
+    /// end by themselves: only those that would have stayed are worth reporting.
     pub fn clear(&mut self, now: Instant) {
         let Some(family) = &self.family else { return };
         if self.cause.is_none() && self.left_behind.is_none() {
@@ -165,7 +165,7 @@ impl Exec {
         [self.stopping.next(), deadline].into_iter().flatten().min()
     }
 
-    /// Kills it if that is due, and lets go of what a debugger keeps.
+    /// Kills it if that is due, and stops waiting for dead processes that a debugger keeps.
     fn look(&mut self, now: Instant) {
         let Some(family) = &self.family else { return };
         if self.stopping.look(family, now) == Look::Wait {
@@ -177,7 +177,7 @@ impl Exec {
         }
     }
 
-    /// Says how it ended, from how its leader did and what was done to it. Returns its family.
+    /// Decides how it ended, from how its leader ended and why the guest stopped it. Returns its family.
     pub fn conclude(&mut self, exit: Result<i32, i32>, after: Reading) -> Option<Family> {
         if after.memory > self.before.memory {
             self.limits.push(LimitHit::Memory);
@@ -195,7 +195,7 @@ impl Exec {
                 Ending::TimedOut
             }
             (Some(Cause::Asked), _) => Ending::Stopped,
-            // A shell reports a killed child as 137; with the counter risen that is what happened.
+            // A shell reports a killed child as 137. With the counter risen, the kernel's OOM killer was the cause.
             (None, _) if killed && after.memory > self.before.memory => Ending::OomKilled,
             (None, Ok(code)) => Ending::Exited(code),
             (None, Err(signal)) => Ending::Signalled(signal),
@@ -226,7 +226,7 @@ impl Exec {
             duration_ms: duration.as_millis() as u64,
             last_seq: self.spool.last_seq(),
             age_ms: Some(self.started.elapsed().as_millis() as u64),
-            // Of a leader that was killed the others may be dying of the same signal.
+            // If the leader was killed, the other processes may be dying of the same signal.
             ended_background: self
                 .left_behind
                 .filter(|left| *left > 0 && matches!(ending, Some(Ending::Exited(_)))),
@@ -271,7 +271,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A family that signals reach nobody of, and that stays.
+    /// A family that no signal reaches and that never ends.
     pub fn family() -> Family {
         let (report, _) = pipe().expect("a pipe");
         Family::Subreaper(Subreaper::new(i32::MAX, report))

@@ -1,5 +1,5 @@
-//! The processes of one exec, whatever they do to get away: known by the cgroup they were born in or, where there are
-//! no cgroups for us, by a namespace they were born in and have no right to leave, or by whom they descend from.
+//! The processes of one exec, which cannot leave it: the guest knows them by the cgroup they were born in. Without
+//! cgroups, it knows them by a namespace they were born in and may not leave, or by the process they descend from.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,7 +20,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Tells whether a process is left. When in doubt there is.
+    /// Tells whether a process is left. When in doubt, says yes.
     pub fn is_populated(&self) -> bool {
         match self {
             Self::Born(leaf) => leaf.is_populated(),
@@ -29,7 +29,7 @@ impl Family {
         }
     }
 
-    /// Counts the processes of it that have not ended, as far as they can be seen.
+    /// Counts its processes that have not ended, as far as the guest can see them.
     pub fn count(&self) -> u32 {
         let processes = match self {
             Self::Born(leaf) => leaf.processes(),
@@ -39,7 +39,7 @@ impl Family {
         processes.len() as u32
     }
 
-    /// Kills every process of it. Those forked meanwhile are found at the next look.
+    /// Kills all its processes. The next look finds those forked meanwhile.
     pub fn kill(&self) {
         match self {
             Self::Born(leaf) => leaf.kill(),
@@ -48,17 +48,17 @@ impl Family {
         }
     }
 
-    /// Tells whether nothing of it that was seen now, after it was killed, runs again.
+    /// Tells whether every process of it that the guest sees is dead, after a kill.
     pub fn seems_dead(&self) -> bool {
         match self {
-            // Commands may be of users whose processes we are not shown.
+            // A command may run as a user whose processes the guest cannot see.
             Self::Born(leaf) => leaf.is_killed_at_once() || !leaf.is_populated(),
             Self::Marked(mark) => mark.processes().is_ok_and(|left| left.into_iter().all(subreaper::is_dead)),
             Self::Subreaper(subreaper) => subreaper.seems_dead(),
         }
     }
 
-    /// Sends a signal to every process of it now.
+    /// Sends a signal to all its processes now.
     pub fn signal(&self, number: i32) {
         match self {
             Self::Born(leaf) => leaf.signal(number),
@@ -76,13 +76,14 @@ impl Family {
     }
 }
 
-/// A namespace that stands for nothing but who was born in it: that of the host name, which no command may change.
+/// A namespace that only marks which processes were born in it: the UTS namespace, whose host name no command may
+/// change.
 #[derive(Debug)]
 pub struct Mark {
-    /// While it is open, no other namespace gets its number.
+    /// While it is open, the kernel gives its number to no other namespace.
     _namespace: OwnedFd,
     number: u64,
-    /// The forker, which has the mark of whatever it started last and is of no family.
+    /// The forker, which has the mark of the command it started last and belongs to no family.
     bearer: i32,
 }
 
@@ -95,20 +96,21 @@ impl Mark {
     }
 
     pub fn signal(&self, number: i32) {
-        // What cannot be seen now is seen at the next look.
+        // The next look finds those that cannot be seen now.
         for pid in self.processes().unwrap_or_default() {
-            // It may have ended meanwhile; its number cannot have been given away, since only we reap.
+            // The process may have ended meanwhile. The kernel cannot have reused its pid, since only the guest
+            // reaps.
             let _ = signal::send(pid, number);
         }
     }
 
-    /// Stops all before killing any, or those not yet killed could fork faster than they die.
+    /// Stops all processes before it kills any; otherwise the remaining ones could fork faster than they die.
     fn kill(&self) {
         self.signal(Signal::STOP.as_raw());
         self.signal(Signal::KILL.as_raw());
     }
 
-    /// Returns the processes with this mark. One that has ended has none.
+    /// Returns the processes with this mark. A process that has ended has none.
     fn processes(&self) -> io::Result<Vec<i32>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut found = Vec::new();

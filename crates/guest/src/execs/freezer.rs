@@ -1,4 +1,4 @@
-//! Freezing every command at once, by the cgroup all of them are born in. The forker is frozen with them.
+//! Freezes every command at once, by the cgroup they are all born in. The forker freezes with them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +11,7 @@ use coracle_wire::{Fault, FaultCode};
 
 use super::table::Execs;
 
-/// A process freezes at its next step, or when the disk has answered it.
+/// A process freezes at its next step, or when the disk has answered.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Execs {
@@ -27,7 +27,7 @@ impl Execs {
         })
     }
 
-    /// Lets the commands go on, and their clocks.
+    /// Thaws the commands and starts their clocks again.
     pub fn thaw(&self) -> Result<(), Fault> {
         if let Some(commands) = &self.context.commands {
             set(commands.as_fd(), b"0").map_err(|error| failed("thaw the commands", &error))?;
@@ -36,12 +36,12 @@ impl Execs {
         Ok(())
     }
 
-    /// Stops time: deadlines, graces and the sandbox's own idle time.
+    /// Stops all clocks: deadlines, graces and the sandbox's own idle time.
     pub fn stop_clocks(&self) {
         self.lock().stopped.get_or_insert_with(Instant::now);
     }
 
-    /// Has time go on where it was stopped.
+    /// Starts the clocks where they were stopped.
     fn start_clocks(&self) {
         let mut table = self.lock();
         let Some(since) = table.stopped.take() else { return };
@@ -50,7 +50,7 @@ impl Execs {
         table.kept.iter_mut().for_each(|kept| kept.postpone(lost));
     }
 
-    /// Tells whether time stands still.
+    /// Tells whether the clocks are stopped.
     pub fn is_stopped(&self) -> bool {
         self.lock().stopped.is_some()
     }
@@ -67,7 +67,7 @@ fn set(commands: BorrowedFd<'_>, value: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the kernel's word that every process stands still.
+/// Waits until the kernel reports that every process is frozen.
 fn wait_until_frozen(commands: BorrowedFd<'_>) -> io::Result<()> {
     let events: OwnedFd = openat(commands, "cgroup.events", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let deadline = Instant::now() + PATIENCE;
@@ -81,7 +81,8 @@ fn wait_until_frozen(commands: BorrowedFd<'_>) -> io::Result<()> {
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        // A change between the reading and here is not lost: the file stays marked until it is read again.
+        // A change between the read and this call is not lost: the kernel keeps the file marked until it is read
+        // again.
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         match poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&left)) {
             Ok(_) | Err(Errno::INTR) => {}

@@ -1,4 +1,4 @@
-//! What goes into a running exec: bytes, signals, a new terminal size.
+//! Sends a running exec bytes, signals and a new terminal size.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use coracle_wire::{Fault, FaultCode, Terminal};
 use super::exec::Phase;
 use super::table::{Execs, unknown};
 
-/// How often a blocked writer looks whether the exec is still there.
+/// How often a blocked writer checks whether the exec still exists.
 const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// End of input, as a terminal's user would type it.
+/// End of input, as a user would type it on a terminal.
 const END_OF_TRANSMISSION: &[u8] = &[4];
 
 impl Execs {
-    /// Writes as much of `data` as the exec's input takes now, and waits a moment if that is nothing. Returns how
-    /// much was written: the caller asks again for the rest, checking each time that it still may.
+    /// Writes as much of `data` as the exec's input accepts now, and waits a moment if it accepts nothing. Returns
+    /// how much it wrote. The caller calls again for the rest, and checks each time that the fence still admits it.
     pub fn write_some(&self, exec: &str, data: &[u8]) -> Result<usize, Fault> {
         let stdin = self.stdin(exec)?;
         match write(stdin.as_fd(), data) {
@@ -62,7 +62,8 @@ impl Execs {
             });
         }
         if matches!(found.phase, Phase::Running) {
-            // The leader is not reaped while we hold the table, so the group is its own.
+            // The guest does not reap the leader while this thread holds the table, so the group is still the
+            // leader's.
             let _ = signal::send_to_group(found.pid, number);
         }
         Ok(())

@@ -1,6 +1,6 @@
-//! Processes that outlive the leader of their exec because they were to be kept (`keep_background`).
+//! Processes that outlive the leader of their exec because the caller wants them kept (`keep_background`).
 //!
-//! They are known by the exec they belong to: stopping that exec ends them too.
+//! The guest knows them by their exec: stopping that exec ends them too.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use super::family::Family;
 use super::stopping::{Look, Stopping};
 use super::table::{Execs, Patience, Table};
 
-/// How often somebody who waits for their end looks.
+/// How often a caller that waits for their end looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What one exec has left running.
+/// The processes that one exec has left running.
 #[derive(Debug)]
 pub struct Kept {
     exec: String,
-    /// The epoch it was started under.
+    /// The epoch the exec was started under.
     epoch: u64,
     family: Family,
     stopping: Stopping,
@@ -26,13 +26,13 @@ pub struct Kept {
     grace: Duration,
 }
 
-/// What is due to be done to it.
+/// What a look at them leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
     Nothing,
-    /// Its deadline has just passed, and it was told to end.
+    /// The deadline has just passed, and the guest has begun to stop them.
     Late,
-    /// Nothing of it is left, or only dead that a debugger keeps: it is not waited for any more.
+    /// None is left, or only dead ones that a debugger keeps. The guest stops waiting for them.
     LetGo,
 }
 
@@ -56,7 +56,7 @@ impl Kept {
         self.stopping.begin(&self.family, grace, now);
     }
 
-    /// Gives it back time that did not count.
+    /// Moves the deadlines by the time for which the clocks were stopped.
     pub fn postpone(&mut self, by: Duration) {
         self.stopping.postpone(by);
         self.deadline = self.deadline.and_then(|at| at.checked_add(by));
@@ -83,17 +83,17 @@ impl Kept {
 }
 
 impl Execs {
-    /// Returns how many execs that have ended still have processes.
+    /// Returns how many ended execs still have processes.
     pub fn background(&self) -> usize {
         let mut table = self.lock();
         table.forget_gone();
         table.kept.len()
     }
 
-    /// Waits until nothing of an exec is left, once it was stopped. A fault if some of it is not dead in time.
+    /// Waits until no process of a stopped exec is left. Returns a fault if some are not dead in time.
     pub fn wait_for_kept(&self, exec: &str, patience: Patience) -> Result<(), Fault> {
         let deadline = Instant::now() + patience.wait;
-        // No signal tells of their end, so they are looked at now and then.
+        // No signal reports their end, so look now and then.
         let gone = |table: &mut Table, _| {
             table.forget_gone();
             let over = table.epoch > patience.epoch || !table.has_kept(exec);
@@ -110,17 +110,18 @@ impl Execs {
 }
 
 impl Table {
-    /// Tells whether an exec has left something running.
+    /// Tells whether an exec has left processes running.
     pub(super) fn has_kept(&self, exec: &str) -> bool {
         self.kept.iter().any(|kept| kept.exec == exec)
     }
 
-    /// Begins to end what an exec has left running.
+    /// Begins to end the processes an exec has left running.
     pub(super) fn stop_kept(&mut self, exec: &str, grace: Duration, now: Instant) {
         self.kept.iter_mut().filter(|kept| kept.exec == exec).for_each(|kept| kept.stop(grace, now));
     }
 
-    /// Ends what has had its time, and lets go of what a debugger keeps; returns when to look again.
+    /// Ends processes past their deadline, and stops waiting for dead ones that a debugger keeps. Returns when to
+    /// look again.
     pub(super) fn tick_kept(&mut self, now: Instant) -> Option<Instant> {
         let execs = &mut self.execs;
         self.kept.retain_mut(|kept| match kept.tick(now) {
@@ -136,13 +137,13 @@ impl Table {
         self.kept.iter().filter_map(Kept::next).min()
     }
 
-    /// Begins to kill what was left in the background under an epoch before `epoch`.
+    /// Begins to kill background processes of epochs before `epoch`.
     pub(super) fn stop_kept_before(&mut self, epoch: u64, now: Instant) {
         let earlier = self.kept.iter_mut().filter(|kept| kept.epoch < epoch);
         earlier.for_each(|kept| kept.stop(Duration::ZERO, now));
     }
 
-    /// Kills what was left in the background under an epoch before `epoch`. Tells whether anything of that epoch is left.
+    /// Kills background processes of epochs before `epoch`. Tells whether any of them is left.
     pub(super) fn kill_kept(&mut self, epoch: u64) -> bool {
         self.forget_gone();
         let mut left = self.execs.values().any(|exec| exec.epoch < epoch && !exec.is_ended());

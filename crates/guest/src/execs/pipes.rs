@@ -1,4 +1,4 @@
-//! Output on its way from pipes into spools, and how it waits for whoever attends the exec.
+//! Moves output from pipes into spools, and makes commands wait for the attendants of their exec.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use super::spool::whole;
 use super::table::{BUDGET, Execs, Table, unknown};
 use crate::weak::{self, Wall};
 
-/// What one look at a pipe reads, so that one loud exec cannot keep the others waiting.
+/// The most one look at a pipe reads, so that one loud exec cannot keep the others waiting.
 const READ_MAX: usize = 256 << 10;
 
 /// The reading end of an exec's output.
@@ -22,7 +22,7 @@ pub struct Pipe {
     pub exec: String,
     pub stream: Stream,
     pub descriptor: OwnedFd,
-    /// The beginning of a character whose rest has not come yet.
+    /// The first bytes of a character whose rest has not arrived yet.
     pub begun: Vec<u8>,
 }
 
@@ -33,18 +33,18 @@ pub(super) enum SpoolLimit {
     Ignored,
 }
 
-/// What a look at a pipe found.
+/// The result of a look at a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Drained {
     Open,
     Closed,
-    /// Whoever attends the exec has to read first.
+    /// The spool is full: the attendants have to read first.
     Full,
 }
 
 impl Execs {
-    /// Takes what is waiting in a pipe. `unwatch` is called with it if that was the last of it, or if there is no room
-    /// for more now: a terminal is open elsewhere too and would go on reporting its end.
+    /// Reads what is waiting in a pipe. Calls `unwatch` with the pipe at its end, or if the spool has no room now:
+    /// a terminal is open elsewhere too, and epoll would go on reporting its end.
     pub fn drain(&self, token: u64, unwatch: impl Fn(&OwnedFd)) {
         let mut table = self.lock();
         let drained = table.drain(token, READ_MAX, SpoolLimit::Enforced);
@@ -69,7 +69,7 @@ impl Execs {
         self.notify();
     }
 
-    /// Has pipes looked at again that there is room for now.
+    /// Watches those paused pipes again for which there is room now.
     pub fn resume(&self, watch: impl Fn(u64, &OwnedFd)) {
         let mut table = self.lock();
         let paused = std::mem::take(&mut table.paused);
@@ -82,7 +82,7 @@ impl Execs {
         }
     }
 
-    /// Notes that a connection attends an exec and what it has.
+    /// Records that a connection attends an exec, and the last chunk it has.
     pub fn attend(&self, exec: &str, attendant: Attendant) -> Result<(), Fault> {
         let mut table = self.lock();
         let found = table.execs.get_mut(exec).ok_or_else(|| unknown(exec))?;
@@ -91,8 +91,9 @@ impl Execs {
         Ok(())
     }
 
-    /// Lets nobody who came under an epoch before `epoch` hold a command back any longer, and has those who wait told.
-    /// Tells whether that is news. A terminal that is nobody's now is not hung up: it was handed over with the rest.
+    /// Removes attendants of epochs before `epoch`, so that they hold no command back, and wakes all waiters.
+    /// Returns whether the epoch is new. Does not hang up a terminal that loses its last attendant here: it was
+    /// handed over with the sandbox.
     pub fn dismiss_before(&self, epoch: u64) -> bool {
         let mut table = self.lock();
         if table.epoch >= epoch || weak::off(Wall::Attendants) {
@@ -108,13 +109,14 @@ impl Execs {
         true
     }
 
-    /// Notes that a connection has gone. A terminal that nobody attends any more is hung up.
+    /// Removes an attendant whose connection has gone. Hangs up a terminal that has no attendant left.
     pub fn leave(&self, exec: &str, connection: u64) {
         let mut table = self.lock();
         let Some(found) = table.execs.get_mut(exec) else { return };
         let last = found.attendants.remove(&connection).is_some() && found.attendants.is_empty();
         if last && found.terminal.is_some() && matches!(found.phase, Phase::Running) {
-            // The leader is not reaped while we hold the table, so the group is its own.
+            // The guest does not reap the leader while this thread holds the table, so the group is still the
+            // leader's.
             let _ = signal::send_to_group(found.pid, rustix::process::Signal::HUP.as_raw());
         }
     }
@@ -126,7 +128,8 @@ impl Table {
         let share = self.share();
         let now = Instant::now();
         let Some(pipe) = self.pipes.get_mut(&token) else { return Drained::Closed };
-        // Also of an exec that has ended: what it left running writes on, and that is kept or counted like the rest.
+        // Also for an exec that has ended: the guest keeps or counts the output of its background processes like
+        // any other.
         let mut exec = self.execs.get_mut(&pipe.exec);
         let held = exec.as_ref().and_then(|exec| exec.held(now));
         let limit = exec.as_ref().map_or(0, |exec| exec.output_bytes.min(share));
@@ -159,7 +162,7 @@ impl Table {
         Drained::Open
     }
 
-    /// Lets go of a pipe; the beginning of a character is all there will be of it.
+    /// Forgets a pipe. If it ends within a character, keeps the bytes that came.
     pub(super) fn close(&mut self, token: u64) -> Option<Pipe> {
         let share = self.share();
         let pipe = self.pipes.remove(&token)?;
@@ -170,13 +173,13 @@ impl Table {
         Some(pipe)
     }
 
-    /// Returns what one exec may keep, for all to have some that write.
+    /// Returns how much output one exec may keep, so that every exec that writes gets a share.
     fn share(&self) -> usize {
         let left_over = self.pipes.keys().filter(|token| self.is_left_over(**token)).count();
         BUDGET / (self.running() + left_over).max(1)
     }
 
-    /// Tells whether a pipe is written to by what an ended exec has left running.
+    /// Tells whether only background processes of an ended exec write to a pipe.
     fn is_left_over(&self, token: u64) -> bool {
         let pipe = self.pipes.get(&token);
         pipe.is_some_and(|pipe| self.execs.get(&pipe.exec).is_none_or(Exec::is_ended))

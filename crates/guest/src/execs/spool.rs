@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 
 use coracle_wire::{Chunk, Stream, Truncation};
 
-/// What a chunk costs beyond its bytes; a million one-byte chunks must not cost a hundred times what is counted.
+/// What a chunk costs beyond its bytes, so that a million one-byte chunks do not use a hundred times the counted
+/// memory.
 const CHUNK_COST: usize = 64;
-/// Pieces are joined up to this size.
+/// The guest joins pieces up to this size.
 const CHUNK_MAX: usize = 64 << 10;
-/// What one answer holds at most, well under a frame.
+/// The most one answer holds, well under a frame.
 const ANSWER_MAX: usize = 512 << 10;
 
 /// Chunks of one exec. Numbers count from 1 over both streams.
@@ -19,7 +20,7 @@ pub struct Spool {
     head_cost: usize,
     tail_cost: usize,
     last_seq: u64,
-    /// The highest number a reader has seen; that chunk must not grow any more.
+    /// The highest number a reader has seen. That chunk must not grow any more.
     delivered: u64,
     dropped: Option<Truncation>,
     stdout_bytes: u64,
@@ -41,8 +42,8 @@ impl Spool {
         }
     }
 
-    /// Adds output. At most about `limit` bytes stay: the first half of that, and the newest half. What comes after
-    /// chunk `held` is not dropped.
+    /// Adds output. Keeps about `limit` bytes at most: the first half of that, and the newest half. Drops nothing
+    /// that comes after chunk `held`.
     pub fn push(&mut self, stream: Stream, mut data: &[u8], limit: usize, held: Option<u64>) {
         match stream {
             Stream::Stdout => self.stdout_bytes += data.len() as u64,
@@ -61,7 +62,7 @@ impl Spool {
         }
     }
 
-    /// Tells whether more output would have to push out what someone has yet to read.
+    /// Tells whether more output would push out chunks that an attendant has yet to read.
     pub fn is_full(&self, limit: usize, held: u64) -> bool {
         self.tail_cost > limit / 2 && self.is_held(Some(held))
     }
@@ -103,7 +104,7 @@ impl Spool {
         dropped.bytes += chunk.data.len() as u64;
     }
 
-    /// Drops everything that is kept, counted as truncated.
+    /// Drops all kept output and counts it as truncated.
     pub fn clear(&mut self) {
         let before = self.dropped.take();
         let head: Vec<_> = self.head.drain(..).collect();
@@ -118,7 +119,7 @@ impl Spool {
         (self.head_cost, self.tail_cost) = (0, 0);
     }
 
-    /// Returns chunks after `since`, as many as fit one answer.
+    /// Returns the chunks after `since`, as many as fit one answer.
     pub fn read(&mut self, since: u64, max_chunks: usize) -> Vec<Chunk> {
         let mut size = 0;
         let mut chunks = Vec::new();
@@ -148,7 +149,7 @@ impl Spool {
                 .any(|chunks| chunks.back().is_some_and(|chunk| chunk.seq > since))
     }
 
-    /// Returns how much memory is kept.
+    /// Returns how much memory the kept output takes.
     pub fn cost(&self) -> usize {
         self.head_cost + self.tail_cost
     }
@@ -166,7 +167,7 @@ impl Spool {
     }
 }
 
-/// Returns where to cut, `most` bytes in at most, without cutting a character in two.
+/// Returns where to cut, at most `most` bytes in, without cutting a character in two.
 fn cut(data: &[u8], most: usize) -> usize {
     if data.len() <= most {
         return data.len();
@@ -177,7 +178,7 @@ fn cut(data: &[u8], most: usize) -> usize {
     }
 }
 
-/// Returns how much of the data is not the beginning of a character whose rest is missing.
+/// Returns the length of the data without an incomplete character at its end.
 pub fn whole(data: &[u8]) -> usize {
     let begins = |byte: u8| byte & 0b1100_0000 != 0b1000_0000;
     let Some(back) = data.iter().rev().take(4).position(|byte| begins(*byte)) else { return data.len() };
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_someone_has_yet_to_read_is_not_dropped() {
+    fn what_an_attendant_has_yet_to_read_is_not_dropped() {
         let mut spool = Spool::new();
         let mut since = 0;
         let mut read = 0;

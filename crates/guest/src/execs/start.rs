@@ -1,4 +1,4 @@
-//! Starting a command: once per id, with its streams, its cgroup and its environment.
+//! Starts a command, once per id, with its streams, its cgroup and its environment.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -25,46 +25,46 @@ use crate::users::{self, User};
 use crate::weak::{self, Wall};
 
 const ID_MAX: usize = 128;
-/// How long whoever is to attend a command has to come.
+/// How long a command waits for its first attendant to connect.
 const EXPECTED: Duration = Duration::from_secs(5);
-/// What the kernel takes for one string of arguments or environment.
+/// The longest string of arguments or environment that the kernel accepts.
 const STRING_MAX: usize = 128 << 10;
 const PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What every command of this sandbox has in common.
+/// What all commands of this sandbox have in common.
 #[derive(Debug)]
 pub struct ExecContext {
-    /// The cgroup of commands; absent where there are no cgroups for us.
+    /// The cgroup of commands; absent where the guest has no cgroups.
     pub commands: Option<OwnedFd>,
     pub devpts: OwnedFd,
-    /// `/dev/null`, for those without input.
+    /// `/dev/null`, for commands without input.
     pub null: OwnedFd,
     pub counters: Counters,
-    /// How long killed processes may take to be gone before they are let go of. For ever, if absent: only a debugger, where
-    /// commands may be one, keeps the dead.
+    /// How long the guest waits for killed processes to disappear. If absent, it waits for ever: only a debugger
+    /// keeps dead processes, and only where commands may debug.
     pub dead_max: Option<Duration>,
     pub surroundings: RwLock<Surroundings>,
     pub hasher: RandomState,
 }
 
-/// Something to be told about when there is something to be read.
+/// A descriptor the reactor watches for data.
 #[derive(Debug, Clone, Copy)]
 pub enum Watched {
-    /// Output, known by this number.
+    /// Output; the number is its token.
     Pipe(u64),
     /// The pipe a subreaper writes to.
     Report,
 }
 
-/// What commands find where they say nothing else. Changes once at most: when a sandbox that was made ahead becomes
-/// somebody's.
+/// The environment, directory and user of commands that do not choose their own. Changes at most once: when a
+/// caller adopts a spare sandbox.
 #[derive(Debug)]
 pub struct Surroundings {
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     pub workdir: Vec<u8>,
 }
 
-/// The ends of a command's streams that stay here, and those that go to it.
+/// The ends of a command's streams: those the guest keeps and those it passes on.
 struct Ends {
     stdin: Option<Arc<OwnedFd>>,
     terminal: Option<Arc<OwnedFd>>,
@@ -73,8 +73,8 @@ struct Ends {
 }
 
 impl Execs {
-    /// Starts the command, unless an exec of this id was started before. Returns whether it was. `reserved` is called under
-    /// the lock if it was not, before anything runs; `watch` with each new pipe, to have it drained.
+    /// Starts the command, unless an exec of this id was started before. Returns whether one was. If none was,
+    /// calls `reserved` under the lock before anything runs, and `watch` with each new pipe, to have it drained.
     pub fn start(
         &self,
         epoch: u64,
@@ -103,7 +103,7 @@ impl Execs {
         }
     }
 
-    /// Takes the id. Returns `None` if the same command has it already, once that one is started.
+    /// Takes the id. If the same command has it already, waits until that one is started and returns `None`.
     fn reserve(
         &self,
         epoch: u64,
@@ -116,7 +116,7 @@ impl Execs {
             Some(exec) if exec.fingerprint != fingerprint => {
                 Some(Err(fault(FaultCode::Conflict, format!("exec `{id}` is another command"))))
             }
-            // Someone is starting it right now; whether that succeeds decides what we are to do.
+            // Another caller is starting it right now; wait, because its success decides what to do here.
             Some(Exec { phase: Phase::Starting, .. }) => None,
             Some(_) => Some(Ok(None)),
             None if table.running() >= RUNNING_MAX && !weak::off(Wall::Execs) => {
@@ -209,7 +209,7 @@ impl Execs {
         Ok((started.pid, family, ends))
     }
 
-    /// Returns both ends of the pipe a subreaper writes to, if commands have subreapers.
+    /// Returns both ends of the pipe the subreaper writes to, if commands have subreapers.
     fn report(&self) -> std::io::Result<Option<(OwnedFd, OwnedFd)>> {
         if !self.forker.subreapers {
             return Ok(None);
@@ -219,7 +219,7 @@ impl Execs {
         Ok(Some((ours, theirs)))
     }
 
-    /// Returns an empty leaf, if there are cgroups.
+    /// Returns an empty leaf, if the guest has cgroups.
     fn leaf(&self, serial: u64) -> std::io::Result<Option<Leaf>> {
         let Some(commands) = &self.context.commands else { return Ok(None) };
         let spare = self.lock().spare.pop();
@@ -282,7 +282,7 @@ impl Execs {
     fn open_terminal(&self, size: coracle_wire::Terminal, user: &User) -> std::io::Result<Ends> {
         let pair = terminal::open(self.context.devpts.as_fd())?;
         terminal::resize(pair.controller.as_fd(), size.rows, size.columns)?;
-        // Or the user could not open it by its name.
+        // Otherwise the user could not open the terminal by its name.
         let owner = Some(rustix::fs::Uid::from_raw(user.uid));
         rustix::fs::fchown(&pair.user, owner, Some(rustix::fs::Gid::from_raw(user.gid)))?;
         rustix::io::ioctl_fionbio(&pair.controller, true)?;
@@ -319,7 +319,7 @@ impl Execs {
         }
     }
 
-    /// Returns where a command starts; a relative path starts at the sandbox's own directory.
+    /// Returns the directory a command starts in. A relative path starts at the sandbox's own directory.
     fn directory(&self, cwd: Option<&[u8]>) -> Vec<u8> {
         match cwd {
             None => self.surroundings().workdir.clone(),
@@ -328,7 +328,8 @@ impl Execs {
         }
     }
 
-    /// Returns defaults, then the sandbox's, the command's and the secret variables; a later one replaces an earlier.
+    /// Returns the defaults, then the sandbox's, the command's and the secret variables. A later one replaces an
+    /// earlier.
     fn environment(&self, command: &Command, user: &User) -> Vec<(Vec<u8>, Vec<u8>)> {
         let text = |value: &str| value.as_bytes().to_vec();
         let mut env = vec![
@@ -350,7 +351,7 @@ impl Execs {
         self.context.surroundings.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has commands start elsewhere and with more in their environment from now on.
+    /// Sets the directory and adds to the environment of all later commands.
     pub fn adopt(&self, env: &[(Vec<u8>, Vec<u8>)], workdir: Vec<u8>) {
         let mut surroundings = self.context.surroundings.write().unwrap_or_else(PoisonError::into_inner);
         merge(&mut surroundings.env, env);
@@ -358,7 +359,7 @@ impl Execs {
     }
 }
 
-/// Adds variables; one that is there already gets the later value.
+/// Adds variables. One that exists gets the later value.
 fn merge(env: &mut Vec<(Vec<u8>, Vec<u8>)>, more: &[(Vec<u8>, Vec<u8>)]) {
     for (name, value) in more {
         match env.iter_mut().find(|(known, _)| known == name) {
@@ -394,7 +395,7 @@ fn check(id: &str, command: &Command) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Returns where the program may be: where it says, or in each directory of the path.
+/// Returns the paths to try for a program: its own, or one in each directory of `PATH`.
 fn candidates(program: &[u8], path: &[u8]) -> Vec<Vec<u8>> {
     if program.contains(&b'/') {
         return vec![program.to_vec()];

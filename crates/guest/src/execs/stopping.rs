@@ -1,4 +1,4 @@
-//! How far ending the processes of one exec is: TERM, a grace, KILL until they are gone.
+//! Ends the processes of one exec in steps: TERM, a grace, KILL until they are gone.
 
 use std::time::{Duration, Instant};
 
@@ -6,26 +6,26 @@ use coracle_sys::rustix::process::Signal;
 
 use super::family::Family;
 
-/// How soon a kill is repeated, in case a process was missed.
+/// How soon the guest repeats a kill, in case it missed a process.
 const KILL_AGAIN: Duration = Duration::from_millis(5);
 
-/// The moments that count. Nothing is stopped before [`Stopping::begin`].
+/// The times that matter. Nothing stops before [`Stopping::begin`].
 #[derive(Debug, Clone, Copy)]
 pub struct Stopping {
-    /// When the grace after TERM is over, or the kill is repeated.
+    /// When the grace after TERM is over, or when to repeat the kill.
     kill_at: Option<Instant>,
-    /// Since when all of it was seen dead, and is not gone.
+    /// Since when all processes were seen dead without being gone.
     dead_since: Option<Instant>,
-    /// How long the dead may take to be gone; see [`super::ExecContext::dead_max`].
+    /// How long dead processes may take to be gone; see [`super::ExecContext::dead_max`].
     dead_max: Option<Duration>,
 }
 
-/// What a look at it has shown.
+/// The result of a look at the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// There is something to wait for.
+    /// Some are left to wait for.
     Wait,
-    /// All of it is dead and kept by a debugger: it is not waited for any more.
+    /// All are dead and a debugger keeps them. The guest stops waiting for them.
     LetGo,
 }
 
@@ -34,8 +34,8 @@ impl Stopping {
         Self { kill_at: None, dead_since: None, dead_max }
     }
 
-    /// TERM to all of it now, KILL when the grace is over. A kill that is due before stays due: another stop must not put off
-    /// a deadline.
+    /// Sends TERM to all now, and KILL when the grace is over. A kill that is due sooner stays due: a second stop
+    /// must not postpone a deadline.
     pub fn begin(&mut self, family: &Family, grace: Duration, now: Instant) {
         if grace.is_zero() {
             self.kill(family, now);
@@ -45,27 +45,27 @@ impl Stopping {
         }
     }
 
-    /// KILL to all of it now, and again shortly in case one was missed.
+    /// Sends KILL to all now, and again shortly in case it missed one.
     pub fn kill(&mut self, family: &Family, now: Instant) {
         family.kill();
         // A look that is due stays due, however often this is called meanwhile.
         self.kill_by(now + KILL_AGAIN);
     }
 
-    /// Looks at it by then at the latest, and kills it.
+    /// Makes sure that a look, with its kill, happens by then at the latest.
     pub fn kill_by(&mut self, until: Instant) {
         self.kill_at = Some(self.kill_at.map_or(until, |at| at.min(until)));
     }
 
-    /// Kills what has had its grace.
+    /// Kills processes whose grace is over.
     pub fn look(&mut self, family: &Family, now: Instant) -> Look {
         if self.kill_at.is_none_or(|at| at > now) {
             return Look::Wait;
         }
         self.kill_at = None;
         self.kill(family, now);
-        // A debugger in another exec can keep the dead from us for as long as it likes. Without one they are on their way,
-        // and an exec must not be called ended before they are gone.
+        // A debugger in another exec can keep dead processes from us for as long as it likes. Without a debugger
+        // they soon disappear, and the guest must not report an exec as ended before they are gone.
         let Some(dead_max) = self.dead_max else { return Look::Wait };
         if !family.seems_dead() {
             self.dead_since = None;
@@ -82,7 +82,7 @@ impl Stopping {
         self.kill_at
     }
 
-    /// Gives it back time that did not count.
+    /// Moves the times by the time for which the clocks were stopped.
     pub fn postpone(&mut self, by: Duration) {
         for moment in [&mut self.kill_at, &mut self.dead_since] {
             *moment = moment.and_then(|at| at.checked_add(by));
@@ -106,7 +106,7 @@ mod tests {
             let first = now + KILL_AGAIN;
 
             assert_eq!(stopping.look(&family, first), Look::Wait);
-            // Each time that the leader is seen to have ended.
+            // As the guest does each time it sees that the leader has ended.
             stopping.kill(&family, first + DEAD_MAX);
             assert_eq!(stopping.look(&family, first + DEAD_MAX), expected, "{dead_max:?}");
         }

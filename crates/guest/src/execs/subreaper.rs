@@ -1,4 +1,4 @@
-//! The guest's side of a subreaper: finds, signals and kills the processes that descend from it.
+//! The guest's side of a subreaper: finds, signals and kills the subreaper's descendants.
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
@@ -14,9 +14,9 @@ use crate::weak::{self, Wall};
 #[derive(Debug)]
 pub struct Subreaper {
     pid: i32,
-    /// Where the subreaper tells how the leader ended.
+    /// Where the subreaper writes how the leader ended.
     report: OwnedFd,
-    /// How the subreaper has ended, and with it the family.
+    /// How the subreaper ended; its family has ended with it.
     ended: Cell<Option<Result<i32, i32>>>,
     killed: Cell<bool>,
 }
@@ -35,17 +35,17 @@ impl Subreaper {
         self.ended.get().is_none()
     }
 
-    /// Tells whether all that is left has been killed and is held by a debugger.
+    /// Tells whether every process that is left has been killed and is held by a debugger.
     pub fn seems_dead(&self) -> bool {
         !self.is_populated() || below(self.pid).into_iter().all(is_dead)
     }
 
-    /// Returns the processes of it that have not ended.
+    /// Returns its processes that have not ended.
     pub fn processes(&self) -> Vec<i32> {
         below(self.pid).into_iter().filter(|pid| !is_dead(*pid)).collect()
     }
 
-    /// Takes note of a process that has ended; tells whether it was the subreaper.
+    /// Records that a process has ended. Tells whether it was the subreaper.
     pub fn note_end(&self, pid: i32, exit: Result<i32, i32>) -> bool {
         let ours = pid == self.pid;
         if ours {
@@ -54,8 +54,8 @@ impl Subreaper {
         ours
     }
 
-    /// Returns how the leader ended, once it has. A subreaper that tells nothing ends as the leader did; one that was killed
-    /// has left its family behind.
+    /// Returns how the leader ended, once it has. A subreaper that writes no report exits as the leader did; one
+    /// that was killed has left its family behind.
     pub fn hear(&self) -> Option<Result<i32, i32>> {
         let mut word = [0; 5];
         match read(&self.report, &mut word) {
@@ -76,7 +76,7 @@ impl Subreaper {
         signal_below(self.pid, number);
     }
 
-    /// Stops all before killing any, or those not yet killed could fork faster than they die.
+    /// Stops all processes before it kills any; otherwise the remaining ones could fork faster than they die.
     pub fn kill(&self) {
         if weak::off(Wall::Killing) {
             if !self.killed.replace(true) {
@@ -89,21 +89,21 @@ impl Subreaper {
     }
 }
 
-/// Kills as those do who know of no descendants: the group of the one that was started.
+/// Kills only the process group of the leader, as a supervisor without a subreaper would.
 fn kill_leader(subreaper: i32) {
     let leader = processes().into_iter().find(|(_, parent)| *parent == subreaper);
     let _ = leader.map(|(leader, _)| signal::send_to_group(leader, Signal::KILL.as_raw()));
 }
 
-/// Signals every process that descends from this one.
+/// Signals every descendant of this process.
 pub fn signal_below(ancestor: i32, number: i32) {
     for pid in below(ancestor) {
-        // It may have ended meanwhile; its number cannot have been given away, since only subreapers reap.
+        // The process may have ended meanwhile. The kernel cannot have reused its pid, since only subreapers reap.
         let _ = signal::send(pid, number);
     }
 }
 
-/// Returns every process that descends from this one.
+/// Returns every descendant of this process.
 fn below(ancestor: i32) -> Vec<i32> {
     let processes = processes();
     let mut below = vec![ancestor];
@@ -116,8 +116,8 @@ fn below(ancestor: i32) -> Vec<i32> {
     below.split_off(1)
 }
 
-/// Kills what became the guest's own child because its subreaper is gone: everything that is neither the guest's user nor
-/// below one that is.
+/// Kills processes that became the guest's own children because their subreaper is gone, with their descendants.
+/// Those of the guest's own user are the forker and live subreapers; they stay.
 fn kill_strays() {
     const GUEST: i32 = 1;
     for (pid, _) in processes().into_iter().filter(|(_, parent)| *parent == GUEST) {
@@ -137,8 +137,8 @@ fn processes() -> Vec<(i32, i32)> {
     numbers.filter_map(|pid| Some((pid, field(pid, "PPid:")?))).collect()
 }
 
-/// Tells whether a process that was killed runs no more: it waits to be reaped, or a debugger stops it on its way out.
-/// When in doubt it runs.
+/// Tells whether a killed process no longer runs: it waits to be reaped, or a debugger stops it as it exits. When
+/// in doubt, says no.
 pub fn is_dead(pid: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let state = status.lines().find_map(|line| line.strip_prefix("State:"));
@@ -149,8 +149,8 @@ fn user(pid: i32) -> Option<u32> {
     field(pid, "Uid:").and_then(|uid| u32::try_from(uid).ok())
 }
 
-/// Returns the first number after a name in what the kernel shows of a process. The name of its program, which could
-/// hold anything, has its newlines escaped there.
+/// Returns the first number after a name in the process's `status` file. A program may choose its own name, but the
+/// kernel escapes newlines in it, so it cannot forge a line.
 fn field(pid: i32, name: &str) -> Option<i32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,4 +1,4 @@
-//! All execs of the sandbox, shared between the reactor and the connections.
+//! All execs of the sandbox, which the reactor and the connections share.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,24 +15,25 @@ use super::pipes::{Drained, Pipe, SpoolLimit};
 use super::start::ExecContext;
 use crate::forker::Forker;
 
-/// Execs at once; past that a caller is told to wait.
+/// Most execs at once; a caller that wants more has to wait.
 pub(super) const RUNNING_MAX: usize = 256;
-/// Ended execs remembered; the oldest are forgotten first, their ids with them.
+/// Most ended execs remembered. The guest forgets the oldest first, with their ids.
 const ENDED_MAX: usize = 1000;
-/// Output kept in all. The guest lives outside the sandbox's memory limit, so it bounds itself.
+/// Most output kept in all. The guest lives outside the sandbox's memory limit, so it bounds itself.
 pub(super) const BUDGET: usize = 64 << 20;
-/// How long what is killed may take to be gone. Shorter than the host waits for an answer.
+/// How long killed processes may take to be gone. Shorter than the host waits for an answer.
 const KILLING: Duration = Duration::from_secs(8);
-/// What a command has between TERM and KILL when its client has gone: all of it is to be dead within a second.
+/// The grace between TERM and KILL when a command's client has gone: all its processes must be dead within a
+/// second.
 const UNTIED_GRACE: Duration = Duration::from_millis(500);
-/// How soon paused pipes are looked at again, in case nobody comes to read.
+/// How soon the guest looks at paused pipes again, in case no attendant reads.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// What a list of execs may take of a frame.
+/// How much of a frame a list of execs may take.
 const LIST_MAX: i64 = 512 << 10;
-/// Leaves kept for the next execs.
+/// Most empty leaves kept for the next execs.
 const SPARE_MAX: usize = 4;
 
-/// What the lock guards.
+/// The state that the lock guards.
 #[derive(Debug, Default)]
 pub struct Table {
     pub(super) execs: HashMap<String, Exec>,
@@ -40,21 +41,21 @@ pub struct Table {
     pub(super) pipes: HashMap<u64, Pipe>,
     pub(super) serial: u64,
     pub(super) starting: usize,
-    /// The highest epoch those who attend were sifted by.
+    /// The highest epoch that attendants were checked against.
     pub(super) epoch: u64,
-    /// Since when no time counts, while the commands stand still.
+    /// Since when the clocks are stopped, while the commands are frozen.
     pub(super) stopped: Option<Instant>,
-    /// Pipes nobody looks at until there is room again.
+    /// Pipes that the reactor does not watch until their spool has room again.
     pub(super) paused: Vec<u64>,
-    /// What was left running in the background.
+    /// Processes left running in the background.
     pub(super) kept: Vec<Kept>,
     /// Empty leaves of ended execs.
     pub(super) spare: Vec<Leaf>,
-    /// Leaders that ended before their start was written down.
+    /// Leaders that ended before `start` had recorded them.
     pub(super) unclaimed: HashMap<i32, Result<i32, i32>>,
 }
 
-/// The execs and what starting one takes.
+/// The execs, and what it takes to start one.
 #[derive(Debug)]
 pub struct Execs {
     table: Mutex<Table>,
@@ -63,7 +64,7 @@ pub struct Execs {
     pub(super) context: ExecContext,
 }
 
-/// What an exec may take.
+/// The limits of an exec.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     pub deadline_ms: u64,
@@ -71,10 +72,10 @@ pub struct Bounds {
     pub output_bytes: u64,
 }
 
-/// How long to wait for something, and for whom.
+/// How long a caller waits, and under which epoch.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// Whoever asked under it need not wait once there is a later one: the fence has something to say.
+    /// The caller's epoch. Once there is a later one the wait ends, because the fence will refuse the caller.
     pub epoch: u64,
     pub wait: Duration,
 }
@@ -93,7 +94,7 @@ impl Execs {
         self.changed.notify_all();
     }
 
-    /// Waits until `ready` gives a value, at most until `wait` is over; it is told when that is its last chance.
+    /// Waits until `ready` returns a value, at most for `wait`. Tells `ready` when the call is its last.
     pub(super) fn wait_until<T>(
         &self,
         wait: Duration,
@@ -114,7 +115,7 @@ impl Execs {
         }
     }
 
-    /// Returns chunks after `since`, waiting for one or for the end.
+    /// Returns chunks after `since`. Waits for a chunk or for the end.
     pub fn read(
         &self,
         exec: &str,
@@ -129,7 +130,7 @@ impl Execs {
             ready.then(|| {
                 let chunks = found.spool.read(since, max_chunks);
                 let mut state = found.state();
-                // The end is told with the last chunk, not before it.
+                // Report the end with the last chunk, not before it.
                 if found.spool.has_after(chunks.last().map_or(since, |chunk| chunk.seq)) {
                     (state.ending, state.ended_background) = (None, None);
                 }
@@ -139,7 +140,7 @@ impl Execs {
         read.unwrap_or_else(|| Err(unknown(exec)))
     }
 
-    /// Waits for the end; returns the state either way.
+    /// Waits for the end. Returns the state in any case.
     pub fn wait(&self, exec: &str, patience: Patience) -> Result<ExecState, Fault> {
         let state = self.wait_until(patience.wait, |table, late| {
             let late = late || table.epoch > patience.epoch;
@@ -151,7 +152,7 @@ impl Execs {
         state.unwrap_or_else(|| Err(unknown(exec)))
     }
 
-    /// Makes an exec that was started ahead somebody's: what it may take counts from now.
+    /// Gives an exec that was started ahead to its caller: its limits count from now.
     pub fn renew(&self, exec: &str, epoch: u64, bounds: Bounds) -> Result<(), Fault> {
         let now = Instant::now();
         let mut table = self.lock();
@@ -164,7 +165,7 @@ impl Execs {
         Ok(())
     }
 
-    /// Begins to end an exec and what it has left running; returns the grace it has.
+    /// Begins to end an exec and its background processes. Returns their grace.
     pub fn begin_stop(&self, exec: &str, grace: Option<Duration>) -> Result<Duration, Fault> {
         let mut table = self.lock();
         let found = table.execs.get_mut(exec).ok_or_else(|| unknown(exec))?;
@@ -176,12 +177,12 @@ impl Execs {
         Ok(grace)
     }
 
-    /// Ends an exec soon and for certain if its client has gone. Tells whether there is one.
+    /// Ends an exec within a second if its client has gone. Tells whether the exec exists.
     ///
-    /// `has_gone` is asked under the lock: meanwhile another client may have started an exec of this id, untied.
+    /// Calls `has_gone` under the lock: meanwhile another client may have started an exec of this id, untied.
     pub fn stop_untied(&self, exec: &str, has_gone: impl FnOnce() -> bool) -> bool {
         let mut table = self.lock();
-        // While time stands still no grace ends.
+        // While the clocks are stopped no grace ends.
         let grace = if table.stopped.is_some() { Duration::ZERO } else { UNTIED_GRACE };
         let Some(found) = table.execs.get_mut(exec) else { return false };
         if !found.is_ended() && has_gone() {
@@ -190,13 +191,13 @@ impl Execs {
         true
     }
 
-    /// Does something that depends on whether an exec was started, while that cannot change.
+    /// Calls `deed` with whether an exec was started, under the lock, so that this cannot change meanwhile.
     pub fn with_start_known<T>(&self, exec: &str, deed: impl FnOnce(bool) -> T) -> T {
         let table = self.lock();
         deed(table.execs.contains_key(exec))
     }
 
-    /// Ends everything that runs under an epoch before `epoch`, at once. A fault if some of it is not dead in time.
+    /// Kills everything that runs under an epoch before `epoch`. Returns a fault if some of it is not dead in time.
     pub fn stop_before(&self, epoch: u64, wake: impl FnOnce()) -> Result<(), Fault> {
         let now = Instant::now();
         let mut table = self.lock();
@@ -207,7 +208,7 @@ impl Execs {
         drop(table);
         wake();
         let until = now + KILLING;
-        // Of what was left in the background nobody tells when it is gone, so it is looked at now and then.
+        // No signal reports the end of background processes, so look now and then.
         while self.wait_until(LOOK_AGAIN, |table, _| (!table.kill_kept(epoch)).then_some(())).is_none() {
             if Instant::now() >= until {
                 let message = "what an earlier owner left running could not be ended yet".to_owned();
@@ -240,19 +241,19 @@ impl Execs {
         kept.into_iter().rev().collect()
     }
 
-    /// Returns how many run, and how much output is kept.
+    /// Returns how many execs run, and how much output is kept.
     pub fn load(&self) -> (usize, usize) {
         let table = self.lock();
         (table.running(), table.execs.values().map(|exec| exec.spool.cost()).sum())
     }
 
-    /// Takes note of processes that have ended. They are reaped under the lock: until then their numbers are theirs.
+    /// Records processes that have ended. Reaps them under the lock: until then the kernel cannot reuse their pids.
     pub fn reap(&self) {
         let mut guard = self.lock();
         let table = &mut *guard;
         while let Some(ended) = signal::reap() {
             if ended.pid == self.forker.pid {
-                // Without it nothing can be started any more. Better gone than there and of no use.
+                // Without the forker no command can start any more. The guest ends rather than stay useless.
                 spawn::exit(1);
             }
             if table.note_subreaper(ended) {
@@ -272,7 +273,8 @@ impl Execs {
         self.settle(table);
     }
 
-    /// Ends those whose leader has ended and whose processes are gone. Called whenever either may have changed.
+    /// Concludes execs whose leader has ended and whose processes are gone. Called whenever either may have
+    /// changed.
     pub(super) fn settle(&self, table: &mut Table) {
         let clearing: Vec<_> = table
             .execs
@@ -291,10 +293,10 @@ impl Execs {
     pub fn tick(&self, now: Instant) -> Option<Instant> {
         let mut table = self.lock();
         self.settle(&mut table);
-        // Those expected to attend an exec may not come; their time is looked at rather than waited for.
+        // An expected attendant may never connect, so look at its deadline now and then.
         let paused = (!table.paused.is_empty()).then(|| now + LOOK_AGAIN);
         if table.stopped.is_some() {
-            // What is being killed dies frozen, too, and is looked after.
+            // Killed processes die while frozen, too, so look after them.
             let clearing = table.execs.values().any(|exec| matches!(exec.phase, Phase::Clearing { .. }));
             return paused.or(clearing.then(|| now + LOOK_AGAIN));
         }
@@ -309,7 +311,7 @@ impl Table {
         self.execs.values().filter(|exec| !exec.is_ended()).count()
     }
 
-    /// Takes note of a process that has ended; tells whether it was the subreaper of an exec.
+    /// Records a process that has ended. Tells whether it was the subreaper of an exec.
     fn note_subreaper(&mut self, ended: signal::Ended) -> bool {
         let families = self.execs.values().filter_map(|exec| exec.family.as_ref());
         let kept = self.kept.iter().map(Kept::family);
@@ -318,7 +320,7 @@ impl Table {
             .any(|family| matches!(family, Family::Subreaper(subreaper) if subreaper.note_end(ended.pid, ended.exit)))
     }
 
-    /// Reads from subreapers how their commands ended.
+    /// Reads from the subreapers how their commands ended.
     fn hear_subreapers(&mut self) {
         for exec in self.execs.values_mut().filter(|exec| matches!(exec.phase, Phase::Running)) {
             let Some(Family::Subreaper(subreaper)) = &exec.family else { continue };
@@ -328,16 +330,16 @@ impl Table {
         }
     }
 
-    /// Ends one exec if nothing of it is left to wait for. Never waits for the end of a pipe: someone outside the
-    /// exec may hold it open.
+    /// Concludes one exec if none of its processes is left to wait for. Never waits for the end of a pipe: a
+    /// process outside the exec may hold it open.
     fn conclude(&mut self, id: &str, counters: impl FnOnce() -> super::counters::Reading) -> bool {
         let Some(exec) = self.execs.get_mut(id) else { return false };
         let Phase::Clearing { exit } = exec.phase else { return false };
-        // Whoever ends an exec ends all of it.
+        // A stop or a deadline ends the whole exec.
         let keep_background = exec.keep_background && exec.cause.is_none();
         let is_populated = exec.family.as_ref().is_some_and(Family::is_populated);
         if !keep_background && is_populated {
-            // What was to be kept has a grace of its own; what was not goes with its leader.
+            // Processes that were to be kept have a grace of their own; the others end with their leader.
             if !exec.keep_background {
                 exec.clear(Instant::now());
             }
@@ -346,7 +348,8 @@ impl Table {
         let tokens: Vec<_> =
             self.pipes.iter().filter(|(_, pipe)| pipe.exec == id).map(|(token, _)| *token).collect();
         for token in tokens {
-            // What is in the pipe now is the exec's, room or not; a pipe holds at most 1 MiB.
+            // What is in the pipe now belongs to the exec, even without room in the spool. A pipe holds at most 1
+            // MiB.
             let drained = self.drain(token, 1 << 20, SpoolLimit::Ignored);
             if drained == Drained::Closed || !keep_background {
                 self.close(token);
@@ -366,11 +369,12 @@ impl Table {
         true
     }
 
-    /// Files an ended exec, and lets go of the oldest ones past the bounds.
+    /// Adds an exec to the ended ones, and forgets the oldest ones past the bounds.
     fn remember(&mut self, id: &str) {
         self.ended.push_back(id.to_owned());
         while self.ended.len() > ENDED_MAX {
-            // By its name what it has left running is stopped. Those are no more than there may be processes.
+            // Keep an exec with background processes: callers stop those by its id. There are at most as many as
+            // processes.
             self.forget_gone();
             let Some(oldest) = self.ended.iter().position(|id| !self.has_kept(id)) else { break };
             if let Some(oldest) = self.ended.remove(oldest) {
@@ -380,7 +384,7 @@ impl Table {
         self.bound_ended();
     }
 
-    /// Drops the output of the oldest ended execs, past what is kept in all.
+    /// Drops the output of the oldest ended execs until all kept output is within the budget.
     pub(super) fn bound_ended(&mut self) {
         let mut kept: usize = self.execs.values().map(|exec| exec.spool.cost()).sum();
         for oldest in &self.ended {
@@ -399,7 +403,7 @@ pub(super) fn unknown(exec: &str) -> Fault {
     Fault { code: FaultCode::NotFound, message: format!("there is no exec `{exec}`"), errno: None }
 }
 
-/// Returns a command line short enough to list.
+/// Returns a command line short enough for a list.
 pub(super) fn shown(argv: &[Vec<u8>]) -> Vec<Vec<u8>> {
     argv.iter().take(16).map(|argument| argument.iter().copied().take(128).collect()).collect()
 }

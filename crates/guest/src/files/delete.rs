@@ -12,13 +12,13 @@ use super::place::{PATH_MAX, Parents, entry};
 use super::refused;
 use crate::weak::{self, Wall};
 
-/// A million files take ten seconds.
+/// Deleting a million files takes ten seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Deletes a file, or with `recursive` a tree. A link is deleted, not what it leads to.
+/// Deletes a file, or with `recursive` a tree. Deletes a link itself, not its target.
 ///
-/// A tree is deleted bit by bit, each under what `admit` returns: a new owner must not wait for it, and commands that
-/// keep adding to it must not keep it going. What is mounted in it stays as it is, and so does what the caller may not
+/// Deletes a tree in parts, each under what `admit` returns: a new owner must not wait for it, and commands that
+/// keep adding to the tree must not keep it going. Leaves mounts in the tree alone, and what the caller may not
 /// delete.
 pub fn delete<G>(path: &[u8], recursive: bool, admit: impl Fn() -> Result<G, Fault>) -> Result<Reply, Fault> {
     let began = Instant::now();
@@ -43,7 +43,7 @@ pub fn delete<G>(path: &[u8], recursive: bool, admit: impl Fn() -> Result<G, Fau
     Ok(Reply::Done {})
 }
 
-/// Returns a function that says which file of a tree could not be deleted.
+/// Returns a function that names the file of a tree that could not be deleted.
 fn kept(top: &[u8]) -> impl FnOnce(Kept) -> Fault {
     move |kept| {
         let top = top.strip_suffix(b"/").unwrap_or(top);
@@ -51,7 +51,7 @@ fn kept(top: &[u8]) -> impl FnOnce(Kept) -> Fault {
             true => top.to_vec(),
             false => [top, b"/", &kept.below].concat(),
         };
-        // A tree may be deeper than paths go.
+        // A tree may be deeper than the longest path.
         refused("delete", &path[..path.len().min(PATH_MAX)])(kept.error)
     }
 }

@@ -1,4 +1,4 @@
-//! Making what is no file: directories and links.
+//! Makes directories and links.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,7 +14,7 @@ use super::place::{Parents, check_sealed, entry_in_tree, find_in_tree};
 use super::upload::beside;
 use super::{refused, times};
 
-/// Makes a directory for its owner alone. One that is there stays as it is.
+/// Makes a directory for its owner alone. Leaves an existing one as it is.
 pub fn make_directory(path: &[u8], top: Option<u32>) -> Result<Reply, Fault> {
     let entry = entry_in_tree(path, top, Parents::Make)?;
     let made = mkdirat(&entry.parent, &entry.name, Mode::RWXU);
@@ -29,7 +29,7 @@ pub fn make_directory(path: &[u8], top: Option<u32>) -> Result<Reply, Fault> {
     Ok(Reply::Done {})
 }
 
-/// Makes a link, in the place of a file or link that is there.
+/// Makes a link. Replaces an existing file or link.
 pub fn make_link(path: &[u8], target: &[u8], mtime: Time, top: Option<u32>) -> Result<Reply, Fault> {
     let entry = entry_in_tree(path, top, Parents::Make)?;
     let target = CString::new(target).map_err(|_| refused("link", path)(Errno::INVAL))?;
@@ -44,7 +44,7 @@ pub fn make_link(path: &[u8], target: &[u8], mtime: Time, top: Option<u32>) -> R
     Ok(Reply::Done {})
 }
 
-/// Gives a directory its permissions and time.
+/// Sets a directory's permissions and time.
 pub fn finish_directory(path: &[u8], mode: u32, mtime: Time, top: Option<u32>) -> Result<Reply, Fault> {
     let found = find_in_tree(path, top, OFlags::NOFOLLOW)?;
     check_sealed(&found, path, Parents::Make)?;
@@ -56,9 +56,9 @@ fn finish(directory: &OwnedFd, mode: u32, mtime: Time) -> Result<(), Errno> {
     if FileType::from_raw_mode(fstat(directory)?.st_mode) != FileType::Directory {
         return Err(Errno::NOTDIR);
     }
-    // Its owner may do this even where opening it is not allowed.
+    // The owner may do this even without the right to open the directory.
     let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
     utimensat(CWD, &itself, &times(mtime), AtFlags::empty())?;
-    // Bits that lend rights are never set for a caller.
+    // Never set set-user-id or set-group-id for a caller.
     chmod(&itself, Mode::from_raw_mode(mode & 0o1777))
 }

@@ -1,4 +1,4 @@
-//! From a path to a descriptor.
+//! Turns a path into a descriptor.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -17,7 +17,7 @@ use coracle_wire::{Fault, FaultCode};
 use super::refused;
 use crate::weak::{self, Wall};
 
-/// Filesystems on which files are not files: proc, sysfs, cgroup, cgroup2, devpts, mqueue.
+/// Filesystems whose files are not plain data: proc, sysfs, cgroup, cgroup2, devpts, mqueue.
 const MAGIC: [i64; 6] = [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x1980_0202];
 /// Longest path the kernel takes.
 pub const PATH_MAX: usize = 4096;
@@ -32,10 +32,11 @@ struct Roots {
 
 static ROOTS: RwLock<Option<Arc<Roots>>> = RwLock::new(None);
 
-/// The number of a filesystem in which nothing is changed; 0 if there is none.
+/// The device number of a filesystem that file operations must not change; 0 if there is none.
 static SEALED: AtomicU64 = AtomicU64::new(0);
 
-/// Has the filesystem of a directory left as it is from now on, where it could not be made read-only.
+/// Has file operations refuse changes on a directory's filesystem from now on, where it could not be mounted
+/// read-only.
 pub fn seal(directory: BorrowedFd<'_>) -> io::Result<()> {
     SEALED.store(fstat(directory)?.st_dev, Ordering::Relaxed);
     Ok(())
@@ -44,8 +45,8 @@ pub fn seal(directory: BorrowedFd<'_>) -> io::Result<()> {
 /// The mount with the guest's own directory, which no file operation reaches; 0 if there is none.
 static OWN_MOUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Keeps file operations from the guest's own directory, which is a mount: by its mount, because it may be on the
-/// filesystem that other directories of the sandbox are on.
+/// Keeps file operations out of the guest's own directory, which is a mount. Compares the mount, because other
+/// directories of the sandbox may be on the same filesystem.
 pub fn keep_out_of(directory: BorrowedFd<'_>) -> io::Result<()> {
     OWN_MOUNT.store(mount_of(directory)?, Ordering::Relaxed);
     Ok(())
@@ -75,7 +76,7 @@ pub fn check_sealed(parent: &OwnedFd, path: &[u8], parents: Parents) -> Result<(
     Ok(())
 }
 
-/// Opens the places paths start from, once the sandbox's root is the root.
+/// Opens the directories that paths start from, once the sandbox's root is the root.
 pub fn open_roots() -> io::Result<()> {
     let directory =
         |path: &str| open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -84,13 +85,14 @@ pub fn open_roots() -> io::Result<()> {
     Ok(())
 }
 
-/// Opens them anew: the root may be another one. Where that fails they stay as they are.
+/// Opens them again, because the root may have been replaced. If that fails they stay as they are.
 pub fn open_roots_again() {
-    // Without them the old root would be kept for nobody, and written to by file operations alone.
+    // Otherwise only file operations would still use the old root, keep it alive and write to it.
     let _ = open_roots();
 }
 
-/// Makes a directory and those above it, for the guest's own use. If that fails, who needs it will say so.
+/// Makes a directory and its parents, for the guest's own use. If that fails, the operation that needs it reports
+/// it.
 pub fn make_own_directory(path: &[u8]) {
     drop(make_parents(path));
 }
@@ -104,14 +106,14 @@ pub struct Entry {
     pub path: Vec<u8>,
 }
 
-/// What to do about directories on the way that are not there.
+/// What to do about missing parent directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parents {
     Expect,
     Make,
 }
 
-/// What to do about a link that a path ends in.
+/// What to do about a link at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
     Follow,
@@ -127,8 +129,7 @@ impl Links {
     }
 }
 
-/// Finds what a path names, without opening it. Links are followed within bounds, the last one unless
-/// `flags` say no.
+/// Finds what a path names, without opening it. Follows links within bounds, the last one unless `flags` forbid it.
 pub fn find(path: &[u8], flags: OFlags) -> Result<OwnedFd, Fault> {
     if weak::off(Wall::Resolution) {
         return weak::open_by_name(&absolute(path), flags | OFlags::PATH).map_err(refused("open", path));
@@ -145,8 +146,8 @@ pub fn find(path: &[u8], flags: OFlags) -> Result<OwnedFd, Fault> {
     Ok(found)
 }
 
-/// Finds what a path names in a tree: up to the tree's top as [`find`] does, from there on by no link, because others
-/// may put links in the place of the tree's directories at any time.
+/// Finds what a path names in a tree. Follows links like [`find`] up to the tree's top, and none from there on,
+/// because commands may replace directories of the tree with links at any time.
 pub fn find_in_tree(path: &[u8], top: Option<u32>, flags: OFlags) -> Result<OwnedFd, Fault> {
     let (top, below) = match top.and_then(|top| path.split_at_checked(top as usize)) {
         Some((top, below)) if !weak::off(Wall::Resolution) => (top, below),
@@ -177,7 +178,7 @@ pub fn open_plain(path: &[u8], links: Links, top: Option<u32>) -> Result<File, F
         FileType::RegularFile => {}
         FileType::Directory => return Err(refused("read", path)(Errno::ISDIR)),
         FileType::Symlink => return Err(refused("read", path)(Errno::LOOP)),
-        // A pipe or a device could keep the guest waiting, or do something.
+        // Opening a pipe or a device could block the guest or have an effect.
         _ => return Err(refused("read", path)(Errno::INVAL)),
     }
     path::reopen(found.as_fd(), OFlags::RDONLY | OFlags::NONBLOCK)
@@ -185,13 +186,13 @@ pub fn open_plain(path: &[u8], links: Links, top: Option<u32>) -> Result<File, F
         .map_err(refused("open", path))
 }
 
-/// Finds the directory a path's last name is in.
+/// Finds the directory that holds the last name of a path.
 pub fn entry(path: &[u8], parents: Parents) -> Result<Entry, Fault> {
     entry_in_tree(path, None, parents)
 }
 
-/// Finds the directory a path's last name is in, from the tree's top on by no link. No directories are
-/// made below the top: they are there, or somebody took them away.
+/// Finds the directory that holds the last name of a path, and follows no link below the tree's top. Makes no
+/// directories below the top: they exist, or a command removed them.
 pub fn entry_in_tree(path: &[u8], top: Option<u32>, parents: Parents) -> Result<Entry, Fault> {
     let invalid = || Fault {
         code: FaultCode::Invalid,
@@ -222,15 +223,15 @@ pub fn entry_in_tree(path: &[u8], top: Option<u32>, parents: Parents) -> Result<
     Ok(Entry { parent, name, path: absolute(trimmed) })
 }
 
-/// Finds the place a file is written to if links at the end of its path are followed: that of a file that is there, or
-/// of one that a link leads to. Each link is looked at in its directory, and where it leads starts there anew, under the
-/// same rule as the path itself.
+/// Finds the place a file is written to when links at the end of its path are followed: that of an existing file,
+/// or the one a link leads to. Looks at each link in its directory, and starts there anew under the same rule as
+/// for the path itself.
 pub fn entry_behind_links(path: &[u8], parents: Parents) -> Result<Entry, Fault> {
     let mut entry = entry(path, parents)?;
     for _ in 0..LINKS_MAX {
         let target = match readlinkat(&entry.parent, &entry.name, Vec::new()) {
             Ok(target) => target.into_bytes(),
-            // Not a link, or not there.
+            // Not a link, or missing.
             Err(Errno::INVAL | Errno::NOENT) => return Ok(entry),
             Err(error) => return Err(refused("follow", path)(error)),
         };
@@ -244,7 +245,7 @@ pub fn entry_behind_links(path: &[u8], parents: Parents) -> Result<Entry, Fault>
     Err(refused("write", path)(Errno::LOOP))
 }
 
-/// Returns where a directory on the way of `path` is now: absolute, or from the workspace on, as that path is.
+/// Returns where a directory on the way of `path` is now: absolute, or relative to the workspace, as `path` is.
 fn seen_from_start(directory: &OwnedFd, path: &[u8]) -> Result<Vec<u8>, Fault> {
     let place = format!("/proc/self/fd/{}", directory.as_raw_fd());
     let place = readlink(place, Vec::new()).map_err(refused("follow", path))?.into_bytes();
@@ -254,12 +255,12 @@ fn seen_from_start(directory: &OwnedFd, path: &[u8]) -> Result<Vec<u8>, Fault> {
     match place.strip_prefix(WORKSPACE.as_bytes()) {
         Some(b"") => Ok(b".".to_vec()),
         Some([b'/', below @ ..]) => Ok(below.to_vec()),
-        // It was moved out of the workspace since it was opened.
+        // A command moved it out of the workspace after it was opened.
         _ => Err(refused("follow", path)(Errno::XDEV)),
     }
 }
 
-/// Makes the directories of a path one by one, each found from the last.
+/// Makes the directories of a path one by one, each from its parent.
 fn make_parents(directory: &[u8]) -> Result<OwnedFd, Fault> {
     let mut sofar: Vec<u8> = if directory.starts_with(b"/") { b"/".to_vec() } else { b".".to_vec() };
     let mut current = find(&sofar, OFlags::DIRECTORY)?;
@@ -277,7 +278,7 @@ fn make_parents(directory: &[u8]) -> Result<OwnedFd, Fault> {
     Ok(current)
 }
 
-/// Returns where paths start, if this one can be followed at all.
+/// Returns the directories that paths start from, if this path is valid.
 fn roots(path: &[u8]) -> Result<Arc<Roots>, Fault> {
     if path.is_empty() || path.len() >= PATH_MAX || path.contains(&0) {
         let message = format!("a path has 1 to {} bytes and no NUL", PATH_MAX - 1);
@@ -291,8 +292,8 @@ fn roots(path: &[u8]) -> Result<Arc<Roots>, Fault> {
     roots.ok_or_else(|| refused("open", path)(Errno::NODEV))
 }
 
-/// Tells whether a relative path leads out by its words alone. The kernel refuses those that lead out by links, but
-/// may say first that something on the way is missing.
+/// Tells whether a relative path leads out of the workspace by its words alone. The kernel refuses paths that lead
+/// out by links, but may report first that something on the way is missing.
 fn leaves(path: &[u8]) -> bool {
     let mut depth = 0i32;
     !path.starts_with(b"/")

@@ -1,4 +1,4 @@
-//! Reading files and what is known of them.
+//! Reads files and their metadata.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,10 +9,10 @@ use coracle_wire::{Entry, EntryKind, Fault, Reply};
 use super::place::{self, Links};
 use super::refused;
 
-/// What one answer holds at most.
+/// The most one answer holds.
 const READ_MAX: usize = 1 << 20;
 
-/// A file that is read piece by piece. Whatever happens to its name meanwhile, the pieces are of one file.
+/// A file that is read piece by piece. The pieces stay those of one file, even if its name changes meanwhile.
 #[derive(Debug)]
 pub struct Reading {
     file: File,
@@ -29,7 +29,8 @@ impl Reading {
         Ok(from_stat(&stat, self.path.clone()))
     }
 
-    /// Returns the bytes at `offset`; less than `max_bytes`, or what one answer holds, only at the end.
+    /// Returns the bytes at `offset`: `max_bytes`, or as many as one answer holds; fewer only at the end of the
+    /// file.
     pub fn piece(&self, offset: u64, max_bytes: u32) -> Result<Vec<u8>, Fault> {
         let mut data = vec![0; most(max_bytes)];
         let mut filled = 0;
@@ -45,7 +46,7 @@ impl Reading {
     }
 }
 
-/// Tells whether a piece that was asked for with `max_bytes` reached the end of its file.
+/// Tells whether a piece read with `max_bytes` reached the end of its file.
 pub fn is_last(piece: &[u8], max_bytes: u32) -> bool {
     piece.len() < most(max_bytes)
 }
@@ -60,7 +61,7 @@ pub fn read(path: &[u8], offset: u64, max_bytes: u32) -> Result<Reply, Fault> {
     Ok(Reply::File { size: reading.describe()?.size, data: reading.piece(offset, max_bytes)? })
 }
 
-/// Describes what a path names; a link is described, not followed.
+/// Describes what a path names. Describes a link itself and does not follow it.
 pub fn stat(path: &[u8]) -> Result<Reply, Fault> {
     let found = place::find(path, OFlags::NOFOLLOW)?;
     let stat = fstat(&found).map_err(refused("stat", path))?;

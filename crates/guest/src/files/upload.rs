@@ -1,4 +1,4 @@
-//! Writing a file so that it is there whole or not at all.
+//! Writes a file so that it appears complete or not at all.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -16,7 +16,7 @@ use super::place::{Entry, Parents, entry_behind_links, entry_in_tree};
 use super::{refused, times};
 
 static SERIAL: AtomicU64 = AtomicU64::new(0);
-/// Files that are begun and not completed.
+/// How many files are begun and not completed.
 static BEGUN: AtomicUsize = AtomicUsize::new(0);
 
 /// A file being written beside its final name. Dropping it before the commit leaves nothing.
@@ -31,7 +31,7 @@ pub struct Upload {
     committed: bool,
 }
 
-/// What becomes of a file that has the name already.
+/// What to do about an existing file of the same name.
 #[derive(Debug, Clone, Copy)]
 pub enum Replacing {
     Refuse,
@@ -56,7 +56,7 @@ impl Upload {
     fn at(entry: Entry, mode: u32, replacing: Replacing, placing: Placing) -> Result<Self, Fault> {
         let old = match replacing {
             Replacing::Allow => replaced(&entry).map_err(refused("write", &entry.path))?,
-            // It is a conflict, whether or not it may be written to.
+            // An existing file is a conflict, whether or not it may be written to.
             Replacing::Refuse => None,
         };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -75,7 +75,7 @@ impl Upload {
         };
         if let Some(old) = old {
             upload.take_owner_of(&old);
-            // What the old group was allowed is not another group's.
+            // The old group's rights must not go to another group.
             if placing.keep_mode && !upload.is_of_group(old.st_gid) {
                 upload.mode &= !0o070;
             }
@@ -83,8 +83,8 @@ impl Upload {
         Ok(upload)
     }
 
-    /// Keeps the owner and the group of a file that is replaced, as if that had been written to. Who may not give files
-    /// away has one of its own instead, and keeps the group if it is in it.
+    /// Keeps the owner and the group of the replaced file, as writing to it would. A user who may not give files
+    /// away owns the new file instead, and keeps the group if the user is a member.
     fn take_owner_of(&self, old: &Stat) {
         let owned = fstat(&self.file).is_ok_and(|new| (new.st_uid, new.st_gid) == (old.st_uid, old.st_gid));
         if !owned {
@@ -97,7 +97,7 @@ impl Upload {
         fstat(&self.file).is_ok_and(|new| new.st_gid == gid)
     }
 
-    /// Tells whether a file is half written somewhere. Where no change is admitted, the answer stays true or false.
+    /// Tells whether any upload is begun. While no change is admitted, the answer cannot change.
     pub fn is_any_begun() -> bool {
         BEGUN.load(Ordering::SeqCst) > 0
     }
@@ -108,7 +108,7 @@ impl Upload {
 
     /// Gives the file its mode and its name.
     pub fn commit(mut self) -> Result<(), Fault> {
-        // Bits that lend rights are never set for a caller.
+        // Never set set-user-id or set-group-id for a caller.
         fchmod(&self.file, Mode::from_raw_mode(self.mode & 0o1777))
             .map_err(refused("chmod", &self.entry.path))?;
         if let Some(mtime) = self.mtime {
@@ -124,7 +124,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Returns the absolute path it will have.
+    /// Returns the absolute path the file will have.
     pub fn path(&self) -> &[u8] {
         &self.entry.path
     }
@@ -139,20 +139,21 @@ impl Drop for Upload {
     }
 }
 
-/// Makes something under a name nobody uses, to be renamed.
+/// Makes something under an unused name, to be renamed later.
 pub fn beside<T>(make: impl Fn(&CString) -> Result<T, Errno>) -> Result<(T, CString), Errno> {
     loop {
         let name = format!(".coracle-{:x}", SERIAL.fetch_add(1, Ordering::Relaxed));
         let name = CString::new(name).map_err(|_| Errno::INVAL)?;
         match make(&name) {
-            // A command made a file of that name; the next number is as good.
+            // A command made a file of that name; try the next number.
             Err(Errno::EXIST) => continue,
             made => return Ok((made?, name)),
         }
     }
 }
 
-/// Returns the file that has the name, if one has and may be written to: replacing it must not be less than writing.
+/// Returns the file of this name, if it exists and may be written to: replacing must not need less rights than
+/// writing.
 fn replaced(entry: &Entry) -> Result<Option<Stat>, Errno> {
     let stat = match statat(&entry.parent, &entry.name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(None),
@@ -162,7 +163,7 @@ fn replaced(entry: &Entry) -> Result<Option<Stat>, Errno> {
         return Ok(None);
     }
     match accessat(&entry.parent, &entry.name, Access::WRITE_OK, AtFlags::EACCESS) {
-        // A program that runs is replaced and not written to.
+        // A running program cannot be written to, but it can be replaced.
         Ok(()) | Err(Errno::TXTBSY) => Ok(Some(stat)),
         Err(error) => Err(error),
     }
@@ -179,7 +180,8 @@ mod tests {
 
     const KEEPING: Placing = Placing { follow: false, keep_mode: true, mtime: None, top: None };
 
-    /// A directory anyone may write to, with a file of another user's. `None` without root, who alone can make one.
+    /// A directory that all users may write to, with another user's file. `None` without root, who alone can make
+    /// one.
     fn anothers_file(mode: u32) -> Option<tempfile::TempDir> {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("file");
@@ -189,13 +191,13 @@ mod tests {
         chown(&file, Some(3000), Some(3000)).ok().map(|()| directory)
     }
 
-    /// Writes the file as user 1000, on a thread of its own.
+    /// Writes the file as user 1000, on a separate thread.
     fn write_as_user(directory: &fs::File, groups: &[u32], replacing: Replacing) -> Result<(), Fault> {
         let parent = directory.try_clone().expect("a descriptor").into();
         let entry = Entry { parent, name: c"file".to_owned(), path: b"/file".to_vec() };
         let write = || {
             let user = FileUser { uid: 1000, gid: 1000, groups, capabilities: 0 };
-            act_as_file_user(user).expect("root may be anyone");
+            act_as_file_user(user).expect("root may act as any user");
             Upload::at(entry, 0o600, replacing, KEEPING)?.commit()
         };
         std::thread::scope(|scope| scope.spawn(write).join().expect("it does not panic"))

@@ -1,4 +1,4 @@
-//! Listing directories, page by page: a directory may hold a million names, and a tree many directories.
+//! Lists directories page by page: a directory may hold a million names, and a tree many directories.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,25 +11,25 @@ use coracle_wire::{Entry, Fault};
 use super::read::from_stat;
 use super::{place, refused};
 
-/// What one page holds: entries, and bytes of names (a frame is 1 MiB).
+/// Limits of one page: entries, and bytes of names (a frame is 1 MiB).
 const ENTRIES_MAX: usize = 1000;
 const NAMES_MAX: usize = 256 << 10;
-/// Bytes of names of directories remembered to be listed later.
+/// The most bytes of names of directories that wait to be listed.
 const PENDING_MAX: usize = 4 << 20;
 
 /// What a listing covers.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope {
     pub recursive: bool,
-    /// What cannot be listed is a fault, and not left out.
+    /// Fail on what cannot be listed, instead of leaving it out.
     pub whole: bool,
 }
 
-/// A listing under way.
+/// A listing in progress.
 pub struct Walk {
     base: OwnedFd,
     scope: Scope,
-    /// In front of every name given out.
+    /// Put in front of every name.
     prefix: Vec<u8>,
     /// Directories still to be listed, relative to the base.
     pending: Vec<Vec<u8>>,
@@ -92,7 +92,7 @@ impl Walk {
                 Err(error) if self.scope.whole && error != Errno::NOENT => {
                     return Err(refused("stat", &below)(error));
                 }
-                // It may have gone since it was listed.
+                // A command may have removed it since it was listed.
                 Err(_) => continue,
             };
             let kind = FileType::from_raw_mode(stat.st_mode);
@@ -124,7 +124,7 @@ impl Walk {
                 .and_then(|descriptor| Ok((Dir::read_from(&descriptor)?, descriptor)));
             let strict = self.scope.whole || relative == b".";
             match opened {
-                // Below a directory may be a filesystem that is none.
+                // A filesystem whose files are not plain data may be mounted below a directory.
                 Ok((directory, descriptor)) => match place::check_filesystem(descriptor.as_fd(), &relative) {
                     Ok(()) => {
                         self.current = Some((directory, descriptor, relative));
@@ -134,7 +134,7 @@ impl Walk {
                     Err(_) => {}
                 },
                 Err(error) if strict => return Err(refused("list", &relative)(error)),
-                // Gone, replaced or too deep to name: the rest is still worth listing.
+                // Removed, replaced or too deep to name: list the rest.
                 Err(error) if error.raw_os_error() != Some(Errno::MFILE.raw_os_error()) => {}
                 Err(error) => return Err(refused("list", &relative)(error)),
             }

@@ -1,9 +1,9 @@
-//! The subreaper of one exec: the process all processes of the exec descend from, where neither a cgroup nor a namespace
-//! can keep them together. The kernel makes a process that loses its parent the subreaper's child
+//! The subreaper of one exec: the process all processes of the exec descend from, where neither a cgroup nor a
+//! namespace can keep them together. The kernel reparents a process that loses its parent to the subreaper
 //! (`PR_SET_CHILD_SUBREAPER`), so none can leave the family.
 //!
-//! It is the guest's child, runs as the guest's user without capabilities, and ends when the last process of the exec has
-//! ended.
+//! It is the guest's child, runs as the guest's user without capabilities, and ends after the last process of the
+//! exec.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,7 +19,8 @@ use coracle_wire::Stage;
 
 use super::{Confinement, Order, fork, tell};
 
-/// Starts a subreaper, which starts the command. It tells the guest its own pid, then whether the command started.
+/// Starts a subreaper, which starts the command. The subreaper sends the guest its own pid, then whether the
+/// command started.
 pub fn raise(
     socket: &UnixStream,
     order: &Order,
@@ -29,7 +30,8 @@ pub fn raise(
     let raised = spawn::fork_into(None, Parent::Ours, || {
         if let Some((report, leader)) = start(socket, order, received, confinement) {
             tend(report, leader);
-            // It could not wait for the family. A family without a subreaper must not look like one that ended well.
+            // It could not wait for the family. Die by KILL: a family without a subreaper must not look like one
+            // that ended well.
             let _ = kill_process(getpid(), Signal::KILL);
         }
     });
@@ -68,28 +70,28 @@ fn prepare(received: &[OwnedFd]) -> Result<(Nest, BorrowedFd<'_>), Failed> {
     let failed = |errno: i32| Failed { stage: Stage::Prepare as u8, errno };
     set_child_subreaper(Some(getpid())).map_err(|errno| failed(errno.raw_os_error()))?;
     let [_, _, _, report] = received else { return Err(failed(rustix::io::Errno::BADF.raw_os_error())) };
-    // One of its own: the forker's is in use for the next command.
+    // Makes its own nest: the forker uses its nest for the next command.
     let nest = Nest::new().map_err(|error| failed(error.raw_os_error().unwrap_or(5)))?;
     Ok((nest, report.as_fd()))
 }
 
-/// Waits for the family to end, and tells how its leader did as soon as it has. Returns only if it cannot.
+/// Waits for the family to end, and reports how its leader ended as soon as it has. Returns only if it cannot.
 fn tend(report: BorrowedFd<'_>, leader: i32) {
-    // Without rights, and without the streams: whoever reads them waits for their end.
+    // Drop all capabilities and close the streams: their reader waits until every holder has closed them.
     let kept =
         spawn::place(report, BOOT_DESCRIPTOR).and_then(|()| spawn::close_from(BOOT_DESCRIPTOR as u32 + 1));
     if kept.and_then(|()| capability::keep(0)).is_err() {
         return;
     }
-    // It stays as opaque as the command has made it, with whom it shares its memory until the kernel has put the program
-    // in place; that is a moment after we are told. The row NS-20 finds whoever forgets.
+    // Stay as opaque as the command has made us. We share its memory until the kernel has put the program in place,
+    // a moment after the start is reported. Attack NS-20 catches a change that forgets this.
     let report = coracle_sys::launch::boot_socket();
     while let Some(ended) = signal::wait() {
         if ended.pid != leader {
             continue;
         }
         let (kind, number) = match ended.exit {
-            // As most do, it left nobody behind: our own end says the same, and at once.
+            // As most commands do, it left no process behind: our own exit reports the same, and at once.
             Ok(code) if !has_children() => spawn::exit(code),
             Ok(code) => (0u8, code),
             Err(number) => (1, number),

@@ -1,5 +1,5 @@
-//! The fence: whoever shows an epoch older than the highest seen is refused, here at the resource itself. It is also
-//! where changes are kept out while the sandbox is paused, or held for its files to be taken.
+//! The fence: refuses callers that show an epoch older than the highest seen, here at the resource itself. It also
+//! keeps changes out while the sandbox is paused, or held while its files are copied.
 
 use std::sync::{
     Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
@@ -8,46 +8,46 @@ use std::time::{Duration, Instant};
 
 use coracle_wire::{Fault, FaultCode};
 
-/// How long a change waits for a holder of the sandbox. Shorter than callers wait for an answer, longer than a hold
-/// lasts that nobody renews.
+/// How long a change waits while the sandbox is held. Shorter than callers wait for an answer, longer than a hold
+/// lasts without renewal.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How soon a hold that is over is looked at again where something is under way that it has to wait for.
+/// How soon to look again at a hold that is over but must wait for operations in progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// The highest epoch seen, and whether changes are admitted. What is being done holds the lock for reading, so that
-/// raising the one and stopping the other waits until nothing is under way.
+/// The highest epoch seen, and whether changes are admitted. Each operation holds the lock for reading, so that
+/// raising the epoch or stopping changes waits until no operation is in progress.
 #[derive(Debug)]
 pub struct Fence {
     state: RwLock<FenceState>,
-    /// Changes only together with `state.calm`, and is taken after that lock.
+    /// Changes only together with `state.calm`; take its lock after that one.
     held: Mutex<Option<Grip>>,
     let_go: Condvar,
 }
 
-/// Who holds the sandbox.
+/// Which connection holds the sandbox, and until when.
 #[derive(Debug, Clone, Copy)]
 pub struct Grip {
-    /// The connection it was asked for on.
+    /// The connection that asked for the hold.
     pub connection: u64,
-    /// When it ends by itself; without it, with the connection.
+    /// When the hold ends by itself. Without it, the hold ends with the connection.
     pub until: Option<Instant>,
 }
 
-/// What the lock of the fence guards.
+/// The state that the fence's lock guards.
 #[derive(Debug)]
 pub struct FenceState {
     epoch: u64,
     pub calm: Calm,
 }
 
-/// What becomes of changes.
+/// What happens to changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Calm {
-    /// They are made.
+    /// The guest makes them.
     No,
-    /// They are refused until somebody resumes.
+    /// The guest refuses them until a caller resumes the sandbox.
     Paused,
-    /// They wait: it does not take long. Afterwards it is paused or not, as before.
+    /// They wait, because a hold is short. Afterwards the sandbox is paused or not, as before.
     Held { paused: bool },
 }
 
@@ -71,7 +71,7 @@ impl Fence {
         self.read().epoch
     }
 
-    /// Admits a look under `epoch`, for as long as the guard lives. A newer epoch raises the fence.
+    /// Admits a read under `epoch`, for as long as the guard lives. A newer epoch raises the fence.
     pub fn admit(&self, epoch: u64) -> Result<RwLockReadGuard<'_, FenceState>, Fault> {
         loop {
             let state = self.read();
@@ -83,7 +83,7 @@ impl Fence {
         }
     }
 
-    /// Admits a change, once nobody holds the sandbox and unless it is paused.
+    /// Admits a change once the sandbox is not held. Refuses it while the sandbox is paused.
     pub fn admit_change(&self, epoch: u64) -> Result<RwLockReadGuard<'_, FenceState>, Fault> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -97,7 +97,7 @@ impl Fence {
         }
     }
 
-    /// Waits until nothing is under way and nobody holds the sandbox, and keeps it so while the guard lives.
+    /// Waits until no operation is in progress and the sandbox is not held, and keeps it so while the guard lives.
     pub fn still(&self, epoch: u64) -> Result<RwLockWriteGuard<'_, FenceState>, Fault> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -110,13 +110,13 @@ impl Fence {
         }
     }
 
-    /// Has changes wait from now on.
+    /// Makes changes wait from now on.
     pub fn hold(&self, state: &mut FenceState, grip: Grip) {
         state.calm = Calm::Held { paused: state.calm == Calm::Paused };
         *self.grip() = Some(grip);
     }
 
-    /// Gives a hold another end, unless it is over: then things may have changed, and its holder has to know.
+    /// Gives a hold another end. Fails if it is over: the sandbox may have changed, and the holder has to know.
     pub fn renew(&self, grip: Grip) -> Result<(), Fault> {
         match self.grip().as_mut().filter(|held| held.connection == grip.connection) {
             Some(held) => held.until = grip.until,
@@ -125,7 +125,7 @@ impl Fence {
         Ok(())
     }
 
-    /// Ends what [`Fence::hold`] began on a connection, after `settle`, which is told whether it is paused.
+    /// Ends the hold of a connection. Calls `settle` first, with whether the sandbox is paused.
     pub fn let_go(&self, connection: u64, settle: impl FnOnce(bool)) {
         let state = self.write();
         if self.grip().take_if(|held| held.connection == connection).is_some() {
@@ -133,8 +133,8 @@ impl Fence {
         }
     }
 
-    /// Ends a hold whose time is over by `now`, as [`Fence::let_go`] does. Returns when to look again. Never waits: what
-    /// is under way may itself wait for whoever asks.
+    /// Ends a hold whose time is over by `now`, as [`Fence::let_go`] does. Returns when to look again. Never
+    /// blocks: the operations in progress may themselves wait for the calling thread.
     pub fn lapse(&self, now: Instant, settle: impl FnOnce(bool)) -> Option<Instant> {
         let until = self.grip().and_then(|held| held.until)?;
         if until > now {
@@ -145,7 +145,7 @@ impl Fence {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Some(now + LOOK_AGAIN),
         };
-        // Once it is taken it cannot be renewed any more; only then is anything set going.
+        // Once the grip is taken it cannot be renewed any more. Only then may anything go on.
         let mut grip = self.grip();
         match grip.take_if(|held| held.until.is_some_and(|until| until <= now)) {
             Some(_) => {

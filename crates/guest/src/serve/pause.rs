@@ -1,5 +1,5 @@
-//! Pause and hold. A pause freezes commands until somebody resumes them; a hold lasts a moment, while the sandbox's files
-//! are copied or its owner changes.
+//! Pause and hold. A pause freezes commands until a caller resumes them. A hold lasts a moment, while the sandbox's
+//! files are copied or its owner changes.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::fence::{Calm, Grip};
 use crate::reactor::Shared;
 use crate::weak::{self, Wall};
 
-/// What a hold is asked for with.
+/// The parameters of a hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Hold {
     pub connection: u64,
@@ -26,7 +26,7 @@ impl Hold {
     }
 }
 
-/// Freezes the commands; from then on no time counts, neither theirs nor the sandbox's own.
+/// Freezes the commands and stops all clocks: theirs, and the sandbox's idle time.
 pub fn pause(shared: &Shared, epoch: u64) -> Result<Reply, Fault> {
     let mut state = shared.fence.still(epoch)?;
     if state.calm == Calm::No {
@@ -36,10 +36,10 @@ pub fn pause(shared: &Shared, epoch: u64) -> Result<Reply, Fault> {
     Ok(Reply::Done {})
 }
 
-/// Lets the commands go on.
+/// Thaws the commands.
 pub fn resume(shared: &Shared, epoch: u64) -> Result<Reply, Fault> {
     let mut state = shared.fence.still(epoch)?;
-    // Also where nothing is paused: a pause that failed half way may have left something frozen.
+    // Also if nothing is paused: a pause that failed half way may have left commands frozen.
     shared.execs.thaw()?;
     state.calm = Calm::No;
     shared.usage.touch();
@@ -47,7 +47,8 @@ pub fn resume(shared: &Shared, epoch: u64) -> Result<Reply, Fault> {
     Ok(Reply::Done {})
 }
 
-/// Holds everything as it is. Whoever asked lets go, ends the connection, or does not renew it in time.
+/// Holds the sandbox as it is. The hold ends when the caller releases it, ends the connection, or does not renew it
+/// in time.
 pub fn hold(shared: &Shared, epoch: u64, hold: Hold) -> Result<Reply, Fault> {
     let mut state = shared.fence.still(epoch)?;
     let idle = is_idle(shared);
@@ -59,12 +60,12 @@ pub fn hold(shared: &Shared, epoch: u64, hold: Hold) -> Result<Reply, Fault> {
     }
     shared.fence.hold(&mut state, hold.grip());
     drop(state);
-    // Its end may be what the main thread has to wake up for next.
+    // The end of the hold may be the main thread's next deadline.
     shared.wake();
     Ok(Reply::Held { idle, lease_ms: hold.lease_ms })
 }
 
-/// Counts the lease of a hold from now, if it is not over.
+/// Restarts the lease of a hold, if the hold is not over.
 pub fn renew(shared: &Shared, hold: Hold) -> Result<Reply, Fault> {
     shared.fence.renew(hold.grip())?;
     shared.wake();
@@ -77,16 +78,16 @@ pub fn let_go(shared: &Shared, connection: u64) {
     shared.wake();
 }
 
-/// Ends a hold that nobody has renewed in time: the holder may be stopped for good. Returns when to look again.
+/// Ends a hold that was not renewed in time: its holder may be stopped for good. Returns when to look again.
 pub fn lapse(shared: &Shared, now: Instant) -> Option<Instant> {
     shared.fence.lapse(now, |paused| go_on(shared, paused))
 }
 
-/// Sets going what stood still for a hold. The root may be another one by now.
+/// Thaws what the hold froze. The sandbox's root may have been replaced meanwhile.
 fn go_on(shared: &Shared, paused: bool) {
     crate::files::open_roots_again();
     if !paused {
-        // There is nobody to tell; a command that stays frozen can be resumed.
+        // There is no caller to report to; a command that stays frozen can be resumed.
         let _ = shared.execs.thaw();
     }
     shared.usage.touch();

@@ -1,4 +1,4 @@
-//! What each request does.
+//! Carries out each request.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -15,27 +15,27 @@ use crate::reactor::Shared;
 use crate::rights;
 use crate::ties::{Already, Target};
 
-/// No wait is longer than this at a time; the host asks again.
+/// The longest wait of one request; the host asks again.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// How long the end of an exec may take once its grace is over.
 const STOPPING: Duration = Duration::from_secs(10);
 
-/// How long a port of the sandbox may take to answer. Nothing is nearer.
+/// How long a port of the sandbox may take to accept. It is on the loopback interface.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
-/// What was begun on a connection by one request and goes on with the next.
+/// State that one request on a connection leaves for the next.
 #[derive(Debug, Default)]
 pub struct Begun {
-    /// Tells this connection from others.
+    /// Identifies this connection.
     connection: u64,
     upload: Option<Upload>,
     walk: Option<Walk>,
-    /// The one file that is kept open to be read on.
+    /// The one file kept open to read on.
     reading: Option<Reading>,
     /// The exec this connection attends.
     attended: Option<String>,
-    /// This connection holds the sandbox as it is.
+    /// This connection holds the sandbox.
     holds: bool,
 }
 
@@ -44,7 +44,7 @@ impl Begun {
         Self { connection, ..Self::default() }
     }
 
-    /// Lets go of what the connection held.
+    /// Releases what the connection held.
     pub fn end(&mut self, shared: &Shared) {
         self.let_go(shared);
         if let Some(exec) = self.attended.take() {
@@ -64,7 +64,7 @@ impl Begun {
     }
 }
 
-/// Does what is asked, if the fence admits it.
+/// Carries out a request, if the fence admits it.
 pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Reply, Fault> {
     let Request { epoch, body, acting } = request;
     let execs = &shared.execs;
@@ -74,12 +74,12 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
     };
     cut_before(shared, epoch);
     if let Body::FileWrite { .. } = body {
-        // With the guest's own rights: it may be another user's.
+        // Drop the old upload with the guest's own rights: it may belong to another user.
         begun.upload = None;
     }
     let _rights = rights::assume(acting.as_ref().filter(|_| body.is_about_files()))?;
     match body {
-        // Taken care of by whoever owns the connection.
+        // `serve` handles these before it comes to this.
         Body::Accept {} | Body::Connect { .. } | Body::Tie { .. } => {
             Err(files::out_of_turn("the connection is for requests"))
         }
@@ -113,12 +113,12 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             };
             let existing = execs.start(epoch, &exec, &command, reserved, watch)?;
             if existing && untied {
-                // A client that wants it to go on has joined: it ends with nobody now.
+                // A client that wants the exec to go on has joined: no connection ends it now.
                 shared.ties.untie(&exec);
             }
-            // Its client may have gone while this was on its way.
+            // The client may have gone while this request was on its way.
             execs.stop_untied(&exec, || shared.ties.is_over(&exec));
-            // Its deadline may be the next one now.
+            // The exec's deadline may be the next one now.
             shared.wake();
             Ok(Reply::Started { existing })
         }
@@ -127,11 +127,11 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             begun.attended = Some(exec);
             Ok(Reply::Done {})
         }
-        // Waiting must not keep the fence from being raised; it is checked again when there is something to tell.
+        // Do not hold the fence while waiting, so that it can be raised. Check it again before the answer.
         Body::Read { exec, since, max_chunks, wait_ms } => {
             if begun.attended.as_ref() == Some(&exec) {
-                // Asking for what comes after `since` says that everything up to there has arrived. Noted under the
-                // fence: whoever it is raised against must not come back among those who attend.
+                // Asking for what comes after `since` says that everything up to there has arrived. Record it under
+                // the fence: a caller the fence was raised against must not become an attendant again.
                 execs.attend(&exec, begun.attendant(epoch, since))?;
                 execs.resume(|token, pipe| shared.watch(token, pipe));
             }
@@ -152,7 +152,7 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
         }
         Body::Signal { exec, signal } => execs.signal(&exec, signal).map(|()| Reply::Done {}),
         Body::Stop { exec, grace_ms } => {
-            // What is ended is ended under the fence; only the waiting is not.
+            // End the exec under the fence; only wait without it.
             let grace = execs.begin_stop(&exec, grace_ms.map(Duration::from_millis))?;
             drop(admitted);
             shared.wake();
@@ -235,7 +235,7 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
 pub fn connect(shared: &Shared, epoch: u64, port: u16) -> Result<TcpStream, Fault> {
     drop(shared.fence.admit(epoch)?);
     cut_before(shared, epoch);
-    // Not under the fence: whoever listens there may let us wait, and a new owner must not wait for that.
+    // Not under the fence: the listening command may keep us waiting, and a new owner must not wait for that.
     let at = |address: IpAddr| TcpStream::connect_timeout(&SocketAddr::new(address, port), CONNECT_MAX);
     let connected = at(Ipv4Addr::LOCALHOST.into()).or_else(|_| at(Ipv6Addr::LOCALHOST.into()));
     drop(shared.fence.admit(epoch)?);
@@ -263,11 +263,11 @@ pub fn tie(shared: &Shared, target: Target, stream: &UnixStream) -> Result<(), F
         shared.ties.tie(target, already, stream, |stream| shared.watch_tie(stream).map_err(unshared))
     };
     match exec {
-        // Nobody starts it between the look and the tie: an untied start of another client's would end with us.
+        // No start can come between the look and the tie: another client's untied exec would otherwise end with us.
         Some(exec) => shared.execs.with_start_known(&exec, tie)?,
         None => tie(false)?,
     }
-    // Its end may have been told before there was a tie to end.
+    // The connection may have ended before the reactor watched it.
     shared.ties.notice_ends(Instant::now());
     shared.wake();
     Ok(())
@@ -286,7 +286,7 @@ fn status(shared: &Shared, state: &FenceState) -> Status {
     }
 }
 
-/// Writes bit by bit, each bit under the fence: a pipe may stay full for ever, and a new owner must not wait for it.
+/// Writes in parts, each under the fence: a pipe may stay full for ever, and a new owner must not wait for it.
 fn write_input(shared: &Shared, epoch: u64, exec: &str, data: &[u8], eof: bool) -> Result<Reply, Fault> {
     let mut rest = data;
     while !rest.is_empty() {
@@ -313,7 +313,7 @@ fn proceed(begun: &mut Begun, mut upload: Upload, data: &[u8], last: bool) -> Re
     Ok(Reply::Written { path })
 }
 
-/// Opens a file, and keeps it open if its beginning is not all of it.
+/// Opens a file, and keeps it open if the first piece is not all of it.
 fn open(begun: &mut Begun, reading: Reading, max_bytes: u32) -> Result<Reply, Fault> {
     let (entry, data) = (reading.describe()?, reading.piece(0, max_bytes)?);
     if (data.len() as u64) < entry.size && !files::is_last(&data, max_bytes) {
@@ -331,7 +331,7 @@ fn list(begun: &mut Begun) -> Result<Reply, Fault> {
     Ok(Reply::Entries { entries, more })
 }
 
-/// Ends what earlier owners have open: connections to ports, ties, and places among those who attend a command.
+/// Ends what earlier owners have open: connections to ports, ties and attendances.
 fn cut_before(shared: &Shared, epoch: u64) {
     shared.tunnels.cut_before(epoch);
     shared.ties.untie_before(epoch);

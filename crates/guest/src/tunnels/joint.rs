@@ -1,4 +1,4 @@
-//! Two connections joined: what comes from one goes to the other, each way at the pace of whoever reads.
+//! Joins two connections: bytes from one go to the other, each way at the reader's pace.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,9 +7,9 @@ use coracle_sys::rustix;
 use coracle_sys::rustix::io::Errno;
 use coracle_sys::rustix::net::{Shutdown, shutdown};
 
-/// Read at once, and the most that is kept for one who does not read: twice this for each connection.
+/// Bytes read at once, and the most kept for a side that does not read: twice this for each connection.
 pub const PIECE: usize = 16 << 10;
-/// Pieces one joint carries before others have their turn.
+/// Pieces one joint carries before it is another's turn.
 const PIECES: usize = 16;
 
 /// A command's connection and the host's.
@@ -19,14 +19,14 @@ pub struct Joint {
     host: OwnedFd,
     outward: Way,
     inward: Way,
-    /// The epoch it ends with; one of the sandbox's own network has none.
+    /// The epoch that the joint ends with. A joint of the sandbox's own network has none.
     pub epoch: Option<u64>,
 }
 
-/// How far a joint has come.
+/// The result of carrying a joint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stride {
-    /// There is nothing to carry until something happens.
+    /// There is nothing to carry until an event comes.
     Waits,
     More,
     Over,
@@ -35,17 +35,17 @@ pub enum Stride {
 /// One direction.
 #[derive(Debug, Default)]
 struct Way {
-    /// What was read and could not be written yet; holds memory only meanwhile.
+    /// Bytes read but not yet written. Holds memory only meanwhile.
     pending: Vec<u8>,
     ended: bool,
-    /// Bytes that were read.
+    /// Bytes read so far.
     carried: u64,
-    /// Its end was passed on.
+    /// The end of the stream was passed on.
     closed: bool,
 }
 
 impl Joint {
-    /// Joins the two; `rest` has come from the host already.
+    /// Joins the two; `rest` has already come from the host.
     pub fn new(command: OwnedFd, host: OwnedFd, epoch: Option<u64>, rest: Vec<u8>) -> io::Result<Self> {
         for end in [&command, &host] {
             rustix::io::ioctl_fionbio(end, true)?;
@@ -64,7 +64,7 @@ impl Joint {
         self.outward.carried + self.inward.carried
     }
 
-    /// Carries what there is, both ways.
+    /// Carries the available bytes, both ways.
     pub fn carry(&mut self, scratch: &mut [u8]) -> Stride {
         let outward = self.outward.carry(self.command.as_fd(), self.host.as_fd(), scratch);
         let inward = self.inward.carry(self.host.as_fd(), self.command.as_fd(), scratch);
@@ -78,7 +78,7 @@ impl Joint {
 }
 
 impl Way {
-    /// Tells whether it stopped for others' sake.
+    /// Returns whether it stopped so that others have their turn.
     fn carry(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, scratch: &mut [u8]) -> Result<bool, Errno> {
         for _ in 0..PIECES {
             if !self.flush(to)? || self.closed {
@@ -105,9 +105,9 @@ impl Way {
         Ok(true)
     }
 
-    /// Writes what waits; tells whether all of it is gone.
+    /// Writes the pending bytes. Returns whether all are written.
     fn flush(&mut self, to: BorrowedFd<'_>) -> Result<bool, Errno> {
-        // Until nothing more is taken: only that is told again.
+        // Write until the kernel accepts no more: only then will epoll report the socket again.
         while !self.pending.is_empty() {
             match write(to, &self.pending)? {
                 0 => return Ok(false),
@@ -119,7 +119,7 @@ impl Way {
     }
 }
 
-/// Writes as much as is taken now.
+/// Writes as much as the kernel accepts now.
 fn write(to: BorrowedFd<'_>, data: &[u8]) -> Result<usize, Errno> {
     loop {
         match rustix::io::write(to, data) {
