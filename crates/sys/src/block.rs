@@ -1,14 +1,14 @@
-//! Files used as disks: loop devices, which go away with their last user.
+//! Files used as disks: loop devices, which the kernel removes with their last user.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-/// A file that is a block device until the last mount and the last descriptor of it are gone.
+/// A file that is a block device until its last mount and its last descriptor are gone.
 #[derive(Debug)]
 pub struct Attached {
-    /// Keeps the device while nothing is mounted from it yet.
+    /// Keeps the device alive while nothing is mounted from it yet.
     _device: File,
     pub path: PathBuf,
 }
@@ -45,11 +45,11 @@ const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const BLOCK: u32 = 4096;
-/// Each round means that another process took the device we were offered.
+/// In each round another process took the device the kernel offered us.
 const ROUNDS: usize = 1000;
 
-/// Ends a filesystem at once, with all that was not written yet: nobody will want it any more. Whoever has files of it
-/// open gets errors from then on.
+/// Shuts a filesystem down at once and drops all data not yet written, because no process will need it. Processes
+/// with open files on it get errors from then on.
 pub fn shut_down(mounted: BorrowedFd<'_>) -> io::Result<()> {
     const SHUTDOWN: libc::c_ulong = 0x8004_587D;
     let without_flush: u32 = 2;
@@ -66,7 +66,8 @@ pub fn shut_down(mounted: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Tells whether a device is made of this very file. Its name would not do: the kernel has that as someone else saw it.
+/// Tells whether a device is backed by this very file. Its name is not enough: the kernel reports it as another
+/// process saw it.
 pub fn is_made_of(device: &File, file: &File) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
     // SAFETY: a structure of integers and byte arrays, for which all zeroes is a value.
@@ -74,14 +75,14 @@ pub fn is_made_of(device: &File, file: &File) -> io::Result<bool> {
     // SAFETY: the argument is a live, exclusive `loop_info64`, which the kernel fills.
     if unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) } != 0 {
         let error = io::Error::last_os_error();
-        // No file at all.
+        // The device has no file.
         return if error.raw_os_error() == Some(libc::ENXIO) { Ok(false) } else { Err(error) };
     }
     let found = file.metadata()?;
     Ok((info.device, info.inode) == (found.dev(), found.ino()))
 }
 
-/// Tells whether this process may make such devices.
+/// Tells whether this process may make loop devices.
 pub fn is_available() -> bool {
     control().is_ok()
 }
@@ -99,7 +100,7 @@ pub fn attach(file: BorrowedFd<'_>) -> io::Result<Attached> {
     Err(io::Error::from_raw_os_error(libc::EBUSY))
 }
 
-/// Returns the device that `file` is already, if it is one, kept from going away.
+/// Returns the block device that `file` is already, if it is one, and keeps it from going away.
 pub fn find(file: &File) -> io::Result<Option<Attached>> {
     for entry in std::fs::read_dir("/sys/block")? {
         let entry = entry?;
@@ -113,9 +114,9 @@ pub fn find(file: &File) -> io::Result<Option<Attached>> {
     Ok(None)
 }
 
-/// Returns the device of this name, kept from going away, if it is made of `file`.
+/// Returns the device of this name, if it is backed by `file`, and keeps it from going away.
 pub fn open(path: &Path, file: &File) -> io::Result<Option<Attached>> {
-    // Held open, it cannot go away or become another's after the look.
+    // While it is open it can neither go away nor get another file after the check.
     let device = match File::options().read(true).write(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         device => device?,

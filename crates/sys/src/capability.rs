@@ -14,7 +14,8 @@ pub fn keep(mask: u64) -> io::Result<()> {
     Ok(set_capabilities(None, sets)?)
 }
 
-/// Makes `mask` the effective set, as far as it is permitted. What is permitted stays so, and can be put in effect again.
+/// Makes `mask` the effective set, as far as it is permitted. The permitted set stays, so that it can be made
+/// effective again.
 pub fn put_in_effect(mask: u64) -> io::Result<()> {
     let held = capabilities(None)?;
     let effective = held.permitted & CapabilitySet::from_bits_retain(mask);

@@ -1,4 +1,4 @@
-//! Starting a small helper from the host, in namespaces of its own and with one socket, to work on what strangers sent.
+//! Starts a small helper from the host, in its own namespaces and with one socket, to work on untrusted data.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -11,13 +11,13 @@ use crate::spawn::{clone3, exit, zeroed_arguments};
 pub struct Confined<'a> {
     /// Its program, executed by descriptor.
     pub program: BorrowedFd<'a>,
-    /// Its end of the socket. One byte on the other end lets it go on once its ids are mapped.
+    /// Its end of the socket. The host sends one byte once it has mapped the helper's ids; the helper waits for it.
     pub socket: BorrowedFd<'a>,
     /// `/dev/null`, for its standard streams.
     pub null: BorrowedFd<'a>,
 }
 
-/// Starts the helper. It waits for a byte on its socket, and is killed when the calling thread ends.
+/// Starts the helper. It waits for a byte on its socket. The kernel kills it when the calling thread ends.
 pub fn confine(confined: &Confined<'_>) -> io::Result<Launched> {
     let mut pidfd: i32 = -1;
     let namespaces = libc::CLONE_NEWUSER
@@ -35,7 +35,7 @@ pub fn confine(confined: &Confined<'_>) -> io::Result<Launched> {
     };
     match clone3(&arguments)? {
         0 => child(confined),
-        // SAFETY: with CLONE_PIDFD the kernel stored a new descriptor there that nobody else owns.
+        // SAFETY: with CLONE_PIDFD the kernel stored a new descriptor there, which has no other owner.
         pid => Ok(Launched { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }),
     }
 }
@@ -43,11 +43,11 @@ pub fn confine(confined: &Confined<'_>) -> io::Result<Launched> {
 /// Where the program is while it waits to be executed.
 const PROGRAM_DESCRIPTOR: i32 = 4;
 
-/// Runs in the new process. The host may have had other threads when it was copied, so nothing here allocates, locks
-/// or panics; every failure leaves by `exit`, which the host sees as the socket closing.
+/// Runs in the new process. The host may have had other threads when it was copied, so nothing here allocates,
+/// locks or panics. Every failure leaves by `exit`, and the host sees the socket close.
 fn child(confined: &Confined<'_>) -> ! {
-    // Before anything that waits. It has a copy of everything the host has open: of locks, which would outlive the
-    // host, and of the sockets of other helpers, which then would not learn that the host is gone.
+    // Before any wait: the helper has a copy of everything the host has open. Copies of locks would outlive the
+    // host, and with copies of their sockets other helpers would not learn that the host is gone.
     keep_only(confined);
     let mut go = 0u8;
     // SAFETY: `go` is a live byte the kernel writes to.
@@ -55,15 +55,15 @@ fn child(confined: &Confined<'_>) -> ! {
         exit(1);
     }
     become_root();
-    // Changing ids takes this off, so it comes after. If the host died before, the socket says so at the next read.
+    // After the change of ids, which resets it. If the host died before, the next read of the socket shows it.
     // SAFETY: takes numbers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
-    // SAFETY: takes nothing. A terminal's signals are for the host alone.
+    // SAFETY: takes nothing. Terminal signals are for the host alone.
     unsafe { libc::setsid() };
     execute(PROGRAM_DESCRIPTOR, c"unpack")
 }
 
-/// Puts the descriptors it needs in their places and closes all others.
+/// Moves the descriptors the helper needs to their numbers and closes all others.
 fn keep_only(confined: &Confined<'_>) {
     let sources = [
         (confined.null.as_raw_fd(), 0),
@@ -72,7 +72,7 @@ fn keep_only(confined: &Confined<'_>) {
         (confined.socket.as_raw_fd(), BOOT_DESCRIPTOR),
         (confined.program.as_raw_fd(), PROGRAM_DESCRIPTOR),
     ];
-    // First all of them out of the way of the places, where others may be.
+    // First move all of them away from these numbers, which other descriptors may have.
     let moved = sources.map(|(source, place)| {
         // SAFETY: takes numbers.
         (unsafe { libc::fcntl(source, libc::F_DUPFD, 100) }, place)
@@ -85,12 +85,12 @@ fn keep_only(confined: &Confined<'_>) {
     }
     // SAFETY: takes numbers; their owners are in the other process.
     unsafe { libc::syscall(libc::SYS_close_range, PROGRAM_DESCRIPTOR + 1, u32::MAX, 0) };
-    // SAFETY: takes numbers. The program is not open in the program.
+    // SAFETY: takes numbers. The helper must not have its own program open.
     unsafe { libc::fcntl(PROGRAM_DESCRIPTOR, libc::F_SETFD, libc::FD_CLOEXEC) };
 }
 
-/// Becomes root of the new namespace. An ordinary user's helper keeps its groups, which mean nothing in its cage: the
-/// kernel lets nobody drop groups that could be there to forbid something.
+/// Becomes root of the new namespace. An ordinary user's helper keeps its groups, which mean nothing in its cage:
+/// the kernel refuses to drop groups, because a group can serve to deny access.
 fn become_root() {
     // SAFETY: no groups are read where their number is 0.
     unsafe { libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()) };

@@ -1,4 +1,4 @@
-//! Passing descriptors over a socket, beside a payload that may be longer than one packet.
+//! Passes descriptors over a socket, beside a payload that may be longer than one packet.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -10,7 +10,7 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-/// The most descriptors that travel with one message, by the kernel.
+/// The most descriptors the kernel sends with one message.
 pub const DESCRIPTORS_MAX: usize = 253;
 
 /// Sends the length of the payload, the payload and the descriptors.
@@ -30,7 +30,7 @@ pub fn send(socket: &UnixStream, payload: &[u8], descriptors: &[BorrowedFd<'_>])
     (&*socket).write_all(payload)
 }
 
-/// Receives what [`send`] sent. A payload over `limit` is refused.
+/// Receives what [`send`] sent. Refuses a payload longer than `limit`.
 pub fn receive(socket: &UnixStream, limit: usize) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut length = [0; 4];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];

@@ -1,4 +1,4 @@
-//! User namespaces that nobody lives in: they only say with which ids the files of a mount are shown.
+//! User namespaces without processes: they only define the ids with which a mount shows its files.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use crate::spawn::{clone3, exit, zeroed_arguments};
 
-/// A run of ids: `count` of them from `inside` on stand for as many from `outside` on.
+/// A range of ids: `count` ids from `inside` on stand for as many from `outside` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     pub inside: u32,
@@ -15,7 +15,7 @@ pub struct Range {
     pub count: u32,
 }
 
-/// Makes a namespace in which these ids are mapped. No id may be in two ranges, on either side.
+/// Makes a namespace with these id maps. No id may be in two ranges, on either side.
 pub fn namespace(users: &[Range], groups: &[Range]) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
     let arguments = libc::clone_args {
@@ -29,15 +29,15 @@ pub fn namespace(users: &[Range], groups: &[Range]) -> io::Result<OwnedFd> {
     };
     drop(theirs);
     let made = map(pid, users, groups);
-    // Its end of the socket closes with ours, and it ends.
+    // The child's end of the socket closes with ours, and the child ends.
     drop(ours);
     let mut status = 0;
-    // SAFETY: `status` is a live, exclusive integer; the child is ours and nobody else waits for it.
+    // SAFETY: `status` is a live, exclusive integer; the child is ours and no other code waits for it.
     unsafe { libc::waitpid(pid, &raw mut status, 0) };
     made
 }
 
-/// Writes the maps of a process in a new namespace and returns that.
+/// Writes the maps of a process in a new namespace and returns that namespace.
 fn map(pid: i32, users: &[Range], groups: &[Range]) -> io::Result<OwnedFd> {
     let line = |range: &Range| format!("{} {} {}\n", range.inside, range.outside, range.count);
     let lines = |ranges: &[Range]| ranges.iter().map(line).collect::<String>();
@@ -46,7 +46,8 @@ fn map(pid: i32, users: &[Range], groups: &[Range]) -> io::Result<OwnedFd> {
     File::open(format!("/proc/{pid}/ns/user")).map(OwnedFd::from)
 }
 
-/// Runs in the child, which keeps the namespace there until its maker has it or is dead. Nothing here allocates.
+/// Runs in the child, which keeps the namespace alive until its parent has a descriptor of it or is dead. Allocates
+/// nothing.
 fn linger(ours: &UnixStream, theirs: &UnixStream) -> ! {
     // SAFETY: takes a number; the descriptor's owner is in the other process.
     unsafe { libc::close(ours.as_raw_fd()) };

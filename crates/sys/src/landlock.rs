@@ -1,4 +1,4 @@
-//! Landlock: a second fence around what a process may reach by path, whatever descriptors it comes by.
+//! Landlock: a second fence around the paths a process may reach, independent of the descriptors it holds.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,13 +8,13 @@ use landlock::{
     RulesetStatus, Scope,
 };
 
-/// What the newest kernel we know can do; an older one does as much of it as it can.
+/// The newest version we know. An older kernel enforces as much of it as it can.
 const NEWEST: ABI = ABI::V6;
 
-/// Keeps this thread, and what it starts, from everything that is not below `root`, from making devices, and from
-/// signalling or connecting (by abstract names) to processes outside. Tells whether the kernel can do that at all.
+/// Keeps this thread, and what it starts, from everything not below `root`, from making devices, and from
+/// signalling or connecting (by abstract names) to processes outside. Returns whether the kernel supports Landlock.
 ///
-/// New privileges must have been given up before.
+/// The caller must have set `no_new_privs`.
 pub fn restrict(root: BorrowedFd<'_>) -> io::Result<bool> {
     let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
     let restricted = Ruleset::default()
@@ -31,7 +31,7 @@ pub fn restrict(root: BorrowedFd<'_>) -> io::Result<bool> {
 /// Returns the version of the kernel's Landlock, 0 if it has none.
 pub fn version() -> u32 {
     const CREATE_RULESET_VERSION: u32 = 1;
-    // SAFETY: asks for the version: no attributes are passed, and a number comes back.
+    // SAFETY: asks for the version: passes no attributes and returns a number.
     let version = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, CREATE_RULESET_VERSION)
     };

@@ -1,4 +1,4 @@
-//! Bringing up `lo` in a network namespace of our own.
+//! Brings up `lo` in a network namespace of our own.
 
 use std::io;
 use std::os::fd::AsRawFd;

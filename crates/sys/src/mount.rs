@@ -1,4 +1,4 @@
-//! Mounts as descriptors: made detached, given their attributes, then attached. Nothing is mounted by a path that an
+//! Mounts as descriptors: made detached, given their attributes, then attached. Never mounts by a path that an
 //! agent could have put there.
 
 use std::io;
@@ -13,7 +13,7 @@ use rustix::mount::{
 
 pub use rustix::mount::MountAttrFlags as Attributes;
 
-/// Makes a new filesystem, detached. An option without a value is a flag.
+/// Makes a new, detached filesystem. An option without a value is a flag.
 pub fn make(kind: &str, options: &[(&str, Option<&str>)], attributes: Attributes) -> io::Result<OwnedFd> {
     let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (name, value) in options {
@@ -26,7 +26,7 @@ pub fn make(kind: &str, options: &[(&str, Option<&str>)], attributes: Attributes
     Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-/// Returns a detached copy of the mount at `path`, without what is mounted below it.
+/// Returns a detached copy of the mount at `path`, without the mounts below it.
 pub fn copy(path: &std::path::Path) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     Ok(open_tree(CWD, path, flags)?)
@@ -39,7 +39,7 @@ pub fn copy_from(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(open_tree(descriptor, "", flags)?)
 }
 
-/// Returns a detached copy of the mount a descriptor points at, with all that is mounted below it.
+/// Returns a detached copy of the mount a descriptor points at, with all mounts below it.
 pub fn copy_tree(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -48,12 +48,13 @@ pub fn copy_tree(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(open_tree(descriptor, "", flags)?)
 }
 
-/// Takes off what is mounted at `path`, with all that is mounted below it.
+/// Unmounts `path`, with all mounts below it.
 pub fn detach(path: &str) -> io::Result<()> {
     Ok(unmount(path, UnmountFlags::DETACH)?)
 }
 
-/// Sets attributes of a mount, keeps what is mounted on it from showing elsewhere, and, with a user namespace, shows its files with that namespace's ids.
+/// Sets the attributes of a mount and makes it private, so that mounts on it do not show elsewhere. With a user
+/// namespace, maps the owners of its files to that namespace's ids.
 pub fn set(mount: BorrowedFd<'_>, attributes: Attributes, ids: Option<BorrowedFd<'_>>) -> io::Result<()> {
     // `struct mount_attr`: set, clear, propagation, userns_fd.
     const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
@@ -77,7 +78,7 @@ pub fn set(mount: BorrowedFd<'_>, attributes: Attributes, ids: Option<BorrowedFd
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Attaches a mount at `path`, wherever it is attached now.
+/// Attaches a mount at `path`, even if it is attached elsewhere now.
 pub fn attach(mount: BorrowedFd<'_>, path: &str) -> io::Result<()> {
     Ok(move_mount(mount, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
@@ -88,14 +89,14 @@ pub fn attach_onto(mount: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result<
     Ok(move_mount(mount, "", target, "", flags)?)
 }
 
-/// Keeps mounts made here from showing anywhere else, and the other way round.
+/// Keeps mounts made here from showing elsewhere, and mounts made elsewhere from showing here.
 pub fn make_private() -> io::Result<()> {
     Ok(mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?)
 }
 
-/// Makes the current directory, a mount, the root, and lets go of the old one.
+/// Makes the current directory, a mount, the root, and unmounts the old root.
 pub fn pivot() -> io::Result<()> {
-    // Both names are the same directory: the old root ends up on top of the new one, and is taken off again.
+    // Both names are the same directory: the old root ends up on top of the new one, and is unmounted there.
     rustix::process::pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     Ok(rustix::process::chdir("/")?)

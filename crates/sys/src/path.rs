@@ -1,4 +1,4 @@
-//! Opening by path in a tree whose owner is not to be trusted.
+//! Opens files by path in a tree that an untrusted process may write to.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -9,15 +9,15 @@ use rustix::io::Errno;
 /// How far a path may lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Within {
-    /// Nowhere but below the directory; what leads out is an error.
+    /// Only below the directory; a path that leads out is an error.
     Beneath,
-    /// The directory is taken for the root: `/` and `..` stop there.
+    /// The directory counts as the root: `/` and `..` stop there.
     Root,
-    /// As `Beneath`, and by no link.
+    /// Like `Beneath`, and without links.
     Tree,
 }
 
-/// Opens `path` below `directory`. Links of `/proc` that are not names are never followed.
+/// Opens `path` below `directory`. Never follows the magic links of `/proc`.
 pub fn open(directory: BorrowedFd<'_>, path: &[u8], within: Within, flags: OFlags) -> io::Result<OwnedFd> {
     let scope = match within {
         Within::Beneath => ResolveFlags::BENEATH,
@@ -32,14 +32,14 @@ pub fn open(directory: BorrowedFd<'_>, path: &[u8], within: Within, flags: OFlag
             Mode::empty(),
             scope | ResolveFlags::NO_MAGICLINKS,
         ) {
-            // The tree changed under the walk in a way that could have led outside; the kernel asks to try again.
+            // The tree changed during the walk in a way that could have led outside; the kernel asks to try again.
             Err(Errno::AGAIN) => continue,
             result => return Ok(result?),
         }
     }
 }
 
-/// Opens again, with other flags, what an `O_PATH` descriptor already points at.
+/// Opens the file behind an `O_PATH` descriptor again, with other flags.
 pub fn reopen(descriptor: BorrowedFd<'_>, flags: OFlags) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     Ok(rustix::fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty())?)

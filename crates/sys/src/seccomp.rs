@@ -1,4 +1,4 @@
-//! Installing a compiled filter.
+//! Installs a compiled seccomp filter.
 
 use std::io;
 
@@ -6,7 +6,7 @@ const INSTRUCTION_LEN: usize = size_of::<libc::sock_filter>();
 
 /// Puts the calling thread and all it will start under `filter`, an array of `sock_filter` in memory order.
 ///
-/// `no_new_privs` must be set. A filter cannot be taken off again.
+/// The caller must have set `no_new_privs`. A filter cannot be removed.
 pub fn install(filter: &[u8]) -> io::Result<()> {
     if filter.is_empty() || !filter.len().is_multiple_of(INSTRUCTION_LEN) {
         return Err(io::ErrorKind::InvalidInput.into());

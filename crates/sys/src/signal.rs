@@ -25,14 +25,15 @@ pub fn child_descriptor() -> io::Result<OwnedFd> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Unblocks every signal and gives each its default, as a command expects to find them.
+/// Unblocks every signal and resets each to its default, as a command expects.
 pub fn reset() {
-    // Asked of the kernel itself: the C library keeps two signals for itself, leaves them ignored in all that its
-    // `posix_spawn` starts, and refuses to touch them. All zeroes are the default, whatever the order of the fields.
+    // Asks the kernel directly: the C library reserves two signals for itself, leaves them ignored in all that its
+    // `posix_spawn` starts, and refuses to change them. All zeroes are the default, whatever the order of the
+    // fields.
     let default = [0u64; 4];
     for signal in 1..=64 {
         // SAFETY: `default` is live and no shorter than the kernel's `sigaction` anywhere; the old disposition is not

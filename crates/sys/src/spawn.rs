@@ -1,24 +1,24 @@
-//! Starting a process from a small, single-threaded one, into a cgroup, as a child of this one's parent.
+//! Starts a process from a small, single-threaded one, into a cgroup, as a child of this one's parent.
 
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// libc has this constant in a type it does not fit.
+/// libc defines this constant in a type it does not fit.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// What children are started with: a stack of their own, and a word in which one says why it could not go on.
+/// What children are started with: a stack of their own, and a word in which a child says why it failed.
 ///
-/// A child runs in this process's memory until it has executed its program, as with `vfork`: copying the memory of
-/// even a small process costs as much as the rest of starting one.
+/// Like with `vfork`, a child runs in this process's memory until it executes its program: copying the memory of
+/// even a small process costs as much as the rest of the start.
 #[derive(Debug)]
 pub struct Nest {
     word: &'static AtomicU64,
     stack: *mut libc::c_void,
 }
 
-/// Enough for the few calls between fork and execution, with a page below it that faults.
+/// Enough for the few calls between fork and exec, above a page that faults.
 const STACK: usize = 128 << 10;
 const GUARD: usize = 64 << 10;
 
@@ -50,7 +50,7 @@ fn map(length: usize, flags: i32) -> io::Result<*mut libc::c_void> {
     if mapping == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(mapping) }
 }
 
-/// Why a child did not come as far as its program.
+/// Why a child failed before it ran its program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failed {
     /// A number of the caller's choosing.
@@ -58,19 +58,19 @@ pub struct Failed {
     pub errno: i32,
 }
 
-/// Whose child a new process is.
+/// The parent of a new process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parent {
-    /// This process's, which is to reap it.
+    /// This process, which has to reap it.
     This,
-    /// That of this process's parent.
+    /// This process's own parent.
     Ours,
 }
 
 /// Starts a child that runs `child`, in `cgroup` if there is one, and returns its pid once it runs its program.
 ///
 /// `child` returns only if it failed, and keeps nothing it allocates. The caller must be single-threaded: it sleeps
-/// until the child has executed its program or given up, and nobody else may use the memory meanwhile.
+/// until the child has executed its program or given up, and no other thread may use the memory meanwhile.
 pub fn spawn<F: FnOnce() -> Failed>(
     nest: &Nest,
     cgroup: Option<BorrowedFd<'_>>,
@@ -93,13 +93,14 @@ pub fn spawn<F: FnOnce() -> Failed>(
 fn of(parent: Parent, mut arguments: libc::clone_args) -> libc::clone_args {
     match parent {
         Parent::This => arguments.exit_signal = libc::SIGCHLD as u64,
-        // The new process ends with the signal its sibling, this process, was started with.
+        // The new process becomes a sibling of this one. When it ends, the kernel sends the signal this process was
+        // started with.
         Parent::Ours => arguments.flags |= libc::CLONE_PARENT as u64,
     }
     arguments
 }
 
-/// What the child is to do and where it says that it could not.
+/// What the child has to do, and where it reports a failure.
 struct Task<F> {
     child: Option<F>,
     word: &'static AtomicU64,
@@ -118,7 +119,7 @@ impl<F: FnOnce() -> Failed> Task<F> {
     }
 }
 
-/// Where the child begins, on its own stack.
+/// The child's entry point, on its own stack.
 #[cfg(target_arch = "x86_64")]
 extern "C" fn begin<F: FnOnce() -> Failed>(task: *mut libc::c_void) -> ! {
     // SAFETY: `start` passes a live, exclusive task of this very type; its owner sleeps until we are gone.
@@ -137,10 +138,10 @@ fn start<F: FnOnce() -> Failed>(
     arguments.stack_size = STACK as u64;
     let entry: extern "C" fn(*mut libc::c_void) -> ! = begin::<F>;
     let result: i64;
-    // SAFETY: the arguments are a live `clone_args` naming a stack nobody uses. The child finds only registers of the
+    // SAFETY: the arguments are a live `clone_args` naming an unused stack. The child finds only registers of the
     // parent; it takes `task` and `entry` from two the kernel preserves, aligns nothing (the top of the stack is
-    // aligned, as `call` expects) and never returns. The parent sleeps until the child has its own memory or is gone,
-    // and then sees the call return, with only the registers the kernel may change changed.
+    // aligned, as `call` expects) and never returns. The parent sleeps until the child has its own memory or is
+    // gone, and then sees the call return, with only the registers the kernel may change changed.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -163,7 +164,8 @@ fn start<F: FnOnce() -> Failed>(
     if result < 0 { Err(io::Error::from_raw_os_error(-result as i32)) } else { Ok(result as i32) }
 }
 
-/// Without the few instructions that make a child begin on another stack, it gets a copy of the memory instead.
+/// On other processors, without the instructions that start a child on another stack, the child gets a copy of the
+/// memory.
 #[cfg(not(target_arch = "x86_64"))]
 fn start<F: FnOnce() -> Failed>(
     arguments: libc::clone_args,
@@ -176,7 +178,7 @@ fn start<F: FnOnce() -> Failed>(
     }
 }
 
-/// Starts a process that goes on as a copy of this one, in `cgroup` if there is one; `child` returning ends it.
+/// Starts a process that goes on as a copy of this one, in `cgroup` if there is one. It ends when `child` returns.
 pub fn fork_into(cgroup: Option<BorrowedFd<'_>>, parent: Parent, child: impl FnOnce()) -> io::Result<i32> {
     match clone3(&of(parent, born_in(cgroup)))? {
         0 => {
@@ -187,7 +189,7 @@ pub fn fork_into(cgroup: Option<BorrowedFd<'_>>, parent: Parent, child: impl FnO
     }
 }
 
-/// Ends this process at once, running nothing on the way.
+/// Ends this process at once, without running destructors or exit handlers.
 pub fn exit(code: i32) -> ! {
     // SAFETY: ends the process; nothing after it can observe anything.
     unsafe { libc::_exit(code) }
@@ -201,7 +203,7 @@ pub fn execute(path: &CStr, argv: &Pointers, env: &Pointers) -> io::Error {
     io::Error::last_os_error()
 }
 
-/// Strings as `execve` wants them: an array of pointers to them that ends in a null.
+/// Strings in the form of `execve`: an array of pointers that ends in a null.
 #[derive(Debug)]
 pub struct Pointers {
     _strings: Vec<CString>,
@@ -226,14 +228,14 @@ pub fn close_from(first: u32) -> io::Result<()> {
 
 /// Makes `source` the descriptor `number` as well, open across execution.
 pub fn place(source: BorrowedFd<'_>, number: i32) -> io::Result<()> {
-    // SAFETY: takes numbers; whatever `number` was before is closed, which callers intend for 0, 1 and 2.
+    // SAFETY: takes numbers; closes what `number` was before, which callers intend for 0, 1 and 2.
     match unsafe { libc::dup2(source.as_raw_fd(), number) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
 }
 
-/// Returns arguments for a child that is born in a cgroup, or where its parent is.
+/// Returns arguments for a child that is born in a cgroup, or in its parent's.
 pub(crate) fn born_in(cgroup: Option<BorrowedFd<'_>>) -> libc::clone_args {
     match cgroup {
         Some(cgroup) => libc::clone_args {

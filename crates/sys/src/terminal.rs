@@ -24,12 +24,12 @@ pub fn open(devpts: BorrowedFd<'_>) -> io::Result<Pair> {
     Ok(Pair { controller, user })
 }
 
-/// Tells the programs behind the terminal how large it is.
+/// Sets the size of the terminal, which the kernel reports to its programs.
 pub fn resize(controller: BorrowedFd<'_>, rows: u16, columns: u16) -> io::Result<()> {
     Ok(tcsetwinsize(controller, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })?)
 }
 
-/// Makes the terminal the controlling one of the session this process leads.
+/// Makes the terminal the controlling terminal of the session this process leads.
 pub fn control(user: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::process::ioctl_tiocsctty(user.as_fd())?)
 }

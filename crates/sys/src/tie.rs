@@ -1,4 +1,4 @@
-//! A program that does not outlive the thread that started it.
+//! Ties a program to the thread that starts it.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -6,13 +6,13 @@ use std::process::Command;
 
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-/// Has the program killed when the thread that starts it ends, however that is. What the program starts itself is not
-/// covered.
+/// Has the kernel kill the program when the thread that starts it ends, however it ends. Does not cover processes
+/// that the program starts itself.
 pub fn to_this_thread(command: &mut Command) -> &mut Command {
     let parent = getpid();
     let tie = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // Whoever died before that will tell nobody.
+        // If the parent died before the call above, the kernel will send no signal.
         match getppid() == Some(parent) {
             true => Ok(()),
             false => Err(io::ErrorKind::BrokenPipe.into()),

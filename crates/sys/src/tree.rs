@@ -1,4 +1,4 @@
-//! Removing a directory tree written by someone else: by descriptor, never following a link, however deep it is.
+//! Removes a directory tree that another process wrote: by descriptor, never following a link, however deep it is.
 
 mod delete;
 
@@ -11,20 +11,21 @@ use rustix::io::Errno;
 
 pub use delete::{Kept, delete_while};
 
-/// How deep a tree may be where it cannot be lifted: each level costs a little stack and two descriptors.
+/// How deep a tree may be where its directories cannot be lifted: each level costs a little stack and two
+/// descriptors.
 const DEPTH_MAX: usize = 256;
 
-/// Removes `name` in `parent` and everything below it. Succeeds if it is not there.
+/// Removes `name` in `parent` and everything below it. Succeeds if it is missing.
 ///
-/// A deep tree is moved up level by level instead of being descended into, so neither the stack nor the number of
-/// open descriptors grows with its depth.
+/// Moves a deep tree up level by level instead of descending into it, so neither the stack nor the number of open
+/// descriptors grows with its depth.
 pub fn remove(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     Removal { depth: 0, serial: 0 }.remove(parent, name)
 }
 
 struct Removal {
     depth: usize,
-    /// Makes names for what is lifted.
+    /// Numbers the names of lifted directories.
     serial: u64,
 }
 
@@ -46,8 +47,8 @@ impl Removal {
         ignore_missing(unlinkat(parent, name, AtFlags::REMOVEDIR))
     }
 
-    /// Goes once over the directory: removes files and empty directories, and lifts the directories inside its
-    /// directories up to itself. Tells whether another round is needed.
+    /// Goes over the directory once: removes files and empty directories, and lifts the directories inside its
+    /// directories up to itself. Returns whether another round is needed.
     fn empty_once(&mut self, top: BorrowedFd<'_>) -> io::Result<bool> {
         let mut again = false;
         for name in plain_removed(top)? {
@@ -56,14 +57,14 @@ impl Removal {
         Ok(again)
     }
 
-    /// Empties one directory of `top`, lifting what is deeper, and removes it. Tells whether anything was lifted or
-    /// came back.
+    /// Empties one directory of `top`, lifts what is deeper, and removes it. Returns whether it lifted anything or
+    /// found new entries.
     fn flatten(&mut self, top: BorrowedFd<'_>, name: &CStr) -> io::Result<bool> {
         let mut again = false;
         let inner = open_directory(top, name)?;
         for child in plain_removed(inner.as_fd())? {
             match lift(inner.as_fd(), &child, top, &mut self.serial) {
-                // An overlay does not move directories of its lower layers; those are as deep as an image is.
+                // An overlay does not move directories of its lower layers; these are only as deep as the image is.
                 Err(error) if error.raw_os_error() == Some(libc::EXDEV) => {
                     self.depth += 1;
                     self.remove(inner.as_fd(), &child)?;
@@ -85,7 +86,7 @@ impl Removal {
 
 type Entry = (CString, FileType);
 
-/// Removes what is not a directory with something in it; returns the rest.
+/// Removes everything except non-empty directories, and returns those.
 fn plain_removed(directory: BorrowedFd<'_>) -> io::Result<Vec<CString>> {
     let mut rest = Vec::new();
     for (name, kind) in entries(directory)? {
@@ -98,7 +99,7 @@ fn plain_removed(directory: BorrowedFd<'_>) -> io::Result<Vec<CString>> {
     Ok(rest)
 }
 
-/// Moves a directory up one level, under a name nobody else uses.
+/// Moves a directory up one level, under an unused name.
 fn lift(from: BorrowedFd<'_>, name: &CStr, to: BorrowedFd<'_>, serial: &mut u64) -> io::Result<()> {
     loop {
         *serial += 1;
@@ -106,7 +107,7 @@ fn lift(from: BorrowedFd<'_>, name: &CStr, to: BorrowedFd<'_>, serial: &mut u64)
         match rustix::fs::renameat_with(from, name, to, lifted.as_str(), rustix::fs::RenameFlags::NOREPLACE) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::EXIST) => continue,
-            // A directory must be writable by us to be given another parent.
+            // The kernel moves a directory to another parent only if we may write to it.
             Err(Errno::ACCESS) => fchmod(open_directory(from, name)?, Mode::RWXU)?,
             Err(error) => return Err(error.into()),
         }
@@ -117,7 +118,7 @@ fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = match openat(parent, name, flags, Mode::empty()) {
         Err(Errno::ACCESS) => {
-            // Its owner took the permissions away; give them back, through a descriptor and not the name.
+            // Its owner removed the permissions; restore them through a descriptor, not the name.
             let path = openat(
                 parent,
                 name,
@@ -132,7 +133,7 @@ fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
         }
         result => result?,
     };
-    // What can be read cannot always be emptied. Where this fails, removing does too, and says so.
+    // A readable directory may still not be writable. If this fails, the removal fails too, and reports it.
     let mode = Mode::from_raw_mode(rustix::fs::fstat(&directory)?.st_mode);
     if !mode.contains(Mode::RWXU) {
         let _ = fchmod(&directory, mode | Mode::RWXU);
@@ -140,7 +141,7 @@ fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     Ok(directory)
 }
 
-/// Returns the names in a directory, all read before any is removed: removing while reading may skip some.
+/// Returns the names in a directory. Reads all before any is removed: removing while reading may skip some.
 fn entries(directory: BorrowedFd<'_>) -> io::Result<Vec<Entry>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {

@@ -13,13 +13,13 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::layout::{Controller, Layout};
 
-/// Limits as the kernel takes them; `None` leaves one unlimited.
+/// Limits in the kernel's units; `None` leaves one unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Values {
     pub cpu_millicores: Option<u64>,
     pub memory_bytes: Option<u64>,
-    /// What TCP and UDP may hold on their way, where the kernel does not count that as memory: v1 has a count of its own
-    /// for it, which is off until it is limited.
+    /// The most memory TCP and UDP may use for data in transit, where the kernel does not count that as memory: v1
+    /// has a separate counter, which is off until it is limited.
     pub socket_bytes: Option<u64>,
     pub pids: Option<u64>,
 }
@@ -29,7 +29,7 @@ pub struct Values {
 pub enum Population {
     Some,
     None,
-    /// There is nothing to look at: the group may be gone, or be in a tree that is not mounted here.
+    /// There is nothing to read: the group may be gone, or be in a tree that is not mounted here.
     Unseen,
 }
 
@@ -44,17 +44,17 @@ impl Population {
     }
 }
 
-/// One sandbox's group. Making the value makes nothing on the machine.
+/// One sandbox's group. Making the value creates nothing on the machine.
 #[derive(Debug)]
 pub struct Group<'a> {
     layout: &'a Layout,
-    /// Below the root of each tree.
+    /// Relative to the root of each tree.
     name: PathBuf,
 }
 
 const GUEST: &str = "guest";
 const COMMANDS: &str = "commands";
-/// The period a CPU quota counts in, in microseconds; the kernel's default.
+/// The period of a CPU quota, in microseconds; the kernel's default.
 const PERIOD: u64 = 100_000;
 
 impl<'a> Group<'a> {
@@ -63,8 +63,8 @@ impl<'a> Group<'a> {
         Self { layout, name: parent.join(name) }
     }
 
-    /// Makes the group in every tree and sets its limits. The group of commands in the v2 tree belongs to `owner`
-    /// then, who may make leaves in it, move its own processes there and freeze it.
+    /// Makes the group in every tree and sets its limits. Gives the commands' group in the v2 tree to `owner`, who
+    /// may then make leaves in it, move processes of its own there and freeze it.
     pub fn create(&self, values: &Values, owner: u32) -> io::Result<()> {
         for (controller, _) in self.layout.legacies() {
             make_directories(&self.legacy(*controller))?;
@@ -110,7 +110,7 @@ impl<'a> Group<'a> {
         let commands = self.unified().join(COMMANDS);
         let writes = [
             (Controller::Memory, values.memory_bytes, "memory.limit_in_bytes", "memory.max"),
-            // The forker is one of them.
+            // The forker counts as one of them.
             (Controller::Pids, values.pids.map(|pids| pids + 1), "pids.max", "pids.max"),
         ];
         for (controller, value, legacy_file, unified_file) in writes {
@@ -126,7 +126,8 @@ impl<'a> Group<'a> {
         self.limit_cpu(values.cpu_millicores, &commands)
     }
 
-    /// Swap would make a memory limit meaningless. Not every kernel counts it; then there is nothing to set.
+    /// Limits swap to zero, because swap would make a memory limit meaningless. A kernel that does not count swap
+    /// has nothing to set.
     fn limit_swap(&self, memory: Option<u64>, commands: &Path) -> io::Result<()> {
         let Some(memory) = memory else { return Ok(()) };
         let (path, value) = match self.layout.legacy(Controller::Memory) {
@@ -139,8 +140,8 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The name speaks of TCP; the kernel counts UDP there, too (measured on 6.18). What unix sockets hold is memory
-    /// as any other.
+    /// The file's name speaks of TCP, but the kernel counts UDP there, too (measured on 6.18). Data in unix sockets
+    /// counts as ordinary memory.
     fn limit_sockets(&self, bytes: Option<u64>) -> io::Result<()> {
         let path = self.legacy(Controller::Memory).join("memory.kmem.tcp.limit_in_bytes");
         match bytes {
@@ -170,13 +171,13 @@ impl<'a> Group<'a> {
         File::open(self.unified().join(GUEST)).map(OwnedFd::from)
     }
 
-    /// Opens the v2 group commands are born into. It goes into the sandbox, so it is a mount of its own: nothing is
-    /// above it.
+    /// Opens the v2 group commands are born into. The descriptor goes into the sandbox, so it is a mount of its
+    /// own: nothing is above it.
     pub fn commands(&self) -> io::Result<OwnedFd> {
         reopened(crate::mount::copy(&self.unified().join(COMMANDS))?)
     }
 
-    /// Opens the `tasks` files by which a process joins the v1 groups.
+    /// Opens the `tasks` files through which a process joins the v1 groups.
     pub fn joins(&self) -> io::Result<Vec<OwnedFd>> {
         let open = |path: PathBuf| File::options().write(true).open(path).map(OwnedFd::from);
         self.layout
@@ -186,15 +187,15 @@ impl<'a> Group<'a> {
             .collect()
     }
 
-    /// Opens the `tasks` files by which a guest leaves the v1 groups of whoever started it, for the one all guests of
-    /// this instance share. Guests are limited by their own bounds.
+    /// Opens the `tasks` files through which a guest leaves the v1 groups of the process that started it, for the
+    /// group that all guests of this instance share. Guests are limited by their own bounds.
     pub fn guest_joins(&self) -> io::Result<Vec<OwnedFd>> {
         let open = |path: PathBuf| File::options().write(true).open(path).map(OwnedFd::from);
         let parent = self.name.parent().unwrap_or(Path::new(""));
         self.layout.legacies().iter().map(|(_, root)| open(root.join(parent).join("tasks"))).collect()
     }
 
-    /// Opens the file that counts kills for want of memory.
+    /// Opens the file that counts kills by the OOM killer.
     pub fn memory_counter(&self) -> Option<OwnedFd> {
         let path = match self.layout.legacy(Controller::Memory) {
             Some(_) => self.legacy(Controller::Memory).join("memory.oom_control"),
@@ -212,7 +213,7 @@ impl<'a> Group<'a> {
         File::open(path).ok().map(OwnedFd::from)
     }
 
-    /// Tells whether this is the guest's process, or one beside it.
+    /// Tells whether a process is the guest's, or one beside it.
     pub fn has_guest(&self, pid: i32) -> io::Result<bool> {
         let processes = fs::read_to_string(self.unified().join(GUEST).join("cgroup.procs"))?;
         Ok(processes.lines().any(|line| line.parse() == Ok(pid)))
@@ -227,10 +228,10 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Kills every process in it, whatever it forks meanwhile, and waits until they are gone.
+    /// Kills every process in the group, including those forked meanwhile, and waits until they are gone.
     pub fn kill(&self, patience: Duration) -> io::Result<()> {
         match self.kill_and_wait(patience) {
-            // It was not there, or another process has removed it: only an empty one can be removed.
+            // The group did not exist, or another process has removed it, which it can only when the group is empty.
             Err(error) if is_gone(&error) => Ok(()),
             waited => waited.map(drop),
         }
@@ -243,10 +244,11 @@ impl<'a> Group<'a> {
         self.wait_until_empty(guest, Instant::now() + patience)
     }
 
-    /// Waits for the kernel's word that the last process has gone, and returns what made it look at last.
+    /// Waits until the kernel reports that the last process has gone. Returns which event led to the last look.
     ///
-    /// The kernel signals a change of `cgroup.events` at most every 10 ms, and the end of a process at once. The guest is the
-    /// first process of its pid namespace, so it ends last: the file is read again when it has.
+    /// The kernel signals a change of `cgroup.events` at most every 10 ms, and the end of a process at once. The
+    /// guest is the first process of its pid namespace, so it ends last: this reads the file again when the guest
+    /// has ended.
     fn wait_until_empty(&self, mut guest: Option<OwnedFd>, deadline: Instant) -> io::Result<Woken> {
         let events = File::open(self.unified().join("cgroup.events"))?;
         let mut woken = Woken::Never;
@@ -260,7 +262,8 @@ impl<'a> Group<'a> {
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            // A change between the reading and here is not lost: the file stays marked until it is read again.
+            // A change between the read and this call is not lost: the kernel keeps the file marked until it is
+            // read again.
             let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
             let mut waits = vec![PollFd::new(&events, PollFlags::PRI)];
             waits.extend(guest.as_ref().map(|guest| PollFd::new(guest, PollFlags::IN)));
@@ -269,40 +272,41 @@ impl<'a> Group<'a> {
             let ended = waits.get(1).is_some_and(signalled);
             woken = if waits.first().is_some_and(signalled) { Woken::ByFile } else { Woken::ByGuest };
             if ended {
-                // A process beside the guest may be left, and only `cgroup.events` tells of that one.
+                // A process beside the guest may be left, and only `cgroup.events` reports its end.
                 guest = None;
             }
         }
     }
 
-    /// Removes the group from every tree, and its parent if it was the last one there. Succeeds if it is not there.
+    /// Removes the group from every tree, and its parent if it was the last one there. Succeeds if the group is
+    /// missing.
     pub fn remove(&self) -> io::Result<()> {
         let legacies = self.layout.legacies().iter().map(|(controller, _)| self.legacy(*controller));
         for path in legacies.chain([self.unified()]) {
             remove_tree(&path)?;
-            // With others in it, it stays.
+            // The parent stays if it has other groups.
             let _ = path.parent().map(fs::remove_dir);
         }
         Ok(())
     }
 
-    /// Returns in how many trees it is.
+    /// Returns how many trees have the group.
     pub fn count(&self) -> usize {
         let legacies = self.layout.legacies().iter().map(|(controller, _)| self.legacy(*controller));
         legacies.chain([self.unified()]).filter(|path| path.exists()).count()
     }
 
-    /// Returns where the v2 group of the commands is.
+    /// Returns the path of the commands' v2 group.
     pub(super) fn commands_path(&self) -> PathBuf {
         self.unified().join(COMMANDS)
     }
 
-    /// Returns where the v1 group with a controller is, if the controller is in such a tree.
+    /// Returns the path of the v1 group with a controller, if the controller is in a v1 tree.
     pub(super) fn legacy_path(&self, controller: Controller) -> Option<PathBuf> {
         self.layout.legacy(controller).map(|root| root.join(&self.name))
     }
 
-    /// Returns the number of the guest's process, as the machine counts.
+    /// Returns the pid of the guest, as the machine counts.
     pub fn guest_pid(&self) -> Option<i32> {
         let processes = fs::read_to_string(self.unified().join(GUEST).join("cgroup.procs")).ok()?;
         processes.lines().next()?.parse().ok()
@@ -312,20 +316,21 @@ impl<'a> Group<'a> {
         self.layout.unified().join(&self.name)
     }
 
-    /// The v1 group is the commands' alone.
+    /// The v1 group has only the commands.
     fn legacy(&self, controller: Controller) -> PathBuf {
         let root = self.layout.legacy(controller).unwrap_or(Path::new("/nonexistent"));
         root.join(&self.name)
     }
 }
 
-/// A mount's own descriptor names a place; what is born into a group needs the directory opened.
+/// Opens the directory behind a mount's descriptor, which only names a place: `clone` into a group needs it open.
 fn reopened(place: OwnedFd) -> io::Result<OwnedFd> {
     let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
     Ok(rustix::fs::openat(&place, ".", flags, rustix::fs::Mode::empty())?)
 }
 
-/// Makes a group and those above it, which whoever destroys the last sandbox beside it may be removing right now.
+/// Makes a group and its parents. Retries, because another process that removes the last group beside it may be
+/// removing the parents right now.
 fn make_directories(path: &Path) -> io::Result<()> {
     for _ in 0..100 {
         match fs::create_dir_all(path) {
@@ -336,7 +341,7 @@ fn make_directories(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
-/// A group that is removed between the opening of one of its files and the reading answers ENODEV.
+/// Tells whether the group is gone. The kernel answers ENODEV if it was removed after one of its files was opened.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
 }
@@ -344,7 +349,7 @@ fn is_gone(error: &io::Error) -> bool {
 /// What ended a wait for an empty group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Woken {
-    /// Nothing: it was empty at the first look.
+    /// No event: the group was empty at the first look.
     Never,
     /// A change of `cgroup.events`.
     ByFile,
@@ -356,7 +361,7 @@ fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window == word)
 }
 
-/// Removes a group and those below it. A group whose last process is still on its way out is busy for a moment.
+/// Removes a group and those below it. A group whose last process is still exiting is busy for a moment.
 fn remove_tree(path: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -397,7 +402,7 @@ mod tests {
     }
 
     const PATIENCE: Duration = Duration::from_secs(60);
-    /// How many groups are ended at most until one is seen to end by the guest's word.
+    /// The most groups to end until the end of a guest ends a wait.
     const ROUNDS: usize = 500;
 
     /// Ends a group whose one process was just born, and returns what ended the wait.
@@ -416,8 +421,8 @@ mod tests {
         woken
     }
 
-    /// The kernel holds back a second change of `cgroup.events` for up to 10 ms. A busy machine may let us look only after
-    /// that, so one life of many has to show it.
+    /// The kernel holds back a second change of `cgroup.events` for up to 10 ms. On a busy machine we may look only
+    /// after that, so it is enough if one guest of many shows it.
     #[test]
     fn the_end_of_a_guest_is_seen_before_the_kernel_signals_the_group() {
         // Without root there are no groups.

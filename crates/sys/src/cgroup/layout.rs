@@ -1,4 +1,4 @@
-//! Which control group trees this machine has.
+//! Finds out which control group trees this machine has.
 
 use std::fs;
 use std::io;
@@ -33,12 +33,12 @@ pub struct Layout {
     unified: PathBuf,
     unified_controllers: Vec<Controller>,
     legacy: Vec<(Controller, PathBuf)>,
-    /// Keeps a tree of our own mounted; `unified` then leads through it.
+    /// Keeps our own tree mounted, if we mounted one; `unified` then leads through it.
     _mounted: Option<OwnedFd>,
 }
 
 impl Layout {
-    /// Looks at what is mounted.
+    /// Reads which trees are mounted.
     pub fn detect() -> io::Result<Self> {
         Self::from_mountinfo(&fs::read_to_string("/proc/self/mountinfo")?)
     }
@@ -84,7 +84,7 @@ impl Layout {
         &self.unified_controllers
     }
 
-    /// Says by which tree a limit is enforced, or `None` if by none.
+    /// Returns which tree enforces a limit, or `None`.
     pub fn enforced_by(&self, controller: Controller) -> Option<&'static str> {
         match (self.legacy(controller), self.is_unified(controller)) {
             (Some(_), _) => Some("cgroup v1"),

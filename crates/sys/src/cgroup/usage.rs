@@ -1,4 +1,4 @@
-//! What the processes in a group have used, as its files say.
+//! Reads what the processes of a group have used.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::group::Group;
 use super::layout::Controller;
 
-/// What the commands of one sandbox use. Absent is what this machine does not count.
+/// What the commands of one sandbox use. Absent where this machine does not count it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counted {
     pub cpu_ms: Option<u64>,
@@ -19,7 +19,7 @@ impl Group<'_> {
     /// Reads the counters. A group that is gone has none.
     pub fn usage(&self) -> Counted {
         let memory = |legacy, unified| number(self.file(Controller::Memory, legacy, unified));
-        // The forker is one of them, and no command.
+        // The forker counts as one, but is not a command.
         let processes = number(self.file(Controller::Pids, "pids.current", "pids.current"));
         Counted {
             cpu_ms: self.cpu_ms(),
@@ -29,7 +29,7 @@ impl Group<'_> {
         }
     }
 
-    /// The v2 tree counts CPU time whether or not the controller is there.
+    /// The v2 tree counts CPU time even without the controller.
     fn cpu_ms(&self) -> Option<u64> {
         let text = fs::read_to_string(self.commands_path().join("cpu.stat")).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;

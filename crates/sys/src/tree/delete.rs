@@ -1,5 +1,5 @@
-//! Deleting a directory tree for a caller, with no more rights than the caller has: what cannot be deleted stays as and
-//! where it is, and so does everything that is mounted in the tree.
+//! Deletes a directory tree for a caller, with no more rights than the caller has. What cannot be deleted stays as
+//! and where it is, and so does everything mounted in the tree.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -13,22 +13,22 @@ use super::{entries, ignore_missing};
 /// Entries deleted under one admission.
 const BATCH: usize = 256;
 
-/// Directories kept open on the way down. Those above are found again from below.
+/// Directories kept open on the way down. Those above are opened again from below.
 const OPEN_MAX: usize = 32;
 
 /// What could not be deleted, and why.
 #[derive(Debug)]
 pub struct Kept {
-    /// Where it is below the tree's top; empty for the top itself.
+    /// Its path below the tree's top; empty for the top itself.
     pub below: Vec<u8>,
     pub error: io::Error,
 }
 
-/// Deletes the directory `name` in `parent` and everything below it, up to the first thing that cannot be deleted.
-/// Succeeds if it is not there.
+/// Deletes the directory `name` in `parent` and everything below it, up to the first entry that cannot be deleted.
+/// Succeeds if it is missing.
 ///
-/// It asks `admit` before each few entries and holds what that returns while it deletes them. Others may write to the
-/// tree meanwhile and so keep this from ever ending; `admit` decides when it is enough.
+/// Calls `admit` before each batch of entries and holds the result while it deletes them. Other processes may add
+/// to the tree meanwhile and so keep this from ever ending; `admit` decides when to stop.
 pub fn delete_while<G>(
     parent: BorrowedFd<'_>,
     name: &CStr,
@@ -54,19 +54,19 @@ struct Deletion<'a, G> {
 
 struct Level {
     name: CString,
-    /// None while the way below is long.
+    /// `None` while many directories below it are open.
     directory: Option<OwnedFd>,
     device_and_inode: (u64, u64),
-    /// Directories in it with something in them.
+    /// Its directories that are not empty.
     inner: Vec<CString>,
 }
 
 impl<G> Deletion<'_, G> {
-    /// Deletes a directory of the last one on the way if it is empty. Otherwise takes it for the last one, and deletes
-    /// its files and its empty directories.
+    /// Deletes a directory inside the last one on the way, if it is empty. Otherwise makes it the last one, and
+    /// deletes its files and its empty directories.
     fn enter(&mut self, name: &CStr) -> Result<(), Kept> {
         let opened = match self.remove_directory(self.way.len(), name) {
-            // The kernel refuses to remove a mount point, whatever is mounted there.
+            // The kernel refuses to remove a mount point, even if an empty directory is mounted there.
             Err(Errno::NOTEMPTY | Errno::EXIST) => {
                 self.directory(self.way.len()).and_then(|inside| open(inside, name))
             }
@@ -91,7 +91,8 @@ impl<G> Deletion<'_, G> {
         self.delete_entries()
     }
 
-    /// Deletes the last directory on the way, which was emptied. If something came into it meanwhile, goes over it again.
+    /// Deletes the last directory on the way, which was emptied. If new entries appeared meanwhile, goes over it
+    /// again.
     fn leave(&mut self) -> Result<(), Kept> {
         self.open_above().map_err(|error| self.kept(None, error))?;
         let Some(level) = self.way.last() else { return Ok(()) };
@@ -105,7 +106,7 @@ impl<G> Deletion<'_, G> {
         }
     }
 
-    /// Deletes what is in the last directory on the way, but for directories that have something in them.
+    /// Deletes the entries of the last directory on the way, except directories that are not empty.
     fn delete_entries(&mut self) -> Result<(), Kept> {
         let depth = self.way.len();
         let directory = self.directory(depth).map_err(|error| self.kept(None, error))?;
@@ -137,7 +138,7 @@ impl<G> Deletion<'_, G> {
         }
     }
 
-    /// Returns the directory `depth` levels down the way; none down is where the tree is.
+    /// Returns the directory `depth` levels down the way; level 0 is the parent of the tree.
     fn directory(&self, depth: usize) -> Result<BorrowedFd<'_>, Errno> {
         match depth.checked_sub(1) {
             None => Ok(self.parent),
@@ -150,7 +151,8 @@ impl<G> Deletion<'_, G> {
         }
     }
 
-    /// Opens the directory above the last one again if it was closed. Another one is there if the last one was moved.
+    /// Opens the directory above the last one again if it was closed. Fails if the last one was moved: another is
+    /// above it then.
     fn open_above(&mut self) -> Result<(), Errno> {
         let [.., above, Level { directory: Some(last), .. }] = self.way.as_mut_slice() else { return Ok(()) };
         if above.directory.is_none() {
