@@ -1,4 +1,5 @@
-//! Byte strings inside lists, pairs and options. As plain `Vec<u8>` each byte would travel as a number of its own.
+//! Encodes byte strings inside lists, pairs and options. As plain `Vec<u8>` each byte would travel as a separate
+//! number.
 
 /// For `Vec<Vec<u8>>`.
 pub mod list {

@@ -1,12 +1,13 @@
-//! How a guest that ends by itself says why: one byte in a file the host has given it, or its exit code where an
-//! engine keeps that. Guests that were started by an older coracle leave no byte, and exit with 0 when they were idle.
+//! How a guest that ends by itself says why: one byte in a file the host gave it, or its exit code where a
+//! container engine keeps that. Guests started by an older coracle leave no byte, and exit with 0 when they were
+//! idle.
 
 /// Why a guest ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It was idle for as long as it may be.
+    /// It was idle for its whole `ttl`.
     Idle,
-    /// What it was tied to has ended.
+    /// The connection it was tied to has ended.
     Untied,
 }
 
@@ -20,7 +21,7 @@ impl End {
         }
     }
 
-    /// Returns what the file says; nothing while the guest runs, and where something else has ended it.
+    /// Returns what the file says: nothing while the guest runs, or if something else ended it.
     pub fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|end| end.as_byte() == byte)
     }
@@ -32,7 +33,7 @@ impl End {
         }
     }
 
-    /// Returns what an exit code says; any other is that of a guest that failed or was killed.
+    /// Returns what an exit code says. Any other code is that of a guest that failed or was killed.
     pub fn from_exit_code(code: i64) -> Option<Self> {
         Self::ALL.into_iter().find(|end| i64::from(end.exit_code()) == code)
     }
@@ -48,7 +49,7 @@ mod tests {
             assert_eq!(End::from_byte(end.as_byte()), Some(end));
             assert_eq!(End::from_exit_code(end.exit_code().into()), Some(end));
         }
-        // A file nobody has written to, a failed guest, a killed one.
+        // An empty file, a failed guest, a killed one.
         assert_eq!((End::from_byte(0), End::from_exit_code(1), End::from_exit_code(137)), (None, None, None));
     }
 }

@@ -1,4 +1,5 @@
-//! Length-prefixed frames. A decoder never allocates more than it was promised, and never more than [`FRAME_MAX`].
+//! Length-prefixed frames. A decoder never allocates more than the header announces, and never more than
+//! [`FRAME_MAX`].
 
 use minicbor::{Decode, Encode};
 
@@ -45,7 +46,7 @@ pub fn encode<M: Encode<()>>(message: &M) -> Result<Vec<u8>, FrameError> {
 
 /// Returns the message in one payload (a frame without its header).
 ///
-/// Bytes behind the message are refused: two readers must never disagree on what a frame says.
+/// Refuses bytes after the message: two readers must never disagree on what a frame says.
 pub fn decode<'b, M: Decode<'b, ()>>(payload: &'b [u8]) -> Result<M, FrameError> {
     let malformed = |reason: String| FrameError::Malformed { reason };
     let mut decoder = minicbor::Decoder::new(payload);
@@ -56,7 +57,7 @@ pub fn decode<'b, M: Decode<'b, ()>>(payload: &'b [u8]) -> Result<M, FrameError>
     }
 }
 
-/// Collects bytes in whatever pieces they arrive and hands out whole payloads.
+/// Collects bytes as they arrive and returns complete payloads.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
@@ -73,14 +74,14 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Returns what has arrived behind the last payload, for whoever reads on without frames.
+    /// Returns the bytes after the last payload, for a reader that goes on without frames.
     pub fn into_rest(mut self) -> Vec<u8> {
         self.buffer.split_off(self.taken)
     }
 
-    /// Returns the next whole payload, or `None` until more bytes arrive.
+    /// Returns the next complete payload, or `None` until more bytes arrive.
     ///
-    /// After an error the stream has lost its place; the connection has to be closed.
+    /// After an error the decoder has lost its place in the stream; the caller has to close the connection.
     pub fn next_payload(&mut self) -> Result<Option<&[u8]>, FrameError> {
         let rest = &self.buffer[self.taken..];
         let Some(header) = rest.first_chunk::<HEADER_LEN>() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The first exchange on a connection: which version is spoken, and proof that the caller is the host.
+//! The first exchange on a connection: it chooses the version and proves that the caller is the host.
 
 use minicbor::{Decode, Encode};
 
@@ -7,7 +7,7 @@ pub const VERSION_MIN: u16 = 1;
 /// The newest version this build speaks.
 pub const VERSION_MAX: u16 = 1;
 
-/// What the host says first.
+/// The host's first message.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Hello {
@@ -20,7 +20,7 @@ pub struct Hello {
     pub secret: Vec<u8>,
 }
 
-/// What the guest answers when the caller may go on.
+/// The guest's answer to a caller it accepts.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Welcome {
@@ -30,16 +30,16 @@ pub struct Welcome {
     /// The highest epoch the guest has seen.
     #[n(1)]
     pub epoch: u64,
-    /// A number drawn at boot: the same guest answers with the same number.
+    /// A random number drawn at boot: the same guest always answers with the same one.
     #[n(2)]
     pub boot: u64,
-    /// It knows [`Request::acting`](crate::Request) and the requests that came with it: files kept open, directories and
-    /// links. Older guests do not say so.
+    /// The guest knows [`Request::acting`](crate::Request) and the requests that came with it: files kept open,
+    /// directories and links. Older guests do not send this field.
     #[n(28)]
     pub acting: Option<bool>,
 }
 
-/// What the guest answers when the caller may not go on.
+/// The guest's answer to a caller it refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Refusal {
     #[n(0)]
@@ -50,7 +50,7 @@ pub enum Refusal {
     TooManyConnections,
 }
 
-/// Returns the newest version both ranges hold.
+/// Returns the newest version that both ranges include.
 pub fn negotiate(hello: &Hello, oldest: u16, newest: u16) -> Option<u16> {
     let common = hello.newest.min(newest);
     (common >= hello.oldest && common >= oldest).then_some(common)

@@ -1,8 +1,8 @@
 //! Messages between host and guest: framing, limits and versions. No I/O happens here.
 //!
-//! Every message is one frame: a little-endian `u32` length, then that many bytes of CBOR. Fields are numbered,
-//! optional ones may be absent and unknown ones are skipped, so either side may be older than the other. A number
-//! is never reused for something else.
+//! Every message is one frame: a little-endian `u32` length, then that many bytes of CBOR. Fields are numbered.
+//! Readers accept absent optional fields and skip unknown ones, so either side may be older than the other. A
+//! number is never reused for something else.
 
 mod boot;
 pub mod bytes;

@@ -6,7 +6,7 @@ use crate::value::{
     Acting, Chunk, Command, Entry, ExecState, ExecSummary, Placing, Running, Status, Terminal, Time,
 };
 
-/// One thing asked of the guest, stamped with the epoch it is asked under.
+/// One request to the guest, with the epoch of the caller.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Request {
@@ -14,16 +14,18 @@ pub struct Request {
     pub epoch: u64,
     #[n(1)]
     pub body: Body,
-    /// Whose rights a request about files is carried out with. Absent, it is the guest itself, whom no permission stops.
+    /// The user whose rights a request about files has. If absent, the guest acts with its own rights, which no
+    /// permission limits.
     #[n(2)]
     pub acting: Option<Acting>,
 }
 
-/// What is asked. Answers come in the order of the requests, one for each.
+/// What the host asks for. The guest answers each request once, in their order.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Body {
-    /// Raises the fence to the request's epoch. Answered by [`Reply::Done`], with [`Running::Kill`] once all of it is dead:
-    /// what was started before the epoch `before`, or before the request's own. Older guests know only the latter.
+    /// Raises the fence to the request's epoch. With [`Running::Kill`], the guest also ends everything started
+    /// before the epoch `before`, or before the request's own. Answered by [`Reply::Done`], once all of it is dead.
+    /// Older guests know only the request's own epoch.
     #[n(0)]
     Fence {
         #[n(0)]
@@ -31,8 +33,8 @@ pub enum Body {
         #[n(1)]
         before: Option<u64>,
     },
-    /// Answered by [`Reply::Status`]. Asked `unnoticed`, the sandbox is not in use by that: whoever only watches does not
-    /// keep it from ending. Older guests do not make the difference.
+    /// Answered by [`Reply::Status`]. A request with `unnoticed` does not count as use: a caller that only watches
+    /// does not keep the sandbox alive. Older guests ignore it.
     #[n(1)]
     Status {
         #[n(0)]
@@ -46,7 +48,7 @@ pub enum Body {
         #[n(1)]
         command: Command,
     },
-    /// Chunks after `since`; waits up to `wait_ms` until there is one or the exec has ended. Answered by
+    /// Reads chunks after `since`. Waits up to `wait_ms` for one or for the end of the exec. Answered by
     /// [`Reply::Output`].
     #[n(3)]
     Read {
@@ -67,7 +69,7 @@ pub enum Body {
         #[n(1)]
         wait_ms: u64,
     },
-    /// Answered by [`Reply::Done`] once the command's pipe has taken all of it.
+    /// Answered by [`Reply::Done`] once all of it is in the command's pipe.
     #[n(5)]
     Input {
         #[n(0)]
@@ -85,7 +87,7 @@ pub enum Body {
         #[n(1)]
         signal: i32,
     },
-    /// TERM, a grace, KILL of the whole tree. Answered by [`Reply::State`] when it has ended.
+    /// Ends the whole process tree: TERM, a grace, KILL. Answered by [`Reply::State`] when it has ended.
     #[n(7)]
     Stop {
         #[n(0)]
@@ -103,8 +105,8 @@ pub enum Body {
     /// Answered by [`Reply::Execs`].
     #[n(9)]
     Execs {},
-    /// This connection attends the exec: what it has not read yet is not dropped, the command waits instead. It ends
-    /// with the connection; a terminal is hung up then. Answered by [`Reply::Done`].
+    /// Makes this connection an attendant of the exec: the guest drops no output it has not read; the command waits
+    /// instead. Ends with the connection; the guest then hangs up a terminal. Answered by [`Reply::Done`].
     #[n(10)]
     Attend {
         #[n(0)]
@@ -112,11 +114,11 @@ pub enum Body {
         #[n(1)]
         since: u64,
     },
-    /// Makes a sandbox that was made ahead somebody's: what of their spec it was not built by. Answered by
-    /// [`Reply::Done`].
+    /// Gives a spare sandbox to its caller, with those parts of the caller's spec it was not built with. Answered
+    /// by [`Reply::Done`].
     #[n(11)]
     Adopt {
-        /// Joins the environment of all commands, and wins over what is there.
+        /// Added to the environment of all commands; replaces existing values.
         #[cbor(n(0), with = "crate::bytes::pairs")]
         env: Vec<(Vec<u8>, Vec<u8>)>,
         #[cbor(n(1), with = "minicbor::bytes")]
@@ -124,8 +126,8 @@ pub enum Body {
         #[n(2)]
         ttl_ms: u64,
     },
-    /// Makes an exec that was started ahead the asking epoch's, with its time counted from now and these bounds. Answered
-    /// by [`Reply::Done`].
+    /// Gives an exec that was started ahead to the request's epoch, with these limits; its time counts from now.
+    /// Answered by [`Reply::Done`].
     #[n(12)]
     Renew {
         #[n(0)]
@@ -147,8 +149,8 @@ pub enum Body {
         #[n(2)]
         max_bytes: u32,
     },
-    /// Begins or completes a file. With `last` the file is there, whole, under its name; until then a connection that
-    /// closes leaves nothing. Answered by [`Reply::Written`].
+    /// Begins or completes a file. With `last` the complete file appears under its name; a connection that closes
+    /// before that leaves nothing. Answered by [`Reply::Written`].
     #[n(21)]
     FileWrite {
         #[cbor(n(0), with = "minicbor::bytes")]
@@ -161,11 +163,11 @@ pub enum Body {
         data: Vec<u8>,
         #[n(4)]
         last: bool,
-        /// Older guests do not know it: they replace a link and set `mode`.
+        /// Older guests ignore it: they replace a link and set `mode`.
         #[n(5)]
         placing: Option<Placing>,
     },
-    /// More of the file begun on this connection. Answered by [`Reply::Written`].
+    /// Adds to the file begun on this connection. Answered by [`Reply::Written`].
     #[n(22)]
     FileMore {
         #[cbor(n(0), with = "minicbor::bytes")]
@@ -173,20 +175,20 @@ pub enum Body {
         #[n(1)]
         last: bool,
     },
-    /// Answered by [`Reply::Entries`]; while `more`, the rest comes by [`Body::FileListMore`].
+    /// Answered by [`Reply::Entries`]; while `more` is set, [`Body::FileListMore`] returns the rest.
     #[n(23)]
     FileList {
         #[cbor(n(0), with = "minicbor::bytes")]
         path: Vec<u8>,
         #[n(1)]
         recursive: bool,
-        /// What cannot be listed is a fault instead of being left out. Older guests always leave it out.
+        /// Fail on what cannot be listed, instead of leaving it out. Older guests always leave it out.
         #[n(2)]
         whole: Option<bool>,
     },
     #[n(24)]
     FileListMore {},
-    /// Answered by [`Reply::Entries`] with one entry; a symlink is not followed.
+    /// Answered by [`Reply::Entries`] with one entry; does not follow a symlink.
     #[n(25)]
     FileStat {
         #[cbor(n(0), with = "minicbor::bytes")]
@@ -211,19 +213,20 @@ pub enum Body {
         #[n(1)]
         recursive: bool,
     },
-    /// Opens a file and reads its beginning. Until a piece is shorter than what was asked for, another one is opened or the connection ends,
-    /// [`Body::FileGoOn`] reads on in it, whatever has its name by then. Answered by [`Reply::Opened`].
+    /// Opens a file and reads its beginning. After that [`Body::FileGoOn`] reads on in this same file, even if its
+    /// name now leads to another, until a piece is shorter than asked for, another file is opened or the connection
+    /// ends. Answered by [`Reply::Opened`].
     #[n(28)]
     FileOpen {
         #[cbor(n(0), with = "minicbor::bytes")]
         path: Vec<u8>,
         #[n(1)]
         max_bytes: u32,
-        /// A link at the end of the path is followed; otherwise it is a fault.
+        /// Follow a link at the end of the path. Without it, a link there is a fault.
         #[n(2)]
         follow: bool,
-        /// How many bytes of the path name the top of a tree; from there on no link is followed. Older guests do not know
-        /// it, and follow links on the way.
+        /// How many bytes of the path name the top of a tree; from there on the guest follows no link. Older guests
+        /// ignore it, and follow links on the way.
         #[n(3)]
         top: Option<u32>,
     },
@@ -235,7 +238,7 @@ pub enum Body {
         #[n(1)]
         max_bytes: u32,
     },
-    /// Makes a directory for its owner alone, and those above it. One that is there stays as it is. Answered by
+    /// Makes a directory for its owner alone, and its parents. Leaves an existing one as it is. Answered by
     /// [`Reply::Done`].
     #[n(50)]
     FileDirectory {
@@ -245,7 +248,7 @@ pub enum Body {
         #[n(1)]
         top: Option<u32>,
     },
-    /// Makes a symbolic link, in the place of a file or link that is there. Answered by [`Reply::Done`].
+    /// Makes a symbolic link. Replaces an existing file or link. Answered by [`Reply::Done`].
     #[n(51)]
     FileLink {
         #[cbor(n(0), with = "minicbor::bytes")]
@@ -258,7 +261,8 @@ pub enum Body {
         #[n(3)]
         top: Option<u32>,
     },
-    /// Gives a directory its permissions and time once all is in it. Answered by [`Reply::Done`].
+    /// Sets the permissions and the time of a directory once all its entries are in it. Answered by
+    /// [`Reply::Done`].
     #[n(52)]
     FileFinish {
         #[cbor(n(0), with = "minicbor::bytes")]
@@ -272,29 +276,30 @@ pub enum Body {
         top: Option<u32>,
     },
     /// Waits for a command to connect to one of the listeners. Answered by [`Reply::Accepted`]; from then on the
-    /// connection is that command's, byte by byte. Whatever the epoch: the network is the sandbox's, not its owner's.
+    /// connection carries that command's bytes. Ignores the epoch: the network belongs to the sandbox, not to its
+    /// owner.
     #[n(40)]
     Accept {},
-    /// Connects to a port of the sandbox. Answered by [`Reply::Done`]; from then on the connection is the one to that
-    /// port, byte by byte, until a newer epoch is seen.
+    /// Connects to a port of the sandbox. Answered by [`Reply::Done`]; from then on the connection carries the
+    /// bytes of that port, until the guest sees a newer epoch.
     #[n(41)]
     Connect {
         #[n(0)]
         port: u16,
     },
-    /// Freezes the commands and stops their clocks and the guest's own. What changes anything is refused from then on;
-    /// what only looks is not. Asking twice is fine. Answered by [`Reply::Done`] once every process stands still.
+    /// Freezes the commands and stops their clocks and the guest's own. From then on the guest refuses changes, but
+    /// not reads. Asking twice is fine. Answered by [`Reply::Done`] once every process is frozen.
     #[n(30)]
     Pause {},
-    /// Undoes [`Body::Pause`]. Asking for it when nothing is paused is fine.
+    /// Undoes [`Body::Pause`]. Does nothing if the sandbox is not paused.
     #[n(31)]
     Resume {},
     /// Keeps everything as it is until [`Body::LetGo`] on the same connection, the connection's end, or the end of
-    /// `lease_ms`: commands stand still, and whoever wants a change waits. With `changes_only` commands go on. Answered
+    /// `lease_ms`: the guest freezes commands and makes changes wait. With `changes_only` commands go on. Answered
     /// by [`Reply::Held`].
     ///
-    /// Asked again on the connection that holds, it counts the lease from now; once the hold is over that is refused as
-    /// [`FaultCode::Conflict`]. Older guests know neither field, and must not be asked twice.
+    /// Asked again on the connection that holds, it restarts the lease; once the hold is over the guest refuses
+    /// that as [`FaultCode::Conflict`]. Older guests know neither field, and must not be asked twice.
     #[n(32)]
     Hold {
         #[n(0)]
@@ -304,10 +309,10 @@ pub enum Body {
     },
     #[n(33)]
     LetGo {},
-    /// Ties something to this connection: an exec, or without one the sandbox itself, ends when the last connection it is
-    /// tied to has ended and nobody has tied it again within `grace_ms`. The connection goes on carrying requests.
-    /// An exec is tied before it is started; afterwards only one that is tied already can be tied to another connection.
-    /// A newer epoch unties. Answered by [`Reply::Done`].
+    /// Ties something to this connection. An exec, or without one the sandbox itself, ends when the last connection
+    /// it is tied to has ended and no client has tied it again within `grace_ms`. The connection goes on carrying
+    /// requests. An exec is tied before it is started; afterwards only one that is tied already can be tied to
+    /// another connection. A newer epoch unties. Answered by [`Reply::Done`].
     #[n(61)]
     Tie {
         #[n(0)]
@@ -322,24 +327,25 @@ pub enum Body {
 enum Nature {
     ReadsFiles,
     ChangesFiles,
-    /// Anything else in the sandbox.
+    /// Changes anything else in the sandbox.
     Changes,
     /// Changes nothing in the sandbox.
     Other,
 }
 
 impl Body {
-    /// Tells whether it changes anything in the sandbox, and so is refused while the sandbox is paused.
+    /// Tells whether the request changes anything in the sandbox; the guest refuses changes while the sandbox is
+    /// paused.
     pub fn is_change(&self) -> bool {
         matches!(self.nature(), Nature::ChangesFiles | Nature::Changes)
     }
 
-    /// Tells whether it is about files, and so done with the rights of the user the request names.
+    /// Tells whether the request is about files, and so has the rights of the user it names.
     pub fn is_about_files(&self) -> bool {
         matches!(self.nature(), Nature::ReadsFiles | Nature::ChangesFiles)
     }
 
-    /// Every request is listed: one that is about files and forgotten here would have all the rights of the guest.
+    /// Lists every request: one about files that is missing here would have all the rights of the guest.
     fn nature(&self) -> Nature {
         match self {
             Self::FileRead { .. }
@@ -379,7 +385,7 @@ impl Body {
     }
 }
 
-/// What the guest answers.
+/// The guest's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Reply {
     #[n(0)]
@@ -388,7 +394,7 @@ pub enum Reply {
     Fault(#[n(0)] Fault),
     #[n(2)]
     Status(#[n(0)] Status),
-    /// `existing` if the exec had been started before under the same id.
+    /// `existing` if an exec had been started before under the same id.
     #[n(3)]
     Started {
         #[n(0)]
@@ -412,7 +418,7 @@ pub enum Reply {
         #[n(1)]
         size: u64,
     },
-    /// The absolute path that was written.
+    /// The absolute path of the written file.
     #[n(21)]
     Written {
         #[cbor(n(0), with = "minicbor::bytes")]
@@ -425,7 +431,7 @@ pub enum Reply {
         #[n(1)]
         more: bool,
     },
-    /// The file that was opened, and its beginning.
+    /// The opened file, and its beginning.
     #[n(28)]
     Opened {
         #[n(0)]
@@ -439,7 +445,7 @@ pub enum Reply {
         #[n(0)]
         listener: u32,
     },
-    /// `idle` if there is no process of a command and no file half written. `lease_ms` is the lease that was asked for;
+    /// `idle` if there is no process of a command and no file half written. `lease_ms` is the requested lease;
     /// absent from older guests, which hold until the connection ends.
     #[n(30)]
     Held {
@@ -450,21 +456,21 @@ pub enum Reply {
     },
 }
 
-/// Why the guest did not do what was asked.
+/// Why the guest did not carry out a request.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Fault {
     #[n(0)]
     pub code: FaultCode,
-    /// What was attempted, on what.
+    /// What the guest attempted, and on what.
     #[n(1)]
     pub message: String,
-    /// The kernel's number, where it was the kernel that said no.
+    /// The kernel's error number, if the kernel refused.
     #[n(2)]
     pub errno: Option<i32>,
 }
 
-/// What kind of fault it was.
+/// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum FaultCode {
     /// The request's epoch is older than `current`.
@@ -475,7 +481,7 @@ pub enum FaultCode {
     },
     #[n(1)]
     NotFound,
-    /// The same exec id with another command.
+    /// The exec id belongs to another command.
     #[n(2)]
     Conflict,
     #[n(3)]
@@ -486,23 +492,23 @@ pub enum FaultCode {
         #[n(0)]
         stage: Stage,
     },
-    /// A file operation the kernel refused.
+    /// The kernel refused a file operation.
     #[n(5)]
     File,
-    /// A bound of the guest's own: execs, connections, bytes.
+    /// A limit of the guest's own: execs, connections, bytes.
     #[n(6)]
     Limit,
-    /// The guest does not know this request: it is older than the host.
+    /// The guest is older than the host and does not know this request.
     #[n(7)]
     Unknown,
     #[n(8)]
     Internal,
-    /// The sandbox has not what this takes.
+    /// The sandbox lacks what this takes.
     #[n(30)]
     Unsupported,
 }
 
-/// How far starting a command came.
+/// The step at which starting a command failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Stage {

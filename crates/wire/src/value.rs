@@ -1,4 +1,4 @@
-//! The values messages are made of.
+//! The values that messages consist of.
 
 use std::hash::{Hash, Hasher};
 
@@ -10,10 +10,10 @@ use minicbor::{Decode, Encode};
 pub struct Command {
     #[cbor(n(0), with = "crate::bytes::list")]
     pub argv: Vec<Vec<u8>>,
-    /// Name and value, in order; the guest adds its own defaults below these.
+    /// Name and value, in order; they override the guest's own defaults.
     #[cbor(n(1), with = "crate::bytes::pairs")]
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Like `env`, but no record of it is kept once the command has started.
+    /// Like `env`, but the guest keeps no record of it once the command has started.
     #[cbor(n(2), with = "crate::bytes::pairs")]
     pub secrets: Vec<(Vec<u8>, Vec<u8>)>,
     /// Where the command starts; the workspace if absent.
@@ -22,37 +22,38 @@ pub struct Command {
     /// A user name or number of the sandbox; root if absent.
     #[cbor(n(4), with = "minicbor::bytes")]
     pub user: Option<Vec<u8>>,
-    /// The wall time it may take.
+    /// The longest wall time of the command.
     #[n(5)]
     pub deadline_ms: Option<u64>,
-    /// How long it has between TERM and KILL.
+    /// The grace between TERM and KILL.
     #[n(6)]
     pub grace_ms: u64,
-    /// Processes that outlive the leader stay.
+    /// Let processes that outlive the leader live.
     #[n(7)]
     pub keep_background: bool,
-    /// Standard input is a pipe to be written to; otherwise it is empty.
+    /// Standard input is a pipe that callers write to; otherwise it is empty.
     #[n(8)]
     pub stdin: bool,
     #[n(9)]
     pub terminal: Option<Terminal>,
-    /// How many bytes of output are kept.
+    /// How many bytes of output the guest keeps.
     #[n(10)]
     pub output_bytes: u64,
-    /// Someone is about to attend it: for a moment output waits for them instead of being dropped.
+    /// A connection is about to attend it: for a moment output waits for it instead of being dropped.
     #[n(11)]
     pub attended: bool,
-    /// The wall time of what `keep_background` keeps, from the start of the command. Older guests let it run for ever.
+    /// The longest wall time of background processes, from the start of the command. Older guests let them run for
+    /// ever.
     #[n(12)]
     pub background_ms: Option<u64>,
-    /// Whether the client has tied this exec to a connection. If not, the tie of a client that died before it could start
-    /// an exec of this id does not count.
+    /// Whether the client has tied this exec to a connection. If not, the guest ignores the tie of a client that
+    /// died before it could start an exec of this id.
     #[n(13)]
     pub tied: Option<bool>,
 }
 
-/// What makes it this command and no other. How its output is read, what it is tied to and what the settings add is not part of
-/// it: asking again under the same id may differ in these.
+/// Covers what makes it this command and no other. Leaves out how its output is read, what it is tied to and what
+/// the settings add: a repeated request under the same id may differ in these.
 impl Hash for Command {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {
@@ -108,7 +109,7 @@ pub struct Chunk {
     pub data: Vec<u8>,
 }
 
-/// The part of the output that was not kept: chunks from `from` to `to`, `bytes` in all.
+/// The part of the output that the guest dropped: chunks from `from` to `to`, `bytes` in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Truncation {
@@ -149,7 +150,7 @@ pub enum LimitHit {
     Output,
 }
 
-/// What is known of an exec now.
+/// The state of an exec at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct ExecState {
@@ -164,23 +165,23 @@ pub struct ExecState {
     pub stderr_bytes: u64,
     #[n(4)]
     pub truncation: Option<Truncation>,
-    /// How long it ran, or has run so far.
+    /// How long the exec ran, or has run so far.
     #[n(5)]
     pub duration_ms: u64,
     /// The number of the newest chunk, 0 before the first.
     #[n(6)]
     pub last_seq: u64,
-    /// How long ago it was started; older guests do not say it.
+    /// How long ago the exec was started; older guests do not send it.
     #[n(7)]
     pub age_ms: Option<u64>,
-    /// How many processes were ended because they outlived their leader, once it has ended; absent if none. Older guests
-    /// do not say it.
+    /// How many processes the guest ended because they outlived their leader, once the exec has ended; absent if
+    /// none. Older guests do not send it.
     #[n(8)]
     pub ended_background: Option<u32>,
 }
 
 impl ExecState {
-    /// Returns that of an exec of which nothing was seen yet.
+    /// Returns the state of an exec of which the host has seen nothing yet.
     pub fn unseen() -> Self {
         Self {
             ending: None,
@@ -210,7 +211,7 @@ pub struct ExecSummary {
     pub state: ExecState,
 }
 
-/// What becomes of running execs when the owner changes.
+/// What happens to running execs when the owner changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Running {
@@ -220,7 +221,7 @@ pub enum Running {
     Kill,
 }
 
-/// What the guest says of itself.
+/// The guest's report about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Status {
@@ -228,7 +229,7 @@ pub struct Status {
     pub epoch: u64,
     #[n(1)]
     pub running: u64,
-    /// How long nothing has been asked of it and nothing ran.
+    /// How long there was no request and no running command.
     #[n(2)]
     pub idle_ms: u64,
     #[n(3)]
@@ -236,12 +237,12 @@ pub struct Status {
     /// Bytes of output kept.
     #[n(4)]
     pub spool_bytes: u64,
-    /// Its commands stand still. Guests of an older coracle do not say so, and cannot be paused.
+    /// Its commands are frozen. Guests of an older coracle do not send it, and cannot be paused.
     #[cbor(n(5), default)]
     pub paused: bool,
 }
 
-/// What a name in a directory is.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum EntryKind {
@@ -255,7 +256,7 @@ pub enum EntryKind {
     Other,
 }
 
-/// Whose rights something is done with.
+/// Whose rights a request has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Acting {
@@ -275,19 +276,19 @@ pub struct Time {
     pub nanos: u32,
 }
 
-/// How a file takes its place.
+/// How a written file takes its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Placing {
-    /// A link that has its name is followed, and what it leads to is written; otherwise the file replaces the link.
+    /// Follow a link of the file's name and write its target; otherwise the file replaces the link.
     #[n(0)]
     pub follow: bool,
-    /// A file that is replaced hands on its permissions; the mode is for new ones.
+    /// Keep the permissions of a replaced file; the mode is for new files only.
     #[n(1)]
     pub keep_mode: bool,
     #[n(2)]
     pub mtime: Option<Time>,
-    /// How many bytes of the path name the top of a tree; from there on no link is followed.
+    /// How many bytes of the path name the top of a tree; from there on the guest follows no link.
     #[n(3)]
     pub top: Option<u32>,
 }
@@ -310,10 +311,10 @@ pub struct Entry {
     pub uid: u32,
     #[n(6)]
     pub gid: u32,
-    /// What `mtime` has behind the second; older guests do not say it.
+    /// The nanoseconds of `mtime`; older guests do not send them.
     #[n(7)]
     pub mtime_nanos: Option<u32>,
-    /// Where a symlink leads; older guests do not say it.
+    /// Where a symlink leads; older guests do not send it.
     #[cbor(n(8), with = "minicbor::bytes")]
     pub target: Option<Vec<u8>>,
 }

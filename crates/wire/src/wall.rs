@@ -1,16 +1,16 @@
 //! Walls of a sandbox that a test build can leave out, one by one.
 //!
-//! An attack that fails everywhere proves nothing: it has to succeed once the wall that is said to hold it is gone.
+//! An attack that fails everywhere proves nothing: it has to succeed once the wall that should stop it is gone.
 //! Only builds with the feature `weaken` ever look at this.
 
 /// One defence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Wall {
-    /// Commands stand under the system call filter.
+    /// Commands run under the system call filter.
     Seccomp,
     NoNewPrivileges,
-    /// Landlock stands around commands.
+    /// Landlock confines commands.
     Landlock,
     /// Commands hold no capability and can gain none.
     Capabilities,
@@ -18,93 +18,96 @@ pub enum Wall {
     PidNamespace,
     IpcNamespace,
     CgroupNamespace,
-    /// Nothing inherited is open in a command.
+    /// No inherited descriptor is open in a command.
     Descriptors,
-    /// What of `/proc` speaks of the machine is covered, or read-only.
+    /// The parts of `/proc` that speak of the machine are covered, or read-only.
     Masks,
-    /// What covers it is taken from our own `/dev`, never from the image.
+    /// The covers come from our own `/dev`, never from the image.
     Covers,
-    /// `/proc` is written to only once it is mounted by us.
+    /// The guest writes to `/proc` only once it has mounted it itself.
     Procfs,
-    /// Commands cannot make user namespaces, filter or not.
+    /// Commands cannot make user namespaces, even without the filter.
     Nesting,
-    /// Processes of others are not shown in `/proc`.
+    /// `/proc` does not show processes of other users.
     Hidepid,
-    /// The guest, its forker and a command before its program cannot be traced or read.
+    /// Other processes cannot trace or read the guest, its forker, or a command before its program.
     Opaque,
     /// `/dev` holds only harmless devices.
     Devices,
     /// Mounts are `nosuid` and `nodev`.
     Attributes,
-    /// The machine's own directories are lower layers, read-only.
+    /// The machine's own directories are read-only lower layers.
     Layers,
-    /// The machine's root is let go of.
+    /// The guest unmounts the machine's root.
     Pivot,
-    /// What we mount on is found without following links.
+    /// The guest follows no links to a mount point.
     Targets,
     /// Limits on memory, processes and CPU.
     Limits,
     /// Limits on space and files.
     Disk,
-    /// Output is kept within bounds.
+    /// The guest keeps a bounded part of the output.
     Output,
-    /// Running execs are counted.
+    /// The guest limits the number of running execs.
     Execs,
-    /// All of an exec is killed, by its cgroup.
+    /// The guest kills all processes of an exec, by its cgroup.
     Killing,
-    /// Paths of the file API are resolved by the kernel within their root; without it, by name and then opened.
+    /// The kernel resolves paths of file operations within their root. Without it, they are checked by name and
+    /// then opened.
     Resolution,
-    /// Without it a path is not even looked at before it is opened.
+    /// Without it, a path is not even checked before it is opened.
     Confinement,
-    /// Trees are deleted by descriptor.
+    /// The guest deletes trees by descriptor.
     Removal,
-    /// The guest's socket is where no command can get at it, at an engine.
+    /// With a container engine, the guest's socket is where no command can reach it.
     Socket,
-    /// A sandbox without one of its walls is refused.
+    /// The host refuses a sandbox that lacks one of its walls.
     Observation,
-    /// The sandbox has a network of its own, with nothing in it but the loopback interface.
+    /// The sandbox has its own network namespace, with only the loopback interface in it.
     NetworkNamespace,
-    /// Only hosts a rule admits are reached.
+    /// Commands reach only hosts that a rule admits.
     EgressRules,
-    /// Only public addresses are, and those a rule lists.
+    /// They reach only public addresses, and those a rule lists.
     EgressAddress,
-    /// The name on a connection is that of the host it was made to.
+    /// The name on a connection must be that of the host it was made to.
     EgressName,
-    /// Hosts are read in one way, and what is ambiguous is refused.
+    /// The proxy reads a host name in one way only, and refuses ambiguous ones.
     EgressSpelling,
-    /// One request on a connection is judged and one is passed on.
+    /// The proxy judges one request per connection and passes only that one on.
     EgressRequests,
-    /// Connections end when the network they were made under does.
+    /// Connections end when a narrower network no longer allows them.
     EgressNarrowing,
-    /// Connections and names are counted.
+    /// The proxy limits the number of connections and names.
     EgressCaps,
-    /// Who speaks through a door with a ceiling gets no sandbox beyond it.
+    /// A caller of a door with a ceiling gets no sandbox beyond it.
     Ceiling,
-    /// Who pulls a blob waits for nobody else who does.
+    /// A caller that pulls a blob does not wait for another that does.
     Pulls,
-    /// File operations do not reach the guest's own directory, at an engine.
+    /// With a container engine, file operations do not reach the guest's own directory.
     GuestDirectory,
-    /// A call's own sweep waits for no engine.
+    /// The sweep of a call waits for no container engine.
     Sweeps,
-    /// Directories with unix sockets in them are not mounted unless the caller says so.
+    /// Directories that contain unix sockets are not mounted unless the caller allows it.
     Sockets,
-    /// Commands do not use up what the machine's own users can watch files with, at an engine.
+    /// With a container engine, commands do not use up the file watches of the machine's own users.
     Watches,
-    /// No engine is needed to remove what was never made there.
+    /// Removing a sandbox that was never made there needs no container engine.
     Rooms,
-    /// Answers carry a bounded part of a command's output, and take from their caller's share until they are written.
+    /// Answers carry a bounded part of a command's output, and count against their caller's share until they are
+    /// written.
     Answers,
-    /// What TCP and UDP hold on their way is bounded with the memory.
+    /// What TCP and UDP hold in transit is bounded along with memory.
     SocketBuffers,
-    /// Only proof of a guest's death counts as one; without it any failure to reach it does.
+    /// Only proof of a guest's death counts as its death. Without it, any failure to reach the guest does.
     Proof,
-    /// A home is known by more than its database: by a file, by its rooms, and by what is not where it should be.
+    /// A home is recognised by more than its database: by a file, by its rooms, and by what is missing.
     Mark,
-    /// An owner is changed while changes wait, and what the old one started meanwhile ends before the new one is served.
+    /// The owner changes while changes wait, and what the old owner started meanwhile ends before the new one is
+    /// served.
     Handover,
-    /// Who attends a command under an older epoch does not hold it back.
+    /// An attendant of an older epoch does not hold a command back.
     Attendants,
-    /// A hold ends by itself when its holder does not renew it.
+    /// A hold ends by itself if its holder does not renew it.
     Leases,
     /// File operations have the rights of the user they act for; without it, the guest's own.
     FileRights,
@@ -167,7 +170,7 @@ impl Wall {
         Self::FileRights,
     ];
 
-    /// Returns its bit in a set of walls.
+    /// Returns the bit of this wall in a set of walls.
     pub const fn bit(self) -> u64 {
         1 << self as u8
     }

@@ -1,4 +1,4 @@
-//! What version 1 looks like on the wire, for ever: guests that were started by an older coracle speak it.
+//! Pins the bytes of version 1 for ever: guests that were started by an older coracle speak it.
 
 use coracle_wire::{
     Answer, Body, Chunk, Command, Decoder, Ending, ExecState, FrameError, Hello, Reply, Request, Stream,
@@ -98,7 +98,7 @@ fn fields_that_were_added_to_a_command_keep_their_numbers() {
 
     let frame = encode(&added).expect("a small message fits a frame");
 
-    // Two entries more, at the end.
+    // Two more entries, at the end.
     let golden = START.replace("a9", "ab") + " 0c 07 0d f4";
     assert_eq!(hex(&frame[4..]), hex(&bytes(&golden)));
 }
@@ -115,7 +115,7 @@ fn version_one_is_still_understood() {
 
 #[test]
 fn fields_of_a_later_version_are_skipped() {
-    // The greeting of a coracle that knows a field 9 and speaks up to version 5.
+    // The greeting of a coracle that has a field 9 and speaks up to version 5.
     let future = bytes("a4 00 01 01 05 02 42 abcd 09 82 01 f5");
 
     let hello = decode::<Hello>(&future).expect("an unknown field is skipped");
