@@ -1,13 +1,13 @@
-//! Where the body of a request ends. Bytes behind that end belong to nobody and are passed on to nobody.
+//! Finds where the body of a request ends. The proxy drops bytes after that end.
 
 use crate::head::Body;
 
-/// The longest line with the length of a chunk; extensions are refused, so it is a number.
+/// The longest line with the length of a chunk. The proxy refuses extensions, so the line is a number.
 const SIZE_LINE_MAX: usize = 16;
-/// Fields behind a chunked body are dropped with the body's end: nothing that counts may hide there.
+/// The proxy drops trailer fields after a chunked body: nothing that matters may hide there.
 const TRAILER: &[u8] = b"\r\n";
 
-/// How far into the body we are.
+/// The position in the body.
 #[derive(Debug)]
 pub struct Measure {
     state: State,
@@ -19,7 +19,7 @@ enum State {
     /// In the line with a chunk's length.
     Size(Vec<u8>),
     Data(u64),
-    /// In the line break behind a chunk, or behind the last one; how much of it is there.
+    /// In the line break after a chunk, or after the last one; how much of it has come.
     Break {
         last: bool,
         seen: usize,
@@ -27,9 +27,9 @@ enum State {
     Done,
 }
 
-/// A body that is not coded as it says.
+/// A body that does not follow its announced coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the body of the request is not coded as it says")]
+#[error("the body of the request does not follow its announced coding")]
 pub struct Garbled;
 
 impl Measure {
@@ -42,7 +42,7 @@ impl Measure {
         Self { state }
     }
 
-    /// Returns one of which nothing is left.
+    /// Returns the measure of a complete body.
     pub fn done() -> Self {
         Self { state: State::Done }
     }

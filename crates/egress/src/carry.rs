@@ -1,6 +1,7 @@
-//! Bytes between a client in the sandbox and a server outside, both ways, at the pace of whoever reads.
+//! Carries bytes between a client in the sandbox and a server outside, both ways, at the reader's pace.
 //!
-//! The way inward is open at once: some servers speak first. The way outward is as wide as what is known of it.
+//! The way inward is open at once, because some servers speak first. The way outward lets through only what the
+//! proxy could judge.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,9 +12,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::body::Measure;
 use crate::pace::Pace;
 
-/// Read at once, and the most that is kept for one who does not read.
+/// Bytes read at once, and the most kept for a side that does not read.
 const PIECE: usize = 16 << 10;
-/// What a server says first when it goes on with another protocol; the minor version is at the `x`.
+/// How a server's answer begins when it switches to another protocol; the minor version is at the `x`.
 const SWITCHED: &[u8; 12] = b"HTTP/1.x 101";
 
 /// The two ends.
@@ -24,17 +25,17 @@ pub struct Ends<'a> {
     pub pace: &'a Pace,
 }
 
-/// What of the client's bytes goes out.
+/// Which of the client's bytes go out.
 #[derive(Debug)]
 pub enum Outward {
     Everything,
-    /// The body of one request and nothing behind it.
+    /// The body of one request and nothing after it.
     Request(Measure),
-    /// Nothing behind the request, unless the server agrees to go on with another protocol.
+    /// Nothing after the request, unless the server agrees to switch to another protocol.
     Upgrade(Measure, Vec<u8>),
 }
 
-/// One way.
+/// One direction.
 #[derive(Debug, Default)]
 struct Way {
     pending: Vec<u8>,
@@ -42,7 +43,7 @@ struct Way {
     closed: bool,
 }
 
-/// Carries until both ways have ended, or one broke. `first` goes out before anything is read.
+/// Carries until both directions have ended, or one broke. Sends `first` before it reads anything.
 pub fn carry(ends: Ends<'_>, first: Vec<u8>, mut outward: Outward, seen: &[u8]) -> io::Result<()> {
     ends.client.set_nonblocking(true)?;
     ends.server.set_nonblocking(true)?;
@@ -86,7 +87,7 @@ pub fn carry(ends: Ends<'_>, first: Vec<u8>, mut outward: Outward, seen: &[u8]) 
             let _ = ends.client.shutdown(Shutdown::Write);
             inward.closed = true;
         }
-        // Whoever answered one request has said everything.
+        // A server that has answered one request has nothing more to say.
         if inward.closed && !matches!(outward, Outward::Everything) {
             return Ok(());
         }
@@ -95,7 +96,7 @@ pub fn carry(ends: Ends<'_>, first: Vec<u8>, mut outward: Outward, seen: &[u8]) 
 }
 
 impl Way {
-    /// Takes of the client's bytes what may go out.
+    /// Queues those of the client's bytes that may go out.
     fn push(&mut self, outward: &mut Outward, bytes: &[u8]) -> io::Result<()> {
         let taken = match outward {
             Outward::Everything => bytes.len(),
@@ -109,7 +110,7 @@ impl Way {
 }
 
 impl Outward {
-    /// Tells whether more of the client's bytes are wanted now.
+    /// Tells whether the proxy wants more of the client's bytes now.
     fn is_wanted(&self) -> bool {
         match self {
             Self::Everything => true,
@@ -117,7 +118,7 @@ impl Outward {
         }
     }
 
-    /// Listens to the beginning of the answer for whether the server goes on with another protocol.
+    /// Checks at the beginning of the answer whether the server switches to another protocol.
     fn hear(&mut self, bytes: &[u8]) {
         let Self::Upgrade(measure, heard) = self else { return };
         heard.extend(bytes.iter().take(SWITCHED.len() - heard.len().min(SWITCHED.len())));
@@ -133,7 +134,7 @@ impl Outward {
     }
 }
 
-/// Who can be read from, and who can be written to.
+/// Which side can be read from, and which can be written to.
 struct Ready {
     client_speaks: bool,
     client_reads: bool,
@@ -142,7 +143,7 @@ struct Ready {
     server_reads: bool,
 }
 
-/// Waits for something to do. An end nobody wants anything of is only watched for being gone.
+/// Waits for something to do. Watches a side that is not needed now only for its end.
 fn wait(ends: Ends<'_>, out: &Way, inward: &Way, outward: &Outward) -> io::Result<Ready> {
     let interest = |speaks: bool, reads: bool| {
         let speaks = if speaks { PollFlags::IN } else { PollFlags::empty() };
@@ -173,7 +174,7 @@ fn wait(ends: Ends<'_>, out: &Way, inward: &Way, outward: &Outward) -> io::Resul
     })
 }
 
-/// Returns how much was read, 0 at the end; nothing if there is nothing yet.
+/// Returns how much was read: 0 at the end, `None` if there is nothing yet.
 fn read(mut from: impl Read, scratch: &mut [u8]) -> io::Result<Option<usize>> {
     match from.read(scratch) {
         Err(error) if is_nothing(&error) => Ok(None),
@@ -181,7 +182,7 @@ fn read(mut from: impl Read, scratch: &mut [u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// Writes as much as is taken now.
+/// Writes as much as the kernel accepts now.
 fn flush(pending: &mut Vec<u8>, mut to: impl Write) -> io::Result<()> {
     if pending.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! One client in the sandbox, from its first byte to its last: what does it want, may it, and then the carrying.
+//! Serves one client in the sandbox: reads what it wants, checks that it may, then carries its bytes.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,12 +18,12 @@ use crate::weak::{self, Wall};
 
 /// How long a client may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the rest of a first line may take on a port where anything is spoken: a program that sends half a line and
-/// waits for an answer speaks something else.
+/// How long the rest of a first line may take on a port where any protocol is allowed: a program that sends half a
+/// line and waits for an answer speaks another protocol.
 const PAUSE: Duration = Duration::from_millis(300);
 const PIECE: usize = 16 << 10;
 
-/// A client and what it has said so far.
+/// A client and the bytes it has sent so far.
 #[derive(Debug)]
 pub struct Client<'a> {
     pub scope: &'a Scope,
@@ -31,7 +31,7 @@ pub struct Client<'a> {
     pub seen: Vec<u8>,
 }
 
-/// Why a client is not served any further. It has been told, as far as its protocol has words for it.
+/// Why the proxy stops serving a client. The proxy has told the client, as far as its protocol can express it.
 #[derive(Debug)]
 pub enum Ended {
     Refused,
@@ -47,7 +47,7 @@ impl From<io::Error> for Ended {
 type Served = Result<(), Ended>;
 
 impl<'a> Client<'a> {
-    /// Serves one that came to the proxy.
+    /// Serves a client of the proxy's own address.
     pub fn serve_proxy(mut self) -> Served {
         if self.seen.is_empty() {
             self.fill(PATIENCE)?;
@@ -58,14 +58,14 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Serves one that came to the place that stands for a host.
+    /// Serves a client of an address that stands for a host.
     pub fn serve_host(self, authority: &Authority) -> Served {
         let speech = self.admit(authority, ClientProtocol::Other)?;
         let dialled = self.dial(authority, speech, ClientProtocol::Other)?;
         self.through(authority, speech, &dialled)
     }
 
-    /// Refuses one because there are too many.
+    /// Refuses a client because there are too many.
     pub fn turn_away(self, authority: Option<&Authority>) {
         let (host, port) =
             authority.map_or(("*".to_owned(), 0), |known| (known.host.to_string(), known.port));
@@ -107,7 +107,7 @@ impl<'a> Client<'a> {
         self.through(&authority, speech, &dialled)
     }
 
-    /// Carries a connection whose host is known, once what is said on it names the same host.
+    /// Carries a connection to a known host, once the client's first bytes name the same host.
     fn through(mut self, authority: &Authority, speech: Speech, dialled: &Dialled<'_>) -> Served {
         if self.scope.is_open() {
             return self.carry(Vec::new(), Outward::Everything, dialled);
@@ -123,8 +123,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// On a port where anything may be spoken the server may be the first to speak. What the client says is looked at
-    /// all the same: the web names its host.
+    /// Serves a port where any protocol is allowed, so the server may speak first. Still looks at what the client
+    /// sends: HTTP and TLS name their host.
     fn listen_first(mut self, authority: &Authority, dialled: &Dialled<'_>) -> Served {
         if !self.relay_until_heard(dialled)? {
             return self.carry(Vec::new(), Outward::Everything, dialled);
@@ -132,13 +132,14 @@ impl<'a> Client<'a> {
         loop {
             match tls::hello(&self.seen) {
                 Hello::Named(named) => {
-                    // Anything may be spoken, also TLS without a name; another host's name is a lie all the same.
+                    // Any protocol is allowed, also TLS without a name; but the name of another host is still
+                    // refused.
                     if named.is_some() {
                         self.check_name(authority, named)?;
                     }
                     return self.carry(Vec::new(), Outward::Everything, dialled);
                 }
-                // Nobody who begins like this stops in the middle.
+                // No client that begins like this stops in the middle.
                 Hello::Short => self.fill(PATIENCE)?,
                 Hello::Foreign => match head::resemblance(&self.seen) {
                     Resemblance::Request => return self.forward_next(authority, dialled),
@@ -156,7 +157,7 @@ impl<'a> Client<'a> {
         self.carry(Vec::new(), Outward::Everything, dialled)
     }
 
-    /// Passes the server's words on until the client says something; `false` if the server has ended before.
+    /// Passes the server's bytes on until the client sends something. Returns `false` if the server ended before.
     fn relay_until_heard(&mut self, dialled: &Dialled<'_>) -> Result<bool, Ended> {
         use rustix::event::{PollFd, PollFlags, poll};
         let mut scratch = vec![0; PIECE];
@@ -181,7 +182,7 @@ impl<'a> Client<'a> {
         Ok(true)
     }
 
-    /// Reads a request from a connection whose host is known and passes it on.
+    /// Reads a request from a connection to a known host and passes it on.
     fn forward_next(&mut self, authority: &Authority, dialled: &Dialled<'_>) -> Served {
         let (head, named) = self.read_head(Some(authority))?;
         if named.host != authority.host && !weak::off(Wall::EgressName) {
@@ -240,7 +241,7 @@ impl<'a> Client<'a> {
         match (named, &authority.host) {
             _ if weak::off(Wall::EgressName) => Ok(()),
             (Some(Ok(named)), host) if named == *host => Ok(()),
-            // An address has no name to be called by.
+            // A client cannot name a server that has only an address.
             (None, Host::Address(_)) => Ok(()),
             (None, Host::Name(_)) => refuse("(no server name)", Reason::NameMismatch),
             (Some(Ok(named)), _) => refuse(&named.to_string(), Reason::NameMismatch),
@@ -248,13 +249,14 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads a head, and says where the request is to go: as it says itself, or to where the connection leads.
+    /// Reads a head and returns where the request goes: to the host it names, or to the one the connection leads
+    /// to.
     fn read_head(&mut self, known: Option<&Authority>) -> Result<(Head, Authority), Ended> {
         let length = loop {
             if let Some(length) = head::length(&self.seen) {
                 break length;
             }
-            // A client that has said nothing yet may still say anything.
+            // A client that has sent nothing yet may still send a request.
             let foreign = !self.seen.is_empty() && !head::may_be_http(&self.seen);
             if self.seen.len() >= head::HEAD_MAX || foreign {
                 return Err(self.foreign(known));
@@ -291,7 +293,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Refuses what is not spoken here. A known host is named, to the proxy it is nonsense.
+    /// Refuses another protocol. Reports the host if it is known; the proxy's own clients get a 400.
     fn foreign(&self, known: Option<&Authority>) -> Ended {
         match known {
             Some(known) => {
@@ -324,7 +326,7 @@ impl<'a> Client<'a> {
                     self.seen.drain(..taken);
                     return Ok(value);
                 }
-                // Its longest message is shorter than a piece.
+                // The longest SOCKS message is shorter than a piece.
                 Ok(socks::Read::Short) => self.fill(PATIENCE)?,
                 Err(socks::Odd::Answer(answer)) => {
                     (&self.stream).write_all(&answer.bytes())?;
@@ -338,7 +340,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Waits for more of what the client has to say.
+    /// Waits for more bytes of the client.
     fn fill(&mut self, patience: Duration) -> Result<(), Ended> {
         let deadline = Instant::now() + patience;
         let mut scratch = [0; PIECE];
@@ -360,7 +362,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Writes the refusal down, then tells the client.
+    /// Records the denial, then tells the client.
     fn refuse(&self, host: &str, port: u16, reason: Reason, protocol: ClientProtocol) -> Ended {
         let denial = self.scope.deny(host, port, reason);
         protocol.denied(&self.stream, &denial);

@@ -8,17 +8,17 @@ use coracle_core::network::{Denial, Reason};
 use crate::head::Authority;
 use crate::socks::Answer;
 
-/// The protocol in which a client is told that it is refused.
+/// The protocol in which the proxy tells a client that it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientProtocol {
     Http,
     Socks,
-    /// Has no words for a refusal: the connection just ends.
+    /// Cannot express a refusal: the connection just ends.
     Other,
 }
 
 impl ClientProtocol {
-    /// That nobody hears it changes nothing.
+    /// Tells the client. Ignores errors: the refusal stands even if the client is gone.
     pub fn denied(self, mut stream: &UnixStream, denial: &Denial) {
         match self {
             Self::Http => respond(stream, "403 Forbidden", &advice(denial)),
@@ -45,7 +45,7 @@ fn advice(denial: &Denial) -> String {
         Reason::NotAllowed => {
             format!("{denial}: allow it with `--network allow={host}:{port}` when the sandbox is made")
         }
-        Reason::NotPublic => format!("{denial}: only addresses of the internet are reached by a name"),
+        Reason::NotPublic => format!("{denial}: a host name reaches only public addresses"),
         Reason::InvalidName
         | Reason::NameMismatch
         | Reason::Protocol
@@ -54,7 +54,7 @@ fn advice(denial: &Denial) -> String {
     }
 }
 
-/// Answers a request of HTTP, and says that the connection ends.
+/// Sends an HTTP response, and says that the connection ends.
 pub fn respond(mut stream: &UnixStream, status: &str, text: &str) {
     let body = format!("coracle: {text}\n");
     let length = body.len();

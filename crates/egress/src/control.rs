@@ -1,4 +1,5 @@
-//! How a keeper is spoken to: one line, one word back. Its socket lies in a directory nobody else may enter.
+//! The control socket of a keeper: one line in, one word back. The socket is in a directory no other user may
+//! enter.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -13,23 +14,23 @@ const SOCKET: &str = "control";
 const END: &str = "end";
 const DONE: &[u8] = b"ok\n";
 const REFUSED: &[u8] = b"no\n";
-/// The longest list of rules there may be, printed.
+/// The longest list of rules, printed.
 const LINE_MAX: u64 = 128 << 10;
 /// A keeper answers at once, unless the machine is very busy.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between attempts to take in whoever asks.
+/// Between attempts to accept a connection.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What can be asked of a keeper.
 pub trait KeeperControl {
-    /// Makes the network no larger than this; `false` if it cannot.
+    /// Narrows the network to at most this one. Returns `false` if it cannot.
     fn hold(&self, network: Network) -> bool;
     fn end(&self);
     fn is_over(&self) -> bool;
 }
 
-/// Makes the socket. What a dead keeper left is replaced: whoever calls holds the lock.
+/// Makes the socket. Replaces the socket of a dead keeper: the caller holds the lock.
 pub fn listen(directory: &Path) -> io::Result<UnixListener> {
     match std::fs::remove_file(directory.join(SOCKET)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -38,15 +39,15 @@ pub fn listen(directory: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(short_path(&File::open(directory)?, SOCKET))
 }
 
-/// Answers until the keeper is to end. One at a time: there is little to ask, and it is answered at once.
+/// Answers until the keeper ends. One caller at a time: there is little to ask, and each answer is immediate.
 pub fn serve(listener: &UnixListener, keeper: &dyn KeeperControl) {
     while !keeper.is_over() {
         let Ok((stream, _)) = listener.accept() else {
-            // Out of descriptors, most likely: the clients that have them go on, and some of them will end.
+            // Most likely out of descriptors: the clients that have them go on, and some of them will end.
             std::thread::sleep(PAUSE);
             continue;
         };
-        // Whoever asks nonsense, or nothing, gets no answer.
+        // A malformed or empty question gets no answer.
         let _ = answer(&stream, keeper);
     }
 }
@@ -64,7 +65,8 @@ fn answer(stream: &UnixStream, keeper: &dyn KeeperControl) -> io::Result<()> {
     (&*stream).write_all(if keeper.hold(network) { DONE } else { REFUSED })
 }
 
-/// Has the keeper hold no more than this network; `false` if it cannot. An error means that there is none.
+/// Has the keeper narrow its network to at most this one. Returns `false` if it cannot, and an error if there is no
+/// keeper.
 pub fn hold(directory: &Path, network: &Network) -> io::Result<bool> {
     ask(directory, &network.to_string())
 }

@@ -1,7 +1,7 @@
-//! The log of what a sandbox was refused: bounded, numbered, and written before the refused hear of it.
+//! The log of a sandbox's denials: bounded, numbered, and written before the client hears of the refusal.
 //!
-//! Two files, the newer and the older half. When the newer one is full it becomes the older, so that there are always
-//! the last five hundred at least and never more than a thousand.
+//! Two files hold the newer and the older half. When the newer one is full it becomes the older, so the log always
+//! has the last five hundred entries at least and never more than a thousand.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -17,10 +17,10 @@ const NEWER: &str = "denials";
 const OLDER: &str = "denials.old";
 /// Lines in one of the two files.
 const LINES_MAX: u64 = 500;
-/// A line is a bounded host and a few words; what is longer was not written by us.
+/// A line is a bounded host and a few words. The keeper did not write a longer file.
 const FILE_MAX: u64 = 1 << 20;
 
-/// One refusal, when it was, and the how manyth of the sandbox's.
+/// One denial, its time, and its number in the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
     pub seq: u64,
@@ -30,7 +30,7 @@ pub struct Entry {
     pub denial: Denial,
 }
 
-/// Writes the log. One for each sandbox: whoever holds its network.
+/// Writes the log. Only the keeper of a sandbox has one.
 pub struct Denials {
     directory: PathBuf,
     clock: std::sync::Arc<dyn Clock>,
@@ -51,16 +51,16 @@ impl std::fmt::Debug for Denials {
 }
 
 impl Denials {
-    /// Goes on where the log in this directory ends.
+    /// Continues the log in this directory.
     pub fn open(directory: &Path, clock: std::sync::Arc<dyn Clock>) -> Self {
         let entries = read(directory);
         let seq = entries.last().map_or(0, |entry| entry.seq);
-        // How many of them are in the newer file does not matter enough to count: it starts anew.
+        // How full the newer file is does not matter enough to count its lines: start a new one.
         let pen = Pen { seq, lines: LINES_MAX, file: None };
         Self { directory: directory.to_owned(), clock, pen: Mutex::new(pen) }
     }
 
-    /// Writes one down. That it could not be written changes nothing for whoever is refused.
+    /// Records a denial. If the write fails, the client is refused all the same.
     pub fn add(&self, denial: &Denial) {
         let mut pen = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
         pen.seq += 1;
@@ -84,11 +84,11 @@ impl Denials {
     }
 }
 
-/// Returns what the log holds, oldest first.
+/// Returns the entries of the log, oldest first.
 pub fn read(directory: &Path) -> Vec<Entry> {
     let mut entries: Vec<Entry> =
         [OLDER, NEWER].iter().flat_map(|name| read_file(&directory.join(name))).collect();
-    // Turned over between the two readings, a file may be read twice.
+    // If the keeper turns the files over between the two reads, one file is read twice.
     entries.sort_by_key(|entry| entry.seq);
     entries.dedup_by_key(|entry| entry.seq);
     entries
@@ -100,6 +100,6 @@ fn read_file(path: &Path) -> Vec<Entry> {
         return Vec::new();
     }
     let text = fs::read(path).unwrap_or_default();
-    // The last line may be half there: its writer was killed.
+    // The last line may be incomplete: its writer was killed.
     text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }

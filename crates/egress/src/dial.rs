@@ -1,4 +1,4 @@
-//! From an authority to a connection: looked up here, every address checked, and only a checked one dialled.
+//! Connects to an authority: looks the name up here, checks every address, and dials only a checked one.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -11,20 +11,20 @@ use crate::head::Authority;
 use crate::scope::{Passage, Scope};
 use crate::weak::{self, Wall};
 
-/// How long making a connection may take, over all addresses of a name.
+/// How long connecting may take, over all addresses of a name.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The most addresses of a name that are looked at; an attacker's name server may send many.
+/// The most addresses of a name to consider; an attacker's name server may send many.
 const ADDRESSES_MAX: usize = 64;
 
-/// A connection that is there.
+/// An established connection.
 #[derive(Debug)]
 pub struct Dialled<'a> {
     pub stream: TcpStream,
-    /// Held for as long as it is carried, so that narrowing finds it.
+    /// Held while the connection is carried, so that narrowing finds it.
     _passage: Passage<'a>,
 }
 
-/// Why there is none.
+/// Why there is no connection.
 #[derive(Debug)]
 pub enum Refusal {
     Denied(Reason),
@@ -37,7 +37,8 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// Connects to a host the sandbox may reach. That it may was asked before, and is asked again when it is connected.
+/// Connects to a host the sandbox may reach. The caller has checked that it may; this checks again after
+/// connecting, because the network may have been narrowed meanwhile.
 pub fn dial<'a>(
     scope: &'a Scope,
     authority: &Authority,
@@ -53,7 +54,7 @@ pub fn dial<'a>(
     }
     let stream = connect(&admitted, authority.port)?;
     let _ = stream.set_nodelay(true);
-    // A server that vanished without a word is noticed some day.
+    // Keepalive notices a server that vanished, at some point.
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
     let passage = scope.flow(authority, speech, client, &stream)?.map_err(Refusal::Denied)?;
     Ok(Dialled { stream, _passage: passage })

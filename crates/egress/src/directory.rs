@@ -1,6 +1,6 @@
-//! The directory of one keeper, as others see it: whether a keeper is there, what it holds, how it is ended.
+//! The directory of one keeper, as other processes see it: whether a keeper lives, what it holds, how to end it.
 //!
-//! A keeper is alive while the lock in its directory is held. The kernel lets go of it however the keeper dies.
+//! A keeper is alive while the lock in its directory is held. The kernel releases it however the keeper dies.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -15,12 +15,12 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::control;
 
 const LOCK: &str = "lock";
-/// A keeper ends in milliseconds; a machine that swaps needs seconds.
+/// A keeper ends in milliseconds; on a machine that swaps it takes seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between looks at a keeper that is just ending.
+/// Between looks at a keeper that is ending.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Makes a directory nobody else may enter. Succeeds if it is there.
+/// Makes a directory no other user may enter. Succeeds if it exists.
 pub fn make(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -28,12 +28,13 @@ pub fn make(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Has the keeper hold no more than this network; `false` if it cannot. An error means that there is none.
+/// Has the keeper narrow its network to at most this one. Returns `false` if it cannot, and an error if there is no
+/// keeper.
 pub fn hold(directory: &Path, network: &Network) -> io::Result<bool> {
     control::hold(directory, network)
 }
 
-/// Tells whether a keeper is there.
+/// Tells whether a keeper is alive.
 pub fn is_kept(directory: &Path) -> io::Result<bool> {
     match open_lock(directory)?.try_lock() {
         Ok(()) => Ok(false),
@@ -42,7 +43,7 @@ pub fn is_kept(directory: &Path) -> io::Result<bool> {
     }
 }
 
-/// Asks the keeper to end and waits until it has; one that does not is killed.
+/// Asks the keeper to end and waits until it has. Kills one that does not.
 pub fn end(directory: &Path) -> io::Result<()> {
     if !directory.exists() {
         return Ok(());
@@ -63,8 +64,8 @@ pub fn end(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a handle of the process that holds the lock. Numbers are used again, so its number is read once more when there
-/// is a handle: while the lock says the same and is held, the handle is of its holder.
+/// Returns a handle of the process that holds the lock. The kernel reuses pids, so this reads the pid once more
+/// after it has the handle: while the lock is held and names the same pid, the handle is the holder's.
 pub fn holder(directory: &Path) -> io::Result<Option<OwnedFd>> {
     let written = || keeper_in(directory);
     let Some(pid) = written().and_then(Pid::from_raw) else { return Ok(None) };
@@ -78,7 +79,7 @@ pub(crate) fn open_lock(directory: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(false).open(directory.join(LOCK))
 }
 
-/// Returns the number of the process that holds the lock, or held it last; nothing where it is no process of its own.
+/// Returns the pid of the process that holds the lock, or held it last; `None` if the keeper is a thread.
 fn keeper_in(directory: &Path) -> Option<i32> {
     fs::read_to_string(directory.join(LOCK)).ok()?.parse().ok().filter(|pid| *pid > 0)
 }

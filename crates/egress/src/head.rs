@@ -1,16 +1,17 @@
-//! The head of a request to the proxy, read strictly: what two readers could take for different requests is refused.
+//! Reads the head of a request to the proxy strictly: refuses what two readers could take for different requests.
 //!
-//! What is passed on is written anew from what was read here, so that the server sees the request that was judged.
+//! The proxy writes the head it passes on anew from what it read here, so the server sees the request that was
+//! judged.
 
 use coracle_core::network::rule::{WEB, split_port};
 use coracle_core::network::{Host, name};
 
 use crate::weak;
 
-/// No honest head is longer; what does not fit is refused before more is kept.
+/// No honest head is longer. The proxy refuses a longer one before it keeps more.
 pub const HEAD_MAX: usize = 16 << 10;
 const FIELDS_MAX: usize = 100;
-/// Fields that are about one connection alone.
+/// Fields that concern one connection alone.
 const HOP_BY_HOP: [&str; 8] = [
     "connection",
     "keep-alive",
@@ -21,7 +22,7 @@ const HOP_BY_HOP: [&str; 8] = [
     "upgrade",
     "host",
 ];
-/// Fields nobody may have removed on the way: what follows the head depends on them.
+/// Fields that `Connection` must not list for removal: what follows the head depends on them.
 const FRAMING: [&str; 3] = ["content-length", "transfer-encoding", "host"];
 
 /// A request without its body.
@@ -32,18 +33,18 @@ pub struct Head {
     pub version: Version,
     fields: Vec<(String, Vec<u8>)>,
     pub body: Body,
-    /// The protocol the client wants to go on with.
+    /// The protocol the client wants to switch to.
     pub upgrade: Option<Vec<u8>>,
 }
 
-/// Where a request is to go.
+/// Where a request goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// `CONNECT host:port`.
     Tunnel(Authority),
     /// `GET http://host/path`.
     Absolute(Authority, String),
-    /// `GET /path`, on a connection whose host is known; `Host` names it again.
+    /// `GET /path`, on a connection to a known host; `Host` names it again.
     Origin(Option<Authority>, String),
 }
 
@@ -60,7 +61,7 @@ pub enum Version {
     Http11,
 }
 
-/// How the end of the body is found.
+/// How to find the end of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
     Length(u64),
@@ -72,19 +73,19 @@ pub enum Body {
 pub enum Odd {
     #[error("the request is ambiguous: {0}")]
     Ambiguous(&'static str),
-    /// It names a host nobody should look for.
+    /// It names an invalid host.
     #[error("the request names no valid host")]
     Host { written: String, port: u16 },
     #[error("the request names `{host}` in its `Host` field and another host in its first line")]
     Mismatch { host: String, authority: Authority },
 }
 
-/// Returns the length of the head, once all of it is there.
+/// Returns the length of the head, once it is complete.
 pub fn length(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// Tells whether bytes begin as a request of HTTP/1 does.
+/// Tells whether bytes begin like an HTTP/1 request.
 pub fn may_be_http(bytes: &[u8]) -> bool {
     let word = bytes.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
     word > 0 && bytes.get(word).is_none_or(|byte| *byte == b' ')
@@ -99,8 +100,8 @@ pub enum Resemblance {
     Request,
 }
 
-/// Tells whether a stream of unknown kind begins with a request, as generous servers would read it: empty lines in front
-/// and bare line feeds included. Whether it is one we pass on is for [`Head::read`] to say.
+/// Tells whether a stream of unknown kind begins with a request, as lenient servers would read it: with empty lines
+/// in front and bare line feeds. [`Head::read`] decides whether the proxy passes it on.
 pub fn resemblance(bytes: &[u8]) -> Resemblance {
     let start = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     let rest = &bytes[start..];
@@ -118,7 +119,7 @@ pub fn resemblance(bytes: &[u8]) -> Resemblance {
     }
 }
 
-/// Tells whether bytes begin with a method everybody knows: then the rest is waited for.
+/// Tells whether bytes begin with a well-known method; the proxy then waits for the rest.
 pub fn has_known_method(bytes: &[u8]) -> bool {
     const METHODS: [&[u8]; 8] =
         [b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"TRACE "];
@@ -126,7 +127,7 @@ pub fn has_known_method(bytes: &[u8]) -> bool {
 }
 
 impl Head {
-    /// Reads a whole head, its empty line included.
+    /// Reads a complete head, its empty line included.
     pub fn read(bytes: &[u8]) -> Result<Self, Odd> {
         let text = bytes.strip_suffix(b"\r\n\r\n").ok_or(Odd::Ambiguous("it has no end"))?;
         let text = std::str::from_utf8(text).map_err(|_| Odd::Ambiguous("it is not ASCII"))?;
@@ -142,7 +143,7 @@ impl Head {
         Ok(head)
     }
 
-    /// Returns the only field of a name; none if it is not there.
+    /// Returns the only field of a name, or `None` if there is none.
     fn only(&self, name: &str) -> Result<Option<&[u8]>, Odd> {
         only(&self.fields, name)
     }
@@ -161,7 +162,7 @@ impl Head {
             Target::Tunnel(known) | Target::Absolute(known, _) => known,
         };
         match named {
-            // Clients write the port of a tunnel there or leave it.
+            // Some clients write the port of a tunnel there and some leave it out.
             Some(named) if named.host != known.host => {
                 Err(Odd::Mismatch { host: named.host.to_string(), authority: known.clone() })
             }
@@ -169,7 +170,7 @@ impl Head {
         }
     }
 
-    /// Returns the head as the server gets it: for one request on one connection, to exactly this host.
+    /// Returns the head the server gets: for one request on one connection, to exactly this host.
     pub fn rewritten(&self, authority: &Authority) -> Vec<u8> {
         let path = match &self.target {
             Target::Absolute(_, path) | Target::Origin(_, path) => path.as_str(),
@@ -208,7 +209,7 @@ impl Head {
         head
     }
 
-    /// Returns the names in `Connection`.
+    /// Returns the names that `Connection` lists.
     fn listed(&self) -> Vec<String> {
         words(&self.fields, "connection").collect()
     }
@@ -263,7 +264,7 @@ fn authority(bytes: &[u8], default: u16) -> Result<Authority, Odd> {
 }
 
 fn field(line: &str) -> Result<(String, Vec<u8>), Odd> {
-    // A line that begins with a space would belong to the one before it.
+    // A line that begins with a space would continue the one before it.
     let (name, value) = line.split_once(':').ok_or(Odd::Ambiguous("a field has no colon"))?;
     if name.is_empty() || !name.bytes().all(is_token) {
         return Err(Odd::Ambiguous("a field has an odd name"));
@@ -283,7 +284,7 @@ fn only<'a>(fields: &'a [(String, Vec<u8>)], name: &str) -> Result<Option<&'a [u
     let mut found = fields.iter().filter(|(own, _)| own == name).map(|(_, value)| value.as_slice());
     let first = found.next();
     match found.next() {
-        Some(_) => Err(Odd::Ambiguous("a field that counts is there twice")),
+        Some(_) => Err(Odd::Ambiguous("a field that must be unique appears twice")),
         None => Ok(first),
     }
 }
@@ -301,19 +302,19 @@ fn body(fields: &[(String, Vec<u8>)], version: Version) -> Result<Body, Odd> {
         }
         (None, Some(coding)) => match coding.eq_ignore_ascii_case(b"chunked") && version == Version::Http11 {
             true => Ok(Body::Chunked),
-            false => Err(Odd::Ambiguous("its body is coded in another way than `chunked`")),
+            false => Err(Odd::Ambiguous("its transfer coding is not HTTP/1.1's `chunked`")),
         },
     }
 }
 
-/// Returns what the client wants to go on with, where it says so in both places.
+/// Returns the protocol the client wants to switch to, if both fields say so.
 fn upgrade(fields: &[(String, Vec<u8>)]) -> Result<Option<Vec<u8>>, Odd> {
     if words(fields, "connection").any(|word| FRAMING.contains(&word.as_str())) {
-        return Err(Odd::Ambiguous("`Connection` lists a field that counts"));
+        return Err(Odd::Ambiguous("`Connection` lists a field that must not be removed"));
     }
     let wanted = words(fields, "connection").any(|word| word == "upgrade");
     let protocol = only(fields, "upgrade")?;
-    // HTTP/2 would carry requests nobody here has read.
+    // HTTP/2 would carry requests that the proxy cannot read.
     let h2 = protocol.is_some_and(|protocol| protocol.to_ascii_lowercase().starts_with(b"h2"));
     match wanted && !h2 {
         true => Ok(protocol.map(<[u8]>::to_vec)),

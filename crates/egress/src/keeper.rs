@@ -1,7 +1,7 @@
-//! The keeper: holds the network of one sandbox, from outside, for as long as its guest is there.
+//! The keeper: holds the network of one sandbox, from outside, for as long as its guest lives.
 //!
-//! It parks connections at the guest. Each that is taken is one client's, served on a thread of its own. When the keeper
-//! dies, so does every connection: the guest has nobody else to give a client to.
+//! It parks connections at the guest. Each one the guest takes belongs to one client, which the keeper serves on a
+//! thread of its own. When the keeper dies, so does every connection: the guest has no other way out for a client.
 
 use std::fmt;
 use std::fs::File;
@@ -23,27 +23,27 @@ use crate::scope::Scope;
 use crate::weak::{self, Wall};
 use crate::{control, directory as place};
 
-/// Connections that wait at the guest: as many as may come at the same moment without waiting for us.
+/// Connections parked at the guest: as many clients may come at the same moment without waiting for the keeper.
 const PARKED: usize = 6;
-/// Beyond the connections a sandbox may have: who comes then is told that it is one too many.
+/// Workers beyond the connections a sandbox may have: they tell further clients that there are too many.
 const SPARE: usize = 8;
-/// Between attempts to reach a guest that lives and does not let us in.
+/// Between attempts to reach a guest that lives but does not let us in.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Looking a name up takes the most of it.
+/// Looking a name up needs the most stack.
 const STACK: usize = 256 << 10;
 
-/// Who keeps: a process that does nothing else, or a thread of one that does.
+/// What the keeper runs as: a process that does nothing else, or a thread of one that does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
     Process,
     Thread,
 }
 
-/// What a keeper is told of its sandbox.
+/// What a keeper knows of its sandbox.
 pub struct Terms {
-    /// The places in the sandbox that lead outside.
+    /// The addresses in the sandbox that lead outside.
     pub listeners: Vec<Listener>,
-    /// What it may reach now.
+    /// What the sandbox may reach now.
     pub network: Network,
     pub caps: Caps,
     pub clock: Arc<dyn Clock>,
@@ -56,35 +56,35 @@ impl fmt::Debug for Terms {
     }
 }
 
-/// The port by which a keeper reaches the guest of its sandbox.
+/// The port through which a keeper reaches the guest of its sandbox.
 pub trait Guest: fmt::Debug + Send + Sync {
-    /// Opens a connection. [`Lost::Guest`] only where it is certain that there is no guest any more.
+    /// Opens a connection. Returns [`Lost::Guest`] only if it is certain that the guest is gone.
     fn connect(&self) -> Result<UnixStream, Lost>;
 
-    /// Introduces itself on a connection.
+    /// Sends the greeting on a connection.
     fn greet(&self, stream: UnixStream) -> Result<Parked, Lost>;
 }
 
-/// A connection the guest has let in. Calling it waits until a client of the sandbox is joined to it, however long that
+/// A connection the guest has accepted. Calling it waits until the guest joins a client to it, however long that
 /// takes; shutting the connection down ends the wait.
 pub type Parked = Box<dyn FnOnce() -> Result<Accepted, Lost>>;
 
-/// A client that connected to one of the places in a sandbox that lead outside.
+/// A client that connected to one of the sandbox's addresses that lead outside.
 #[derive(Debug)]
 pub struct Accepted {
-    /// Which of the places it was.
+    /// The number of that address.
     pub listener: u32,
     pub stream: UnixStream,
-    /// What has come from it already.
+    /// Bytes that have come from the client already.
     pub rest: Vec<u8>,
 }
 
-/// Why nobody was waited for.
+/// Why waiting for a client failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
     /// The guest is gone, and the keeper has nothing left to do.
     Guest,
-    /// This connection did not work; another may.
+    /// This connection failed; another may work.
     Connection,
 }
 
@@ -100,20 +100,20 @@ struct Keeping {
 #[derive(Debug, Default)]
 struct Posts {
     workers: usize,
-    /// Connections at the guest that nobody has taken yet, by the number of whoever waits on them.
+    /// Connections at the guest that have no client yet, by the number of the worker that waits on them.
     parked: Vec<(u64, UnixStream)>,
     waiting: usize,
     last: u64,
-    /// The guest let us in once.
+    /// The guest has let us in once.
     ready: bool,
     over: bool,
 }
 
-/// Keeps the network of a sandbox until its guest is gone or somebody ends it. Calls `ready` when clients are served.
-/// Returns at once if somebody else keeps it.
+/// Keeps the network of a sandbox until its guest is gone or a caller ends the keeper. Calls `ready` when it serves
+/// clients. Returns at once if another keeper holds the lock.
 ///
-/// `terms` is called when the lock is held: a network that is narrowed before is read narrowed, and one that is narrowed
-/// later finds a keeper to tell.
+/// Calls `terms` under the lock: if the network is narrowed before, `terms` reads it narrowed; if later, there is a
+/// keeper to tell.
 pub fn keep(
     directory: &Path,
     body: Body,
@@ -139,13 +139,14 @@ pub fn keep(
     ready();
     keeping.await_state(|posts| posts.over);
     keeping.scope.narrow(Network::None);
-    // Whoever answers questions waits for the next one, and a process that goes on must not keep it waiting for ever.
+    // The control thread waits for the next question. Wake it, or a process that goes on would keep it waiting for
+    // ever.
     let _ = control::end(directory);
     Ok(())
 }
 
 impl control::KeeperControl for Keeping {
-    /// Takes the smaller of what is asked for and what there is.
+    /// Takes the smaller of the requested and the current network.
     fn hold(&self, network: Network) -> bool {
         self.scope.narrow(network.clone()) || self.scope.is_within(&network)
     }
@@ -166,7 +167,7 @@ impl control::KeeperControl for Keeping {
 }
 
 impl Keeping {
-    /// Starts another worker, unless enough wait already.
+    /// Starts another worker, unless enough are waiting.
     fn hire(self: &Arc<Self>) {
         let mut posts = self.posts();
         if posts.over
@@ -186,7 +187,7 @@ impl Keeping {
         }
     }
 
-    /// Waits for a client, serves it, and waits for the next while too few wait.
+    /// Waits for a client and serves it, again and again while too few workers wait.
     fn work(self: &Arc<Self>) {
         loop {
             let accepted = self.park();
@@ -208,7 +209,7 @@ impl Keeping {
         }
     }
 
-    /// Waits at the guest until a client comes.
+    /// Parks a connection at the guest and waits for a client.
     fn park(&self) -> Result<Accepted, Lost> {
         let stream = self.guest.connect()?;
         let watched = stream.try_clone().map_err(|_| Lost::Connection)?;
@@ -239,7 +240,7 @@ impl Keeping {
         let Some(Listener { port, host, .. }) = listener else { return };
         let authority = host.as_ref().map(|name| Authority { host: Host::Name(name.clone()), port: *port });
         let Some(_place) = self.scope.enter() else { return client.turn_away(authority.as_ref()) };
-        // How it ended was told to the client and, if it was refused, written down.
+        // The client already knows how it ended, and a refusal is in the log.
         let _ = match &authority {
             Some(authority) => client.serve_host(authority),
             None => client.serve_proxy(),
@@ -258,7 +259,7 @@ impl Keeping {
     }
 }
 
-/// Takes the right to keep this sandbox's network; nothing if somebody has it.
+/// Takes the lock on this sandbox's network; `None` if another keeper has it.
 fn lock(directory: &Path, body: Body) -> Result<Option<File>> {
     let file = place::open_lock(directory).map_err(unusable)?;
     match file.try_lock() {
@@ -266,7 +267,7 @@ fn lock(directory: &Path, body: Body) -> Result<Option<File>> {
         Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
         Err(std::fs::TryLockError::Error(error)) => return Err(unusable(error)),
     }
-    // Only one who is a process of its own may be ended as one.
+    // Only a keeper that is a process of its own may be killed as one.
     let pid = match body {
         Body::Process => std::process::id(),
         Body::Thread => 0,

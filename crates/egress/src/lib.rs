@@ -1,11 +1,11 @@
 //! The egress proxy of sandboxes: the part of their network that is outside them.
 //!
-//! Inside a sandbox there is nothing but places to connect to; see the guest's file `egress.rs`. Each connection comes
-//! to a [`keeper`], which reads what it wants ([`head`], [`socks`], [`tls`]), asks the scope, looks the name up and
-//! checks the address, and carries the bytes ([`carry`]). What is refused is written down first ([`denials`]).
+//! A sandbox contains only addresses to connect to; see the guest's file `egress.rs`. Each connection comes to a
+//! [`keeper`], which reads what the client wants ([`head`], [`socks`], [`tls`]), asks the scope, looks the name up,
+//! checks the address, and carries the bytes ([`carry`]). It records a denial before it refuses ([`denials`]).
 //!
-//! Hostile bytes are read here, so no store and no backend is in reach. A keeper gets at its guest by a port,
-//! [`keeper::Guest`], which the engine implements.
+//! This crate reads hostile bytes, so it can reach no store and no backend. A keeper reaches its guest through a
+//! port, [`keeper::Guest`], which the engine implements.
 
 pub mod body;
 pub mod carry;

@@ -1,12 +1,12 @@
-//! Which addresses are this machine's own, whatever interface they are on.
+//! Tells which addresses belong to this machine, on any of its interfaces.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-/// Any port will do: nothing is sent.
+/// Any port will do: no packet is sent.
 const PORT: u16 = 9;
 
-/// Tells whether what is sent to an address stays on this machine. Where that cannot be told, it is taken for granted.
+/// Tells whether traffic to an address stays on this machine. If that cannot be determined, says yes.
 pub fn is_own(address: IpAddr) -> bool {
     let unspecified: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -16,8 +16,8 @@ pub fn is_own(address: IpAddr) -> bool {
         .map_or(true, |socket| source(&socket, address).is_ok_and(|own| own == address))
 }
 
-/// Returns where datagrams to an address would come from. The kernel's own answer, and no packet is sent for it: to an
-/// address of ours they come from that address itself.
+/// Returns the source address of datagrams to an address. The kernel answers without sending a packet: for an
+/// address of this machine, the source is that address itself.
 fn source(socket: &UdpSocket, address: IpAddr) -> io::Result<IpAddr> {
     socket.connect((address, PORT))?;
     Ok(socket.local_addr()?.ip())

@@ -1,4 +1,4 @@
-//! How fast a sandbox may use the network: bytes, and names that are looked up.
+//! Limits how fast a sandbox may use the network: bytes, and name lookups.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use coracle_core::network::Name;
 
-/// How many seconds' worth of names may be asked for at once.
+/// How many seconds' worth of names may be looked up at once.
 const BURST: f64 = 2.5;
-/// A name that was looked up this recently is not new.
+/// A name looked up this recently is not new.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Names remembered at once.
 const REMEMBERED_MAX: usize = 256;
 
-/// Something that fills up again with time.
+/// A token bucket, which fills up again with time.
 #[derive(Debug)]
 struct Bucket {
     level: f64,
@@ -35,7 +35,7 @@ impl Bucket {
     }
 }
 
-/// Bytes per second, both ways of all connections together.
+/// Bytes per second, over both directions of all connections.
 #[derive(Debug)]
 pub struct Pace(Option<Mutex<Bucket>>);
 
@@ -45,7 +45,7 @@ impl Pace {
         Self(mbit.map(|mbit| Mutex::new(Bucket::full(per_second(mbit), per_second(mbit) / 4.0))))
     }
 
-    /// Waits until this many bytes may have gone.
+    /// Waits until this many bytes are within the limit.
     pub fn spend(&self, bytes: usize) {
         let Some(bucket) = &self.0 else { return };
         let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);

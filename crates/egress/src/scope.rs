@@ -1,7 +1,7 @@
 //! What a sandbox may reach now, and the connections it has because of that.
 //!
-//! One lock over both: a connection is admitted under the network it is entered under, and narrowing the network finds
-//! every connection that was admitted before.
+//! One lock guards both: a connection is admitted under the network in force when it is entered, and narrowing the
+//! network finds every connection admitted before.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -39,7 +39,7 @@ struct State {
 #[derive(Debug)]
 struct Flow {
     authority: Authority,
-    /// What it was let in to speak. A network that lets it speak less does not let it stay.
+    /// The protocol it was admitted for. A network that admits less ends it.
     speech: Speech,
     address: IpAddr,
     client: UnixStream,
@@ -53,7 +53,7 @@ impl Flow {
     }
 
     fn cut(&self) {
-        // Whoever carries it sees the end of both.
+        // The thread that carries it sees both ends close.
         let _ = self.client.shutdown(Shutdown::Both);
         let _ = self.upstream.shutdown(Shutdown::Both);
     }
@@ -75,12 +75,12 @@ impl Scope {
         self.state().network == Network::Open
     }
 
-    /// Tells whether it is no larger than this already.
+    /// Tells whether the network already is no larger than this.
     pub fn is_within(&self, network: &Network) -> bool {
         self.state().network.is_within(network)
     }
 
-    /// Takes one of the slots there are for connections, until the value is dropped.
+    /// Takes one of the connection slots, until the value is dropped.
     pub fn enter(&self) -> Option<ClientSlot<'_>> {
         let mut state = self.state();
         if state.entered >= self.caps.connections && !weak::off(Wall::EgressCaps) {
@@ -90,7 +90,7 @@ impl Scope {
         Some(ClientSlot(self))
     }
 
-    /// Returns what may be spoken with a host, or why nothing may.
+    /// Returns which protocol a host may be spoken to in, or why it may not be reached.
     pub fn admit(&self, authority: &Authority) -> Result<Speech, Reason> {
         match self.state().network.admits(&authority.host, authority.port) {
             None if weak::off(Wall::EgressRules) => Ok(Speech::Anything),
@@ -98,15 +98,15 @@ impl Scope {
         }
     }
 
-    /// Tells whether an address may be dialled. One of the machine's own only if a rule lists it: services that trust
-    /// whoever is on the machine listen there, also where the address is public.
+    /// Tells whether an address may be dialled. An address of the machine itself needs a rule that lists it, even
+    /// if it is public: services listen there that trust every process on the machine.
     pub fn admits_address(&self, address: IpAddr, port: u16) -> bool {
         let network = self.state().network.clone();
         let elsewhere = || network.lists_address(address, port) || !own::is_own(address);
         network.admits_address(address, port) && elsewhere() || weak::off(Wall::EgressAddress)
     }
 
-    /// Enters a connection that was made, if it may still be.
+    /// Registers a new connection, if the network still admits it.
     pub fn flow(
         &self,
         authority: &Authority,
@@ -131,8 +131,8 @@ impl Scope {
         Ok(Ok(Passage { scope: self, number }))
     }
 
-    /// Makes the network smaller and ends what it does not admit any more. A network that is not smaller changes
-    /// nothing: whoever holds a sandbox's network can only ever take from it.
+    /// Makes the network smaller and ends the connections it no longer admits. A network that is not smaller
+    /// changes nothing: a caller can only ever take from a sandbox's network.
     pub fn narrow(&self, network: Network) -> bool {
         let mut state = self.state();
         if !network.is_within(&state.network) {
@@ -146,7 +146,8 @@ impl Scope {
         true
     }
 
-    /// Writes a refusal down. Before the client hears of it, so that whoever sees the client end finds it there.
+    /// Records a denial. Does so before the client hears of it, so that a caller who sees the client end finds it
+    /// in the log.
     pub fn deny(&self, host: &str, port: u16, reason: Reason) -> Denial {
         let denial = Denial::new(host, port, reason);
         self.denials.add(&denial);
@@ -158,7 +159,7 @@ impl Scope {
     }
 }
 
-/// A slot among the connections. Dropping it gives it back.
+/// A connection slot. Dropping it gives it back.
 #[derive(Debug)]
 pub struct ClientSlot<'a>(&'a Scope);
 

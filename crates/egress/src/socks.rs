@@ -1,4 +1,4 @@
-//! SOCKS5 as far as it is of use here: no authentication, `CONNECT`, a name or an address.
+//! The part of SOCKS5 the proxy supports: no authentication, `CONNECT`, a name or an address.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,11 +11,11 @@ pub const VERSION: u8 = 5;
 const CONNECT: u8 = 1;
 const NO_AUTHENTICATION: u8 = 0;
 
-/// What is answered to the first message.
+/// The answer to the first message.
 pub const WELCOME: [u8; 2] = [VERSION, NO_AUTHENTICATION];
 pub const NO_METHOD: [u8; 2] = [VERSION, 0xff];
 
-/// How a request is answered.
+/// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Granted = 0,
@@ -27,22 +27,22 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Returns it as it is sent; the address in it is of no use to anybody.
+    /// Returns the answer as sent; no client needs the address in it.
     pub fn bytes(self) -> [u8; 10] {
         [VERSION, self as u8, 0, 1, 0, 0, 0, 0, 0, 0]
     }
 }
 
-/// What was made of the bytes there are.
+/// The result of reading the bytes so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Read<T> {
-    /// More has to come.
+    /// More bytes have to come.
     Short,
-    /// It, and how many bytes it took.
+    /// The message, and how many bytes it took.
     Whole(T, usize),
 }
 
-/// Reads the first message: whether going on without authentication is fine with the client.
+/// Reads the first message: whether the client accepts no authentication.
 pub fn greeting(bytes: &[u8]) -> Read<bool> {
     match bytes {
         [_, count, methods @ ..] if methods.len() >= usize::from(*count) => {
@@ -53,14 +53,14 @@ pub fn greeting(bytes: &[u8]) -> Read<bool> {
     }
 }
 
-/// Why a request is not carried out.
+/// Why the proxy refuses a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Odd {
     Answer(Answer),
     Host { written: Vec<u8>, port: u16 },
 }
 
-/// Reads the second message: where to connect to.
+/// Reads the second message: where to connect.
 pub fn request(bytes: &[u8]) -> Result<Read<Authority>, Odd> {
     let (kind, rest) = match bytes {
         [version, command, reserved, kind, rest @ ..] => match (*version, *command, *reserved) {

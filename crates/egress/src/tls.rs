@@ -1,8 +1,8 @@
-//! The name in the first message of a TLS client, found without speaking TLS.
+//! Finds the server name in a TLS client's first message, without speaking TLS.
 
 use coracle_core::network::Host;
 
-/// No honest greeting is longer, post-quantum keys included.
+/// No honest ClientHello is longer, post-quantum keys included.
 pub const HELLO_MAX: usize = 16 << 10;
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
@@ -11,18 +11,18 @@ const HOST_NAME: u8 = 0;
 /// The most one record carries.
 const RECORD_MAX: usize = 1 << 14;
 
-/// What the beginning of a client's stream says.
+/// What the beginning of a client's stream is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hello {
-    /// More has to come.
+    /// More bytes have to come.
     Short,
-    /// It is no greeting of TLS, or one that is not made as it should be.
+    /// Not a ClientHello, or a malformed one.
     Foreign,
-    /// It names a server, or none; a name nobody should look for is `Err`.
+    /// It names a server, or none; an invalid name is `Err`.
     Named(Option<Result<Host, Vec<u8>>>),
 }
 
-/// Reads the greeting at the beginning of a stream, however it is cut into records.
+/// Reads the ClientHello at the beginning of a stream, however it is split into records.
 pub fn hello(bytes: &[u8]) -> Hello {
     match message(bytes) {
         Err(Cut::Short) if bytes.len() < HELLO_MAX => Hello::Short,
@@ -39,7 +39,7 @@ enum Cut {
     Foreign,
 }
 
-/// Puts the handshake message together from its records.
+/// Joins the handshake message from its records.
 fn message(mut bytes: &[u8]) -> Result<Vec<u8>, Cut> {
     let mut message = Vec::new();
     loop {
@@ -74,7 +74,7 @@ fn message(mut bytes: &[u8]) -> Result<Vec<u8>, Cut> {
     }
 }
 
-/// Returns the name, `Some(None)` where none is given, and nothing where the message is not made as it should be.
+/// Returns the name; `Some(None)` if there is none, `None` if the message is malformed.
 fn server_name(body: &[u8]) -> Option<Option<Vec<u8>>> {
     let mut body = Reader(body);
     body.take(2 + 32)?;
@@ -91,7 +91,7 @@ fn server_name(body: &[u8]) -> Option<Option<Vec<u8>>> {
         let kind = extensions.number16()?;
         let data = extensions.vector16()?;
         if kind == SERVER_NAME {
-            // Twice would be one for us and one for the server.
+            // With two names the proxy could read one and the server the other.
             name.is_none().then_some(())?;
             name = Some(only_name(data)?);
         }

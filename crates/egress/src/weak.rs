@@ -24,19 +24,19 @@ pub fn off(wall: Wall) -> bool {
     set() & wall.bit() != 0
 }
 
-/// Tells whether any wall is.
+/// Tells whether any wall is left out.
 pub fn any() -> bool {
     set() != 0
 }
 
-/// Takes the composition root's word for what is to be left out.
+/// Leaves out the walls that the composition root names.
 #[cfg(feature = "weaken")]
 pub fn heed(walls: u64) {
     SET.store(walls, std::sync::atomic::Ordering::Relaxed);
 }
 
-/// How a host must never be read: as a resolver written in C would, cut off at the first odd byte, users in front and
-/// numbers in every spelling.
+/// How the proxy must never read a host: as a resolver written in C would, cut off at the first odd byte, with
+/// users in front and numbers in every spelling.
 pub fn misread(written: &[u8]) -> Option<Host> {
     if !off(Wall::EgressSpelling) {
         return None;

@@ -1,4 +1,4 @@
-//! Requests to the proxy: what is one request to everybody is passed on, the rest is refused.
+//! Requests to the proxy: it passes on what every reader takes for one request, and refuses the rest.
 
 use coracle_egress::body::Measure;
 use coracle_egress::head::{self, Authority, Body, Head, Odd, Resemblance, Target};
@@ -176,7 +176,7 @@ fn whatever_a_generous_server_would_take_for_a_request_looks_like_one() {
     }
 }
 
-/// Feeds a body bit by bit and returns how many bytes belonged to it.
+/// Feeds a body in steps and returns how many bytes belonged to it.
 fn measured(body: Body, bytes: &[u8], step: usize) -> Option<usize> {
     let mut measure = Measure::new(body);
     let mut taken = 0;

@@ -1,4 +1,4 @@
-//! Greetings of TLS clients: the name in them is found however they are cut, and what is odd is not guessed at.
+//! ClientHellos: the proxy finds the name however they are split, and does not guess at odd ones.
 
 use coracle_egress::tls::{HELLO_MAX, Hello, hello};
 
@@ -90,7 +90,7 @@ fn what_is_not_made_as_it_should_be_is_foreign() {
 }
 
 #[test]
-fn nobody_is_listened_to_for_ever() {
+fn an_endless_hello_is_refused() {
     let endless = records(&[&[1, 0, 0x3f, 0xff][..], &[0; 20_000]].concat(), 1);
 
     assert_eq!(hello(&endless[..HELLO_MAX]), Hello::Foreign);

@@ -1,4 +1,4 @@
-//! A keeper and a guest that is no more than its port: who is let in, and how it ends.
+//! A keeper with a fake guest that is only its port: which clients it lets in, and how it ends.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,8 @@ use coracle_testing::ManualClock;
 
 const PROXY: u8 = 0;
 
-/// Hands the other end of each connection to the test. A byte on it is the number of the listener a client came to.
+/// Hands the other end of each connection to the test. A byte on it is the number of the listener a client
+/// connected to.
 #[derive(Debug)]
 struct FakeGuest {
     connected: Mutex<mpsc::Sender<UnixStream>>,
@@ -69,7 +70,7 @@ fn a_client_of_a_host_that_is_not_allowed_is_refused_and_written_down() {
     client.write_all(&[PROXY]).expect("it is joined");
     client.write_all(b"CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test:443\r\n\r\n").expect("it listens");
     let mut answer = String::new();
-    // One that is cut has told all it had to.
+    // A connection that is cut has sent all it had to.
     let _ = client.read_to_string(&mut answer);
     directory::end(place.path()).expect("it ends");
 

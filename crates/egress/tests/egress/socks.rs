@@ -1,4 +1,4 @@
-//! SOCKS5: names and addresses of both kinds, in whatever pieces they come.
+//! SOCKS5: names and addresses of both kinds, however the messages are split.
 
 use coracle_egress::head::Authority;
 use coracle_egress::socks::{Answer, Odd, Read, greeting, request};
