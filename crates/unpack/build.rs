@@ -1,4 +1,5 @@
-//! Compiles the filter the unpacker puts itself under: what writing a tree takes, and nothing else.
+//! Compiles the seccomp filter the unpacker puts itself under: it allows the calls that write a tree, and no
+//! others.
 
 #![allow(clippy::print_stdout, reason = "that is how a build script speaks to cargo")]
 
@@ -15,7 +16,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let arch = std::env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets the architecture");
     let arch: TargetArch = arch.as_str().try_into().expect("a known architecture");
-    // An unpacker that asks for anything else is not ours any more.
+    // An unpacker that makes any other call is under an attacker's control.
     let filter = SeccompFilter::new(rules(), SeccompAction::KillProcess, SeccompAction::Allow, arch)
         .expect("the rules are well formed");
     let program: BpfProgram = filter.try_into().expect("the filter compiles");
@@ -35,7 +36,7 @@ fn rules() -> BTreeMap<i64, Vec<SeccompRule>> {
     let mut rules: BTreeMap<_, _> = ALLOWED.iter().map(|number| (*number, Vec::new())).collect();
     let kind = |kind: u32| condition(2, Compare::MaskedEq(u64::from(libc::S_IFMT)), kind.into());
     let fifo = vec![kind(libc::S_IFIFO)];
-    // The device that is none: how an overlay marks what is hidden.
+    // Device 0/0: how an overlay marks a hidden name.
     let whiteout = vec![kind(libc::S_IFCHR), condition(3, Compare::Eq, 0)];
     rules.insert(libc::SYS_mknodat, vec![rule(fifo), rule(whiteout)]);
     for number in [libc::SYS_mmap, libc::SYS_mprotect] {

@@ -1,4 +1,4 @@
-//! The cage: the layer's directory is all there is, nothing can be gained, and few calls are left.
+//! The cage: the unpacker sees only the layer's directory, can gain no rights, and has few system calls left.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,12 +11,13 @@ use coracle_unpack::{Order, Target};
 
 const FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter"));
 
-/// The largest window of a compressed stream is 128 MiB, and the names of directories are kept until the end.
+/// The largest window of a compressed stream is 128 MiB, and the unpacker keeps the names of directories until the
+/// end.
 const MEMORY_MAX: u64 = 1 << 30;
-/// One for the way, one for the file, a few while a tree is replaced.
+/// One for the parent directory, one for the file, a few while a tree is replaced.
 const DESCRIPTORS_MAX: u64 = 64;
 
-/// Owners, modes and times of files, whoever they belong to: `CHOWN`, `DAC_OVERRIDE`, `FOWNER`, `FSETID`.
+/// To set owners, modes and times of all users' files: `CHOWN`, `DAC_OVERRIDE`, `FOWNER`, `FSETID`.
 const CAPABILITIES: u64 = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4;
 
 /// A step that failed.
@@ -38,7 +39,7 @@ pub fn enter(order: &Order, mount: Option<OwnedFd>) -> Result<OwnedFd, Failure> 
         (Target::Path(path), _) => copy(path)?,
     };
     mount::make_private().map_err(at("make mounts private"))?;
-    // On top of everything there is, which is let go of right after.
+    // Mounted on top of everything else, which is unmounted right after.
     mount::attach(target.as_fd(), "/").map_err(at("attach the layer's mount"))?;
     rustix::process::fchdir(&target).map_err(at("enter the layer's mount"))?;
     mount::pivot().map_err(at("make the layer the root"))?;
@@ -54,7 +55,8 @@ pub fn enter(order: &Order, mount: Option<OwnedFd>) -> Result<OwnedFd, Failure> 
     Ok(root)
 }
 
-/// Without privileges on the machine only this process, which has some in its own namespace, can make the mount.
+/// Makes a mount of the directory. Without privileges on the machine only this process can: it has some in its own
+/// namespace.
 fn copy(path: &[u8]) -> Result<OwnedFd, Failure> {
     let path = std::os::unix::ffi::OsStrExt::from_bytes(path);
     let copy = mount::copy(Path::new::<std::ffi::OsStr>(path)).map_err(at("make a mount of the layer"))?;

@@ -1,4 +1,4 @@
-//! What one entry of the archive asks for, decided from its header and what describes it.
+//! Decides what one entry of the archive asks for, from its header and its extensions.
 
 use crate::extensions::Extensions;
 use crate::header::Header;
@@ -6,16 +6,16 @@ use crate::limits::{ID_MAX, PATH_MAX, TIME_MAX};
 use crate::name::Name;
 use crate::refusal::Refusal;
 
-/// Files whose names begin like this hide what lower layers have.
+/// Files whose names begin like this hide names of lower layers.
 const WHITEOUT: &[u8] = b".wh.";
-/// Names for the bookkeeping of a filesystem that nobody uses any more; one of them still means something.
+/// Names for the bookkeeping of a filesystem that is out of use (AUFS); one of them still has a meaning.
 const BOOKKEEPING: &[u8] = b".wh..wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
 /// One thing to do in the layer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where. The root only with [`Kind::Directory`], [`Kind::Opaque`] and [`Kind::Skipped`].
+    /// Where to do it. The root only with [`Kind::Directory`], [`Kind::Opaque`] and [`Kind::Skipped`].
     pub name: Name,
     pub kind: Kind,
     pub attributes: Attributes,
@@ -27,20 +27,20 @@ pub enum Kind {
     Directory,
     /// A file with this many bytes.
     File(u64),
-    /// A link with this text, which is data: nobody follows it here.
+    /// A link with this text, which is data: the unpacker never follows it.
     Symlink(Vec<u8>),
     /// A second name of a file in this layer.
     HardLink(Name),
     Fifo,
-    /// Hide what lower layers have under this name.
+    /// Hide this name of lower layers.
     Whiteout,
-    /// Hide all that lower layers have in this directory.
+    /// Hide everything that lower layers have in this directory.
     Opaque,
     /// Nothing: devices have no place in a sandbox.
     Skipped,
 }
 
-/// What a file is given beside its content.
+/// The metadata of a file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Attributes {
     /// Permissions; never set-user-id, set-group-id only on directories.
@@ -51,7 +51,7 @@ pub struct Attributes {
     pub time: u64,
     /// Names and values, all of the `user.` kind.
     pub extended: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Attributes that were left out.
+    /// How many attributes were left out.
     pub stripped: u64,
 }
 
@@ -95,27 +95,27 @@ fn kind(header: &Header, extensions: &Extensions, raw: &[u8], size: u64) -> Resu
 
 fn symlink(target: Vec<u8>) -> Result<Kind, Refusal> {
     match target.len() {
-        0 => Err(Refusal::malformed("a symbolic link leads nowhere")),
+        0 => Err(Refusal::malformed("a symbolic link has no target")),
         1..=PATH_MAX => Ok(Kind::Symlink(target)),
         _ => Err(Refusal::limit(format!("a symbolic link is longer than {PATH_MAX} bytes"))),
     }
 }
 
-/// Turns the names that mean hiding into what they mean.
+/// Turns whiteout names into what they mean.
 fn whiteout(name: Name, kind: Kind) -> Result<(Name, Kind), Refusal> {
     let (parent, last) = name.split();
     if name.parts().any(|part| part.starts_with(BOOKKEEPING)) && last != OPAQUE {
         return Ok((name, Kind::Skipped));
     }
     if parent.parts().any(|part| part.starts_with(WHITEOUT)) {
-        return Err(Refusal::malformed(format!("{name:?} is inside of something hidden")));
+        return Err(Refusal::malformed(format!("{name:?} is inside a whiteout")));
     }
     if last == OPAQUE {
         return Ok((parent, Kind::Opaque));
     }
     match last.strip_prefix(WHITEOUT) {
         None => Ok((name, kind)),
-        Some(b"" | b"." | b"..") => Err(Refusal::malformed(format!("{name:?} hides no name"))),
+        Some(b"" | b"." | b"..") => Err(Refusal::malformed(format!("{name:?} is a whiteout without a name"))),
         Some(hidden) => Ok((parent.join(hidden), Kind::Whiteout)),
     }
 }
@@ -135,7 +135,7 @@ fn attributes(header: &Header, extensions: Extensions, kind: &Kind) -> Result<At
     })
 }
 
-/// An id that a sandbox does not have becomes the one that means nobody.
+/// Replaces an id that a sandbox does not have with the one that means `nobody`.
 fn id(id: i128) -> u32 {
     u32::try_from(id).map_or(ID_MAX, |id| id.min(ID_MAX))
 }

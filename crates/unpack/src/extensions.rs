@@ -1,12 +1,12 @@
-//! What entries that describe the next one say of it: PAX records and GNU's long names.
+//! Entries that describe the next one: PAX records and GNU's long names.
 
 use std::collections::BTreeMap;
 
 use crate::limits::{ATTRIBUTE_VALUE_MAX, ATTRIBUTES_MAX};
 use crate::refusal::Refusal;
 
-/// The records that mean something to us. Who else reads an archive may heed others, so those that change what an entry
-/// is (sparse files) are refused and not ignored.
+/// The records the unpacker uses. Other readers of an archive may use more, so it refuses records that change what
+/// an entry is (sparse files) instead of ignoring them.
 #[derive(Debug, Default)]
 pub struct Extensions {
     pub name: Option<Vec<u8>>,
@@ -18,11 +18,11 @@ pub struct Extensions {
     pub time: Option<i64>,
     /// The `user.` attributes, by name.
     pub attributes: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Attributes that were left out.
+    /// How many attributes were left out.
     pub stripped: u64,
 }
 
-/// Where the kernel keeps what an overlay says of its layers; an image must not speak for us.
+/// Where the kernel keeps an overlay's own attributes; an image must not set them.
 const OVERLAY: &[u8] = b"user.overlay.";
 
 impl Extensions {
@@ -72,8 +72,7 @@ impl Extensions {
     }
 }
 
-/// Refuses records that would hold for all entries that follow, if they would change them: `tar` heeds them, Docker does
-/// not.
+/// Refuses records that would change all entries that follow: `tar` applies them, Docker does not.
 pub fn check_global(text: &[u8]) -> Result<(), Refusal> {
     for record in Records(text) {
         let (key, _) = record?;
@@ -86,7 +85,7 @@ pub fn check_global(text: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Records as in `30 mtime=1350244992.023960108\n`. A value may have line ends in it: only the length tells.
+/// Records like `30 mtime=1350244992.023960108\n`. A value may contain line ends: only the length counts.
 struct Records<'a>(&'a [u8]);
 
 impl<'a> Iterator for Records<'a> {
@@ -139,7 +138,7 @@ fn name(value: &[u8]) -> Result<Vec<u8>, Refusal> {
 }
 
 fn number(key: &[u8], value: &[u8]) -> Result<u64, Refusal> {
-    let what = || format!("the PAX record `{}` is not a number we take", key.escape_ascii());
+    let what = || format!("the PAX record `{}` is not a number in range", key.escape_ascii());
     digits(value).ok_or_else(|| Refusal::malformed(what()))
 }
 
@@ -158,7 +157,7 @@ fn seconds(value: &[u8]) -> Result<i64, Refusal> {
     Ok(if negative { -whole } else { whole })
 }
 
-/// Reads decimal digits and nothing else: no sign, no space, no more than fit.
+/// Reads decimal digits and nothing else: no sign, no space, no overflow.
 fn digits(text: &[u8]) -> Option<u64> {
     let digits = std::str::from_utf8(text).ok()?;
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,19 +1,19 @@
-//! One header block of an archive, read strictly: where readers of archives disagree, it is refused.
+//! Reads one header block of an archive strictly: refuses it where readers of archives disagree.
 
 use crate::refusal::Refusal;
 
 pub const BLOCK: usize = 512;
 
-/// Which of the three ways of writing headers it is.
+/// Which of the three header formats it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
-    /// Before 1988: no way to write long names or anything new.
+    /// Before 1988: has neither long names nor extensions.
     Old,
     Posix,
     Gnu,
 }
 
-/// A header whose checksum is right.
+/// A header with a correct checksum.
 #[derive(Debug)]
 pub struct Header {
     block: [u8; BLOCK],
@@ -38,12 +38,12 @@ impl Header {
         Ok(header)
     }
 
-    /// Returns the letter that says what kind of entry it is.
+    /// Returns the type flag of the entry.
     pub fn kind(&self) -> u8 {
         self.block[156]
     }
 
-    /// Tells whether entries that describe the next one can be trusted to do so.
+    /// Tells whether the format allows entries that describe the next one.
     pub fn may_extend(&self) -> bool {
         self.format != Format::Old
     }
@@ -65,7 +65,7 @@ impl Header {
     }
 
     pub fn mode(&self) -> Result<u32, Refusal> {
-        // Some writers put the kind of file in there too.
+        // Some writers also put the file type in there.
         match self.number(100..108, "mode")?.unwrap_or(0) {
             mode @ 0..=0o177_777 => Ok(mode as u32 & 0o7777),
             _ => Err(Refusal::malformed("a mode is out of range")),
@@ -84,7 +84,8 @@ impl Header {
         Ok(self.number(136..148, "time")?.unwrap_or(0))
     }
 
-    /// Reads a number in octal digits, or, if the first bit is set, in two's complement. Nothing for an empty field.
+    /// Reads a number in octal digits or, if the first bit is set, in two's complement. Returns `None` for an empty
+    /// field.
     fn number(&self, field: std::ops::Range<usize>, what: &str) -> Result<Option<i128>, Refusal> {
         let field = &self.block[field];
         if field[0] & 0x80 != 0 {
@@ -95,7 +96,7 @@ impl Header {
         }
         let digits = field.trim_ascii_start();
         let end = digits.iter().position(|byte| !matches!(byte, b'0'..=b'7')).unwrap_or(digits.len());
-        // What follows the digits may only fill the field: some readers stop at the first stranger, some fail.
+        // Only padding may follow the digits: some readers stop at the first other byte, some fail.
         if digits[end..].iter().any(|byte| !matches!(byte, 0 | b' ')) {
             return Err(Refusal::malformed(format!("a header's {what} is not a number")));
         }

@@ -1,4 +1,4 @@
-//! Writing the layer: every name is looked up below the root without following a link, every file is new.
+//! Writes the layer: looks up every name below the root without following a link, and makes every file anew.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -13,7 +13,7 @@ use coracle_unpack::{Attributes, Entry, Kind, Name, Outcome, Refusal, Sink};
 
 use crate::place::{self, Replace, clear, failed, look, terminated};
 
-/// Directories' times are set last, so their names are kept. Half of the memory there is.
+/// The unpacker sets directories' times last, so it keeps their names. Half of the memory available.
 const NAMES_MAX: usize = 256 << 20;
 /// What a name costs beside its bytes.
 const NAME_COST: usize = 96;
@@ -21,9 +21,9 @@ const NAME_COST: usize = 96;
 /// A layer being written.
 pub struct Layer {
     root: OwnedFd,
-    /// Whether the archive's owners are kept; without privileges there is but one.
+    /// Keep the archive's owners; without privileges there is only one.
     owners: bool,
-    /// The directory of the last entry: most entries are in the same one as the one before.
+    /// The directory of the last entry: most entries are in the same directory as the one before.
     parent: Option<(Name, OwnedFd)>,
     times: BTreeMap<Name, u64>,
     names: usize,
@@ -54,10 +54,10 @@ impl Layer {
         self.outcome
     }
 
-    /// Sets what writing to directories changed again.
+    /// Sets the times of directories again, which writing to them changed.
     pub fn finish(&mut self) -> Result<(), Refusal> {
         for (name, time) in std::mem::take(&mut self.times) {
-            // One that was replaced by something else has no time to be set any more.
+            // A directory that was replaced by something else needs no time any more.
             match self.open_directory(&name) {
                 Ok(directory) => {
                     fs::futimens(&directory, &times(time)).map_err(failed("set times of", &name))?
@@ -74,7 +74,7 @@ impl Layer {
         self.dress(directory.as_fd(), entry)?;
         self.names += entry.name.as_bytes().len() + NAME_COST;
         if self.names > NAMES_MAX {
-            return Err(Refusal::limit("the names of the layer's directories are longer than we take"));
+            return Err(Refusal::limit("the names of the layer's directories are too long in total"));
         }
         self.times.insert(entry.name.clone(), entry.attributes.time);
         Ok(())
@@ -86,7 +86,7 @@ impl Layer {
         place::mark_opaque(directory.as_fd()).map_err(failed("hide what is below", name))
     }
 
-    /// Puts something that is not a directory in its place.
+    /// Writes an entry that is not a directory.
     fn leaf(&mut self, entry: &Entry, content: &mut dyn Read) -> Result<(), Refusal> {
         let (parent_name, last) = entry.name.split();
         let parent = self.parent(parent_name)?;
@@ -141,13 +141,13 @@ impl Layer {
 
     fn fifo(&self, parent: BorrowedFd<'_>, last: &CString, entry: &Entry) -> Result<(), Refusal> {
         clear(parent, last, &entry.name)?;
-        // The mask is 0: the mode is what it says.
+        // The umask is 0: the file gets exactly this mode.
         let mode = Mode::from_raw_mode(entry.attributes.mode & 0o777);
         fs::mknodat(parent, last, FileType::Fifo, mode, 0).map_err(failed("create", &entry.name))?;
         self.dress_name(parent, last, entry)
     }
 
-    /// Gives a file of this layer a second name. What it leads to is looked up like every other name.
+    /// Gives a file of this layer a second name. Looks the target up like every other name.
     fn hard_link(
         &self,
         parent: BorrowedFd<'_>,
@@ -176,7 +176,7 @@ impl Layer {
             .map_err(failed("link", &entry.name))
     }
 
-    /// Gives an open file or directory its owner, mode and attributes. The owner first: changing it changes the mode.
+    /// Sets owner, mode and attributes of an open file or directory. The owner first: changing it changes the mode.
     fn dress(&mut self, file: BorrowedFd<'_>, entry: &Entry) -> Result<(), Refusal> {
         let Attributes { mode, uid, gid, .. } = entry.attributes;
         if self.owners {
@@ -187,7 +187,7 @@ impl Layer {
         for (name, value) in &entry.attributes.extended {
             match fs::fsetxattr(file, terminated(name)?, value, XattrFlags::empty()) {
                 Ok(()) => {}
-                // The filesystem has no room or no place for it; programs are used to that.
+                // The filesystem has no room for the attribute or does not support it; programs cope with that.
                 Err(Errno::NOSPC | Errno::TOOBIG | Errno::RANGE | Errno::NOTSUP) => {
                     self.outcome.stripped += 1
                 }
@@ -197,7 +197,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Gives what cannot be opened its owner and time.
+    /// Sets owner and time of an entry that cannot be opened.
     fn dress_name(&self, parent: BorrowedFd<'_>, last: &CString, entry: &Entry) -> Result<(), Refusal> {
         let Attributes { uid, gid, time, .. } = entry.attributes;
         if self.owners {
@@ -228,19 +228,19 @@ impl Layer {
         fs::openat2(&self.root, path, flags, Mode::empty(), resolve)
     }
 
-    /// Opens a directory, making it and those it is in where they are missing.
+    /// Opens a directory. Makes it and its parents where they are missing.
     fn make_directories(&mut self, name: &Name, replace: Replace) -> Result<OwnedFd, Refusal> {
         match self.open_directory(name) {
             Ok(directory) => return Ok(directory),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
             Err(error) => return Err(failed("open", name)(error)),
         }
-        // A kept parent may be what is about to be replaced.
+        // The kept parent may be what is about to be replaced.
         self.parent = None;
         let mut directory = self.open_directory(&Name::default()).map_err(failed("open", name))?;
         let count = name.parts().count();
         for (index, part) in name.parts().enumerate() {
-            // Only the entry itself replaces something; the way to it must be there or be free.
+            // Only the entry itself may replace something; its parents must exist or be free names.
             let replace = if index + 1 == count { replace } else { Replace::Whiteouts };
             directory = place::enter(directory.as_fd(), &terminated(part)?, replace, name)?;
         }

@@ -1,8 +1,8 @@
-//! Unpacking one layer of an image, from bytes of a stranger.
+//! Decides how to unpack one layer of an image, from untrusted bytes.
 //!
-//! This library is the part that only decides: what each entry of the archive means, and what is refused. The program
-//! beside it does what was decided, in a cage whose root directory is the layer. The archive is read by a parser of our
-//! own, because the usual ones part PAX records at line ends and so read some archives differently than `tar` does.
+//! This library only decides what each entry of the archive means, and what to refuse. The program beside it
+//! carries that out, in a cage whose root directory is the layer. We parse archives ourselves, because the usual
+//! parsers split PAX records at line ends and so read some archives differently than `tar` does.
 
 pub mod entry;
 mod extensions;

@@ -1,7 +1,8 @@
 //! The unpacker: takes one order, puts itself in a cage, unpacks one layer, reports, ends.
 //!
-//! Life: launched by the host in namespaces of its own; receives the order; makes the layer's directory its root and
-//! gives up everything else; only then looks at the first byte of the layer. When the host goes, so does it.
+//! Life: the host launches it in its own namespaces; it receives the order, makes the layer's directory its root
+//! and gives up everything else; only then does it read the first byte of the layer. When the host dies, so does
+//! it.
 
 mod cage;
 mod layer;
@@ -24,7 +25,7 @@ fn main() {
         Ok(outcome) => Report::Done(outcome),
         Err(refusal) => Report::Refused(refusal),
     };
-    // If the host is gone, nobody wants to know.
+    // If this fails the host is gone, and needs no report.
     let _ = report.write(&mut host);
 }
 

@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 pub struct Name(Vec<u8>);
 
 impl Name {
-    /// Reads a name. A leading slash means the root of the layer, as it does for everyone who unpacks layers.
+    /// Reads a name. A leading slash means the root of the layer, as in all programs that unpack layers.
     pub fn parse(raw: &[u8]) -> Result<Self, Refusal> {
         let shown = || Name(raw[..raw.len().min(200)].to_vec());
         if raw.len() > PATH_MAX {
@@ -43,7 +43,8 @@ impl Name {
         &self.0
     }
 
-    /// Returns the name of the directory it is in, and its own there. The root is in itself, without a name.
+    /// Returns the parent directory's name, and its own name there. The parent of the root is the root, with an
+    /// empty name.
     pub fn split(&self) -> (Name, &[u8]) {
         match self.0.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => (Name(self.0[..slash].to_vec()), &self.0[slash + 1..]),

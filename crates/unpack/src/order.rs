@@ -1,11 +1,11 @@
-//! What the unpacker is told, beside the descriptors it is given.
+//! The host's order to the unpacker, sent beside its descriptors.
 
 use crate::limits::Limits;
 
-/// The longest order; a path and some numbers.
+/// The longest order: a path and some numbers.
 pub const ORDER_MAX: usize = 8 << 10;
 
-/// One layer to unpack. The first descriptor is the file it is in.
+/// One layer to unpack. The first descriptor is the file with the layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     /// Where in the file the layer begins.
@@ -15,12 +15,12 @@ pub struct Order {
     pub target: Target,
 }
 
-/// Where it goes.
+/// Where to unpack to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// To the mount that is the second descriptor, with the owners the archive names.
+    /// The mount that is the second descriptor, with the owners the archive names.
     Mount,
-    /// To the directory at this path, which the unpacker makes a mount of. There is but one owner.
+    /// The directory at this path, which the unpacker makes a mount of. All files have one owner.
     Path(Vec<u8>),
 }
 
@@ -38,7 +38,7 @@ impl Order {
         bytes
     }
 
-    /// Reads an order. Nothing if it is not one.
+    /// Reads an order. Returns `None` if it is malformed.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (numbers, target) = bytes.split_at_checked(32)?;
         let mut numbers = numbers.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));

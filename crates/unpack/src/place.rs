@@ -1,4 +1,4 @@
-//! One place in one directory: what is there already, and what may be put in its stead.
+//! One name in one directory: what exists there, and what may replace it.
 
 use std::ffi::{CStr, CString};
 use std::fmt::Display;
@@ -9,27 +9,27 @@ use coracle_sys::rustix::io::Errno;
 use coracle_sys::tree;
 use coracle_unpack::{Name, Refusal};
 
-/// How an overlay mounted in a user namespace is told that a directory hides those below it.
+/// The attribute by which a directory hides those of lower layers, for an overlay mounted in a user namespace.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// What a directory may take the place of.
+/// What a directory may replace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Replace {
     Anything,
     Whiteouts,
 }
 
-/// Says what could not be done to what.
+/// Returns a function that says what failed, and on which name.
 pub fn failed<E: Display>(attempted: &'static str, name: &Name) -> impl FnOnce(E) -> Refusal {
     move |error| Refusal::machine(format!("{attempted} {name:?}"), error)
 }
 
-/// Returns the text as the kernel takes it.
+/// Returns the text as a C string.
 pub fn terminated(text: &[u8]) -> Result<CString, Refusal> {
     CString::new(text).map_err(|_| Refusal::malformed("a name has a NUL in it"))
 }
 
-/// Looks at what is there, if anything, without following it.
+/// Looks at an existing entry without following it.
 pub fn look(parent: BorrowedFd<'_>, last: &CStr) -> Result<Option<Stat>, Errno> {
     match fs::statat(parent, last, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
@@ -38,7 +38,7 @@ pub fn look(parent: BorrowedFd<'_>, last: &CStr) -> Result<Option<Stat>, Errno> 
     }
 }
 
-/// Makes room for a later entry of the same name.
+/// Removes an entry, to make room for a later one of the same name.
 pub fn clear(parent: BorrowedFd<'_>, last: &CStr, name: &Name) -> Result<(), Refusal> {
     match fs::unlinkat(parent, last, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -47,7 +47,7 @@ pub fn clear(parent: BorrowedFd<'_>, last: &CStr, name: &Name) -> Result<(), Ref
     }
 }
 
-/// Opens the directory that is there or makes one. A link is never followed: it is replaced, or in the way.
+/// Opens an existing directory or makes one. Never follows a link: replaces it, or fails.
 pub fn enter(parent: BorrowedFd<'_>, last: &CStr, replace: Replace, name: &Name) -> Result<OwnedFd, Refusal> {
     let open = || {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -62,20 +62,22 @@ pub fn enter(parent: BorrowedFd<'_>, last: &CStr, replace: Replace, name: &Name)
             return Err(Refusal::malformed(format!("{name:?} is reached through a link")));
         }
         Some(_) => {
-            return Err(Refusal::malformed(format!("{name:?} is reached through what is no directory")));
+            return Err(Refusal::malformed(format!(
+                "{name:?} is reached through something that is not a directory"
+            )));
         }
         None => {}
     }
     fs::mkdirat(parent, last, Mode::from_raw_mode(0o755)).map_err(failed("create", name))?;
     let directory = open().map_err(failed("open", name))?;
     if whiteout {
-        // What lower layers have there stays hidden.
+        // Lower layers' content of this directory stays hidden.
         mark_opaque(directory.as_fd()).map_err(failed("hide what is below", name))?;
     }
     Ok(directory)
 }
 
-/// Hides what lower layers have under a name. What this layer has there stays: only lower ones are meant.
+/// Hides a name of lower layers. Keeps what this layer has there: a whiteout concerns only lower ones.
 pub fn whiteout(parent: BorrowedFd<'_>, last: &CStr, name: &Name) -> Result<(), Refusal> {
     match look(parent, last).map_err(failed("look at", name))? {
         None => fs::mknodat(parent, last, FileType::CharacterDevice, Mode::empty(), 0)

@@ -1,18 +1,18 @@
-//! Why a layer is not unpacked.
+//! Why the unpacker refuses a layer.
 
 use std::fmt;
 use std::io;
 
-/// What kind of refusal it is; what a caller could treat differently.
+/// The kind of a refusal: what a caller could treat differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// The archive is broken, or says something no honest archive says.
     Malformed,
-    /// The archive is larger than we take.
+    /// The archive is larger than the limits allow.
     Limit,
-    /// The archive uses something that we do not read.
+    /// The archive uses a feature that the unpacker does not read.
     Unsupported,
-    /// The machine could not do it: no space, no memory, no support.
+    /// The machine failed: no space, no memory, no support.
     Machine,
 }
 
@@ -36,12 +36,12 @@ impl Refusal {
         Self { reason: Reason::Unsupported, text: text.into() }
     }
 
-    /// Says which call failed. The archive is not to blame.
+    /// Names the call that failed. The archive is not to blame.
     pub fn machine(attempted: impl fmt::Display, error: impl fmt::Display) -> Self {
         Self { reason: Reason::Machine, text: format!("could not {attempted}: {error}") }
     }
 
-    /// A stream that cannot be read on: what reading it said, or the refusal that a reader of ours put in there.
+    /// Turns a read error into a refusal: the one that our own reader put into it, or a damaged stream.
     pub fn reading(error: io::Error) -> Self {
         match error.downcast::<Refusal>() {
             Ok(refusal) => refusal,

@@ -1,4 +1,4 @@
-//! What the unpacker tells. Whoever reads it must not believe it more than the layer that was unpacked.
+//! The unpacker's reports to the host. The host must not trust them more than the layer itself.
 
 use std::io::{self, Read, Write};
 
@@ -10,25 +10,25 @@ const TEXT_MAX: usize = 1 << 10;
 /// One message to the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
-    /// So many bytes of the layer were read.
+    /// How many bytes of the layer were read.
     Progress(u64),
-    /// The layer is there. The last message.
+    /// The layer is complete. The last message.
     Done(Outcome),
-    /// The layer was not taken. The last message.
+    /// The unpacker refused the layer. The last message.
     Refused(Refusal),
 }
 
-/// A layer that was unpacked.
+/// An unpacked layer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// SHA-256 of the archive without its compression.
+    /// SHA-256 of the decompressed archive.
     pub diff_id: [u8; 32],
     pub entries: u64,
-    /// Bytes of files' content.
+    /// Bytes of file content.
     pub bytes: u64,
-    /// Entries that were left out: devices and bookkeeping.
+    /// How many entries were left out: devices and bookkeeping.
     pub skipped: u64,
-    /// Extended attributes that were left out.
+    /// How many extended attributes were left out.
     pub stripped: u64,
 }
 
@@ -64,7 +64,7 @@ fn decode(kind: u8, payload: &[u8]) -> Option<Report> {
         1 => Outcome::decode(payload).map(Report::Done),
         2 => {
             let (reason, text) = payload.split_first()?;
-            // It goes to terminals.
+            // The text goes to terminals.
             let text = String::from_utf8_lossy(text).replace(char::is_control, "?");
             Some(Report::Refused(Refusal { reason: reason_of(*reason)?, text }))
         }

@@ -1,4 +1,4 @@
-//! The layer's bytes: read where they are, decompressed, and digested on the way.
+//! The layer's bytes: read in place, decompressed, and digested on the way.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,13 +9,13 @@ use coracle_unpack::{Order, Refusal, Report};
 use flate2::bufread::MultiGzDecoder;
 use sha2::{Digest, Sha256};
 
-/// How much is read before the host is told again.
+/// How much to read between two progress reports.
 const PROGRESS: u64 = 1 << 20;
-/// The largest window `zstd` uses without being asked for more: 128 MiB.
+/// The largest window `zstd` uses by default: 128 MiB.
 const WINDOW_LOG_MAX: u32 = 27;
 const BUFFER: usize = 128 << 10;
 
-/// The archive without its compression.
+/// The decompressed archive.
 pub struct Stream<'a> {
     inner: Decompressed<'a>,
     digest: Sha256,
@@ -28,7 +28,7 @@ enum Decompressed<'a> {
 }
 
 impl<'a> Stream<'a> {
-    /// Begins to read. What the first bytes look like decides how; what a manifest says of it may be wrong.
+    /// Begins to read. The first bytes decide the compression, because the manifest may be wrong about it.
     pub fn open(file: File, order: &Order, host: &'a UnixStream) -> Result<Self, Refusal> {
         let section = Section { file, position: order.offset, left: order.length, read: 0, told: 0, host };
         let mut buffered = BufReader::with_capacity(BUFFER, section);
@@ -42,7 +42,7 @@ impl<'a> Stream<'a> {
         Ok(Self { inner, digest: Sha256::new() })
     }
 
-    /// Returns the digest of what was read.
+    /// Returns the digest of everything read.
     pub fn digest(self) -> [u8; 32] {
         self.digest.finalize().into()
     }
@@ -67,7 +67,7 @@ impl Read for Stream<'_> {
     }
 }
 
-/// A part of a file that others read elsewhere at the same time. Tells the host how far it is.
+/// A part of a file that other processes may read at the same time. Reports its progress to the host.
 struct Section<'a> {
     file: File,
     position: u64,
@@ -86,7 +86,7 @@ impl Read for Section<'_> {
         self.read += read as u64;
         if self.read - self.told >= PROGRESS {
             self.told = self.read;
-            // Without a host there is nothing to unpack for, and this fails.
+            // Without a host there is nothing to unpack for, so fail.
             Report::Progress(self.read).write(&mut &*self.host)?;
         }
         Ok(read)

@@ -1,4 +1,4 @@
-//! Going through an archive, entry by entry, to its very end.
+//! Goes through an archive, entry by entry, to its very end.
 
 use std::io::{self, Read};
 
@@ -8,13 +8,13 @@ use crate::header::{BLOCK, Header, text};
 use crate::limits::{LONG_NAME_MAX, Limits, PAX_MAX};
 use crate::refusal::Refusal;
 
-/// Someone who does what entries ask for.
+/// Carries out what entries ask for.
 pub trait Sink {
-    /// Does it. Of a file, `content` is its bytes; what is not read of them is skipped.
+    /// Carries out one entry. `content` is the bytes of a file; the walk skips what is not read of them.
     fn put(&mut self, entry: &Entry, content: &mut dyn Read) -> Result<(), Refusal>;
 }
 
-/// Shows every entry of the archive to `sink`, in order, and reads the archive to its end. Returns how many there were.
+/// Passes every entry of the archive to `sink`, in order, and reads the archive to its end. Returns their number.
 pub fn walk(archive: &mut dyn Read, limits: &Limits, sink: &mut dyn Sink) -> Result<u64, Refusal> {
     let mut walk = Walk { archive: Bounded { inner: archive, left: limits.bytes }, entries: 0, limits };
     while let Some((header, extensions)) = walk.next()? {
@@ -38,7 +38,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Returns the header of the next entry with what was said of it before. Nothing at the end.
+    /// Returns the header of the next entry with its extensions, or `None` at the end.
     fn next(&mut self) -> Result<Option<(Header, Extensions)>, Refusal> {
         let (mut long_name, mut long_link, mut records) = (None, None, None);
         while let Some(block) = self.block()? {
@@ -72,7 +72,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns the next block, or nothing at the end: of the stream, or where only zeroes follow.
+    /// Returns the next block, or `None` at the end of the stream or where only zeroes follow.
     fn block(&mut self) -> Result<Option<[u8; BLOCK]>, Refusal> {
         let mut block = [0; BLOCK];
         match read_full(&mut self.archive, &mut block)? {
@@ -107,8 +107,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads what is behind the end. It is part of what digests are made of, and there must be nothing in it: a reader
-    /// that goes on behind an end would see another layer than we do.
+    /// Reads what follows the end. It counts for the digest, and must be empty: a reader that goes on after the end
+    /// would see another layer than we do.
     fn finish(&mut self) -> Result<(), Refusal> {
         let mut buffer = vec![0; 64 << 10];
         loop {
@@ -121,7 +121,7 @@ impl Walk<'_> {
     }
 }
 
-/// Joins what was said in the two ways there are. Where they contradict each other, readers differ.
+/// Joins the two kinds of extensions. Refuses contradictions, because readers differ about them.
 fn described(
     header: Header,
     long_name: Option<Vec<u8>>,
@@ -152,7 +152,7 @@ fn padding(size: u64) -> u64 {
     size.wrapping_neg() % BLOCK as u64
 }
 
-/// Reads until the buffer is full or the stream ends. Returns how much it was.
+/// Reads until the buffer is full or the stream ends. Returns how much it read.
 fn read_full(archive: &mut Bounded<'_>, buffer: &mut [u8]) -> Result<usize, Refusal> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -166,7 +166,7 @@ fn read_full(archive: &mut Bounded<'_>, buffer: &mut [u8]) -> Result<usize, Refu
     Ok(filled)
 }
 
-/// A stream of which no more than so much is taken.
+/// A stream that fails past a limit.
 struct Bounded<'a> {
     inner: &'a mut dyn Read,
     left: u64,
@@ -177,7 +177,7 @@ impl Read for Bounded<'_> {
         let read = self.inner.read(buffer)?;
         match self.left.checked_sub(read as u64) {
             Some(left) => self.left = left,
-            None => return Err(Refusal::limit("the layer is larger than we take when it is unpacked").into()),
+            None => return Err(Refusal::limit("the unpacked layer is larger than the limit").into()),
         }
         Ok(read)
     }

@@ -1,12 +1,12 @@
-//! Archives read by us and by GNU tar: the same entries in the same order, or we refuse. Where two readers see two
-//! different things in one archive, one of them can be deceived.
+//! Compares our reading of archives with GNU tar's: the same entries in the same order, or we refuse. Where two
+//! readers see different things in one archive, an attacker can deceive one of them.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
 use coracle_unpack::{Entry, Kind, Limits, Refusal, Sink, walk};
 
-/// Writes down what it is shown, the way `tar --list --verbose` tells it: kind, size, name.
+/// Records entries in the way `tar --list --verbose` shows them: kind, size, name.
 #[derive(Default)]
 struct Listing(Vec<(char, u64, String)>);
 
@@ -32,7 +32,7 @@ fn ours(archive: &[u8]) -> Option<Vec<(char, u64, String)>> {
     Some(listing.0)
 }
 
-/// Lists with GNU tar; nothing if it complains. Names come escaped, and without the slashes that mean nothing.
+/// Lists with GNU tar; `None` if it complains. Its names are escaped, and without redundant slashes.
 fn theirs(archive: &[u8]) -> Option<Vec<(char, u64, String)>> {
     let mut tar = Command::new("tar")
         .args(["--list", "--verbose", "--numeric-owner", "--quoting-style=escape", "--full-time", "--file=-"])
@@ -42,17 +42,17 @@ fn theirs(archive: &[u8]) -> Option<Vec<(char, u64, String)>> {
         .stderr(Stdio::null())
         .spawn()
         .expect("tar is installed");
-    // It may stop reading before the end.
+    // Tar may stop reading before the end.
     let _ = tar.stdin.take().expect("it was asked for").write_all(archive);
     let output = tar.wait_with_output().expect("it was started");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     output.status.success().then(|| text.lines().filter_map(line).collect())
 }
 
-/// Reads `-rw-r--r-- 0/0 5 2001-09-09 01:46:40 name`, with ` -> target` or ` link to target` behind a link's name.
+/// Reads `-rw-r--r-- 0/0 5 2001-09-09 01:46:40 name`, with ` -> target` or ` link to target` after a link's name.
 fn line(line: &str) -> Option<(char, u64, String)> {
     let kind = match line.chars().next()? {
-        // It tells contiguous files from others; nothing else does.
+        // Tar alone distinguishes contiguous files.
         'C' => '-',
         'b' | 'c' => '?',
         kind => kind,
@@ -88,7 +88,7 @@ fn shown(name: &[u8]) -> String {
         .collect()
 }
 
-/// Whatever we take, tar reads the same.
+/// Checks that tar reads the same as we do, in every archive we accept.
 fn agrees(what: &str, archive: &[u8]) {
     if let Some(ours) = ours(archive) {
         assert_eq!(Some(ours), theirs(archive), "{what}");
@@ -260,7 +260,7 @@ fn archives_with_any_byte_changed_are_refused_or_read_as_tar_does() {
         let mut changed = seed.clone();
         let block = random(seed.len() / 512) * 512;
         let position = block + [random(512), 124 + random(12), 156, random(100), 257 + random(8)][random(5)];
-        // Owners and times that tar finds impossible are clamped by us, on purpose.
+        // We clamp owners and times that tar finds impossible, on purpose.
         if (108..124).contains(&(position - block)) || (136..148).contains(&(position - block)) {
             continue;
         }
@@ -272,7 +272,7 @@ fn archives_with_any_byte_changed_are_refused_or_read_as_tar_does() {
     assert!(taken > rounds / 10, "hardly anything was taken, so nothing was compared");
 }
 
-/// Makes a changed header one that is looked at.
+/// Fixes the checksum of a changed header, so that readers look at it.
 fn fix_checksum(block: &mut [u8]) {
     if block[148..154].iter().all(u8::is_ascii_digit) {
         let sum: u32 =
