@@ -1,5 +1,5 @@
-//! Builds the unpacker, linked statically so that it runs where there is nothing but the layer, with a target directory
-//! of its own so that a plain `cargo build` of coracle is enough.
+//! Builds the unpacker, linked statically so that it runs where there is only the layer, in its own target
+//! directory so that a plain `cargo build` of coracle is enough.
 
 #![allow(clippy::print_stdout, reason = "that is how a build script speaks to cargo")]
 
@@ -23,12 +23,12 @@ fn main() {
         .args(["build", "--package", "coracle-unpack", "--profile", "guest", "--target", &target])
         .arg("--target-dir")
         .arg(&directory)
-        // The flags and wrappers meant for the outer build would change what comes out here.
+        // Flags and wrappers meant for the outer build would change the result here.
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env("RUSTFLAGS", "-C target-feature=+crt-static -C relocation-model=static");
-    // What the outer build is configured for, sanitizers among it, would be taken for this one's by compilers of C.
+    // C compilers would take the outer build's configuration, sanitizers included, for this one's.
     for (name, _) in env::vars().filter(|(name, _)| name.starts_with("CARGO_CFG_")) {
         cargo.env_remove(name);
     }
@@ -37,7 +37,7 @@ fn main() {
     let program = fs::read(directory.join(&target).join("guest/coracle-unpack")).expect("it was just built");
     let mut hasher = DefaultHasher::new();
     program.hash(&mut hasher);
-    // Tells one build's unpacker from another's; nothing is trusted because of it.
+    // Tells one build's unpacker from another's; no trust depends on it.
     println!("cargo::rustc-env=CORACLE_UNPACK_FINGERPRINT={:016x}", hasher.finish());
     fs::write(out.join("unpack"), program).expect("the output directory is writable");
 }

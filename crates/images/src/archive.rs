@@ -1,4 +1,4 @@
-//! An archive of images, as someone handed it to us: looked through once, then read in place. Nothing is extracted.
+//! An archive of images from a caller: we look through it once, then read it in place. Nothing is extracted.
 
 mod docker;
 mod oci;
@@ -17,7 +17,7 @@ use coracle_unpack::{Entry, Kind as EntryKind, Limits, Name, Reason, Refusal, Si
 use crate::digest::Digest;
 use crate::manifest::Configuration;
 
-/// How much of an archive we take: a few of the largest images there are.
+/// How much of an archive we accept: a few of the largest images there are.
 const LIMITS: Limits = Limits { entries: 100_000, bytes: 128 << 30 };
 /// How many links may lead from one entry to the next; `docker save` uses one.
 const LINKS_MAX: usize = 4;
@@ -33,7 +33,7 @@ pub struct Archive {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Content {
     Here(Section),
-    /// At another entry.
+    /// In another entry.
     Link(Name),
 }
 
@@ -47,18 +47,18 @@ pub struct Section {
 /// An image in an archive.
 #[derive(Debug)]
 pub struct Found {
-    /// The names it claims, with everything that may be left out filled in. Never empty.
+    /// The names it claims, in their full form. Never empty.
     pub names: Vec<String>,
-    /// Of its manifest; where there is none, of one made from what is there.
+    /// The digest of its manifest; if it has none, of one made from its parts.
     pub digest: Digest,
     pub configuration: Configuration,
-    /// In the order of the configuration's.
+    /// In the order of the configuration.
     pub layers: Vec<Section>,
 }
 
 impl Archive {
-    /// Looks through an archive. One that is compressed or comes through a pipe is written to a file that `spool` makes
-    /// while it is looked through, so that no more of it is kept than makes sense.
+    /// Looks through an archive. Writes one that is compressed or comes through a pipe to a file from `spool`
+    /// meanwhile, and stops as soon as it is out of proportion.
     pub fn open(file: File, spool: &dyn Fn() -> io::Result<File>) -> Result<Self> {
         let unreadable = |error| invalid("it cannot be read").caused_by(error);
         let regular = file.metadata().map_err(unreadable)?.is_file();
@@ -75,7 +75,7 @@ impl Archive {
         Ok(Self { file, entries })
     }
 
-    /// Returns the images in it, as the kind of archive it is says.
+    /// Returns the images in it, according to the kind of archive.
     pub fn images(&self) -> Result<Vec<Found>> {
         match (self.has("oci-layout") && self.has("index.json"), self.has("manifest.json")) {
             (true, _) => oci::images(self),
@@ -134,8 +134,7 @@ impl Archive {
     }
 }
 
-/// Reads a name that an image claims. One with a digest says what it leads to, so nobody may claim it for something
-/// else.
+/// Reads a name that an image claims. A name with a digest says what it leads to, so no other image may claim it.
 fn claimed(text: &str, digest: &Digest) -> Result<String> {
     let reference: Reference = text.parse()?;
     match reference.digest() {
@@ -151,7 +150,7 @@ fn unnamed(digest: &Digest) -> String {
     format!("localhost/loaded:{}", &digest.hex()[..12])
 }
 
-/// Names what is wrong with an archive.
+/// Says what is wrong with an archive.
 fn invalid(what: &str) -> Error {
     Error::new(Kind::Invalid, format!("could not load the archive: {what}"))
 }
@@ -171,14 +170,14 @@ fn is_gzip(file: &File) -> io::Result<bool> {
     Ok(file.read_at(&mut magic, 0)? == 2 && magic == [0x1f, 0x8b])
 }
 
-/// Looks through an archive whose reader says how far it is.
+/// Looks through an archive whose reader counts its position.
 fn index(reader: &mut dyn Read, position: &Cell<u64>) -> Result<BTreeMap<Name, Content>> {
     let mut index = Index { position, entries: BTreeMap::new() };
     walk(reader, &LIMITS, &mut index).map_err(refused)?;
     Ok(index.entries)
 }
 
-/// Notes where every entry's content is.
+/// Records where every entry's content is.
 struct Index<'a> {
     position: &'a Cell<u64>,
     entries: BTreeMap<Name, Content>,
@@ -202,7 +201,7 @@ impl Sink for Index<'_> {
     }
 }
 
-/// Returns the entry that a link names; nothing if it leads out of the archive.
+/// Returns the entry that a link names; `None` if it leads out of the archive.
 fn beside(link: &Name, target: &[u8]) -> Option<Name> {
     let (parent, _) = link.split();
     let mut parts: Vec<&[u8]> = if target.starts_with(b"/") { Vec::new() } else { parent.parts().collect() };

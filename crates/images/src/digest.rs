@@ -1,4 +1,4 @@
-//! Digests: the only names of content that are trusted.
+//! Digests: the only names of content that we trust.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest(String);
 
 impl Digest {
-    /// Reads a digest. Nothing for any other kind of digest: there is but one that everyone uses.
+    /// Reads a digest. Returns `None` for any algorithm but SHA-256, the only one in use.
     pub fn parse(text: &str) -> Option<Self> {
         let hexadecimal = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         let hex = text.strip_prefix("sha256:")?;
@@ -45,13 +45,13 @@ impl Digest {
         &self.0
     }
 
-    /// Returns the digits alone, which are a file's name.
+    /// Returns the digits alone, which serve as a file's name.
     pub fn hex(&self) -> &str {
         &self.0["sha256:".len()..]
     }
 }
 
-/// A digest being made.
+/// A digest in the making.
 #[derive(Debug, Clone, Default)]
 pub struct Running(Sha256);
 

@@ -1,8 +1,8 @@
-//! The `host` image: the machine's own programs, with nothing of the machine in it.
+//! The `host` image: the machine's own programs, without the machine's data.
 //!
-//! `/usr` (and `/bin`, `/lib*` where they are directories of their own) are used as they are, read-only. The rest is a
-//! small generated tree: a `passwd` of our own, and from `/etc` only what programs need to run. No home directory, no
-//! key, no configuration of any service gets in. One program is added, `python`; see [`python`].
+//! Sandboxes use `/usr` (and `/bin`, `/lib*` where they are separate directories) as they are, read-only. The rest
+//! is a small generated tree: our own `passwd`, and from `/etc` only what programs need to run. No home directory,
+//! no key, no service configuration gets in. We add one program, `python`; see [`python`].
 
 mod etc;
 mod python;
@@ -24,11 +24,11 @@ const PROGRAM_DIRECTORIES: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "l
 pub struct Host {
     /// The generated tree.
     pub skeleton: PathBuf,
-    /// Layers of directories that are the machine's own; those of one directory follow each other, the topmost first.
+    /// Layers of the machine's own directories; those of one directory follow each other, the topmost first.
     pub shared: Vec<Shared>,
 }
 
-/// One layer of a directory that is the machine's own.
+/// One layer of a directory of the machine.
 #[derive(Debug)]
 pub struct Shared {
     /// The directory's name at the top.
@@ -36,7 +36,7 @@ pub struct Shared {
     pub path: PathBuf,
 }
 
-/// Finds the image, generating its tree under `store` if what it is made from has changed.
+/// Returns the image. Generates its tree under `store` if its sources have changed.
 pub fn prepare(store: &Path) -> io::Result<Host> {
     let shared: Vec<_> = PROGRAM_DIRECTORIES.into_iter().filter(|name| is_directory(name)).collect();
     let links = PROGRAM_DIRECTORIES
@@ -45,7 +45,7 @@ pub fn prepare(store: &Path) -> io::Result<Host> {
     let skeleton = Skeleton { store, shared: &shared, links: links.collect() }.ensure()?;
     let python = python::layer(store, Path::new("/usr"))?.map(|path| Shared { name: "usr", path });
     let shared = shared.into_iter().map(|name| Shared { name, path: Path::new("/").join(name) });
-    // `usr` is the first of them.
+    // `usr` comes first in the list.
     Ok(Host { skeleton, shared: python.into_iter().chain(shared).collect() })
 }
 

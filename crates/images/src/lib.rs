@@ -1,4 +1,4 @@
-//! Images: where a sandbox's files come from. The machine's own programs, or what registries and archives have.
+//! Images: where a sandbox's files come from. Either the machine's own programs, or registries and archives.
 
 mod archive;
 mod digest;

@@ -1,6 +1,6 @@
-//! What registries say of an image: index, manifest and configuration. All of it is from a stranger.
+//! Reads the documents of an image: index, manifest and configuration. All are untrusted.
 //!
-//! Only what is used is read. Labels, volumes, ports, health checks and triggers are not, so they can do nothing.
+//! Reads only what we use. Labels, volumes, ports, health checks and triggers are not read, so they can do nothing.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::digest::Digest;
 use crate::platform::Platform;
 
-/// The largest manifest or index; registries take no larger ones.
+/// The largest manifest or index; registries accept no larger ones.
 pub const MANIFEST_MAX: u64 = 4 << 20;
 /// The largest configuration.
 pub const CONFIG_MAX: u64 = 8 << 20;
@@ -21,7 +21,7 @@ pub const LAYER_MAX: u64 = 64 << 30;
 /// The most manifests an index may list.
 const INDEX_MAX: usize = 4096;
 
-/// What is asked for, the ones with platforms first.
+/// The media types we accept, those with platforms first.
 pub const MANIFEST_KINDS: &str = "application/vnd.oci.image.index.v1+json, \
      application/vnd.docker.distribution.manifest.list.v2+json, \
      application/vnd.oci.image.manifest.v1+json, \
@@ -42,7 +42,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Tells whether a registry may have left it out. The addresses it gives instead are never asked.
+    /// Tells whether a registry may lack this content. We never use the other addresses it gives.
     pub fn is_foreign(&self) -> bool {
         self.media_type.contains("nondistributable") || self.media_type.contains(".foreign.")
     }
@@ -63,7 +63,7 @@ pub enum Document {
     Index(Vec<Descriptor>),
 }
 
-/// Every field of every kind of document, to see which kind it is.
+/// Every field of every kind of document, to find out which kind it is.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Raw {
@@ -76,7 +76,7 @@ struct Raw {
 }
 
 impl Document {
-    /// Reads a manifest or an index. `announced` is the media type it came with, if any.
+    /// Reads a manifest or an index. `announced` is the media type the registry sent, if any.
     pub fn parse(bytes: &[u8], announced: Option<&str>) -> Result<Self> {
         let unread = |error| invalid("is not a manifest").caused_by(error);
         let raw: Raw = serde_json::from_slice(bytes).map_err(unread)?;
@@ -85,7 +85,7 @@ impl Document {
         let descriptors = ["config", "layers", "manifests"].into_iter().filter_map(|name| fields.get(name));
         descriptors.flat_map(objects).try_for_each(|descriptor| expect_plain(descriptor, &DESCRIPTOR))?;
         if raw.schema_version != 2 {
-            return Err(unsupported("is a manifest of a kind that registries gave up in 2017"));
+            return Err(unsupported("is not a schema 2 manifest; registries dropped other schemas in 2017"));
         }
         if let (Some(said), Some(announced)) = (&raw.media_type, announced)
             && is_index(said) != is_index(announced)
@@ -103,7 +103,7 @@ impl Document {
             (None, None, Some(manifests)) if manifests.len() > INDEX_MAX => {
                 Err(too_large("has too many platforms"))
             }
-            // It would be one thing to us and another to whoever checked it before.
+            // We and a program that checked it before could take it for different things.
             (_, _, Some(_)) => Err(invalid("is a manifest and an index at once")),
             _ => Err(invalid("is neither a manifest nor an index")),
         }
@@ -116,13 +116,14 @@ type Fields = serde_json::Map<String, serde_json::Value>;
 const DOCUMENT: [&str; 5] = ["schemaVersion", "mediaType", "config", "layers", "manifests"];
 const DESCRIPTOR: [&str; 5] = ["mediaType", "digest", "size", "platform", "annotations"];
 
-/// Returns the object a value is, or those it lists.
+/// Returns the object, or the objects in the list.
 fn objects(value: &serde_json::Value) -> impl Iterator<Item = &Fields> {
     let listed = value.as_array().into_iter().flatten();
     listed.chain(std::iter::once(value)).filter_map(serde_json::Value::as_object)
 }
 
-/// Refuses a field that others take for one of ours: what Go's tools read ignores case, and two letters that only look alike.
+/// Refuses a field that other programs take for one of ours: Go's tools ignore case, and take two look-alike
+/// letters (U+017F and U+212A) for `s` and `k`.
 fn expect_plain(fields: &Fields, ours: &[&str]) -> Result<()> {
     let folded = |name: &str| name.replace('\u{17f}', "s").replace('\u{212a}', "k").to_lowercase();
     let is_odd = |name: &&String| {
@@ -144,7 +145,7 @@ impl Manifest {
             return Err(too_large(&format!("has {} layers, more than {LAYERS_MAX}", self.layers.len())));
         }
         if self.config.size > CONFIG_MAX || self.layers.iter().any(|layer| layer.size > LAYER_MAX) {
-            return Err(too_large("has parts that are larger than we take"));
+            return Err(too_large("has parts that are larger than the limits"));
         }
         if !matches!(
             self.config.media_type.as_str(),
@@ -169,7 +170,7 @@ fn is_layer(media_type: &str) -> bool {
         || matches!(docker, Some("diff.tar" | "diff.tar.gzip" | "diff.tar.zstd" | "foreign.diff.tar.gzip"))
 }
 
-/// What an image's configuration says that we use.
+/// The part of an image's configuration that we use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
     pub platform: Platform,
@@ -240,7 +241,7 @@ impl Configuration {
     }
 }
 
-/// Reads `NAME=value`; what cannot be a variable is left out.
+/// Reads `NAME=value`; leaves out what cannot be a variable.
 fn variable(line: &str) -> Option<(String, String)> {
     let (name, value) = line.split_once('=')?;
     (!name.is_empty() && !line.contains('\0')).then(|| (name.to_owned(), value.to_owned()))
@@ -250,7 +251,7 @@ fn variable(line: &str) -> Option<(String, String)> {
 pub fn choose(offered: &[Descriptor]) -> Result<&Descriptor> {
     let here = Platform::here();
     let with_platform = offered.iter().filter_map(|one| Some((one.platform.as_ref()?, one)));
-    // Attestations are listed as images for no platform at all.
+    // Attestations are listed as images for the platform `unknown`.
     let real = with_platform.filter(|(platform, _)| platform.os != "unknown");
     let chosen = here.choose(real.clone());
     chosen.ok_or_else(|| {
@@ -264,7 +265,7 @@ pub fn choose(offered: &[Descriptor]) -> Result<&Descriptor> {
     })
 }
 
-/// The image, whatever its name is, is wrong. Whoever knows the name puts it in front.
+/// Says what is wrong with the image. The caller, which knows its name, puts that in front.
 fn invalid(what: &str) -> Error {
     Error::new(Kind::Invalid, what)
 }

@@ -1,4 +1,4 @@
-//! For which machine an image is.
+//! Which machine an image is for.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// Returns this machine's.
+    /// Returns this machine's platform.
     pub fn here() -> Self {
         let (architecture, variant) = match std::env::consts::ARCH {
             "x86_64" => ("amd64", None),
@@ -27,7 +27,7 @@ impl Platform {
         Self { os: "linux".into(), architecture: architecture.into(), variant: variant.map(str::to_owned) }
     }
 
-    /// Tells how well this machine runs what is for `other`: the more, the better; nothing if it does not.
+    /// Returns how well this machine runs images for `other`: the more, the better; `None` if it does not.
     fn rank(&self, other: &Platform) -> Option<u32> {
         if self.os != other.os || self.architecture != other.architecture {
             return None;
@@ -36,7 +36,7 @@ impl Platform {
             // Without a variant it is for all of them.
             (_, None) => Some(1),
             (Some(mine), Some(theirs)) if mine == theirs => Some(2),
-            // A processor of a later generation runs what is for earlier ones; generations of `arm` count so.
+            // A later generation of `arm` runs what is for earlier ones.
             (Some(mine), Some(theirs)) if self.architecture == "arm" && theirs < mine => Some(0),
             (None, Some("v1")) if self.architecture == "amd64" => Some(2),
             _ => None,
@@ -47,7 +47,7 @@ impl Platform {
         self.rank(other).is_some()
     }
 
-    /// Returns which of those this machine runs best; the first of equals.
+    /// Returns the one that this machine runs best; the first of equals.
     pub fn choose<'a, T>(&self, offered: impl Iterator<Item = (&'a Platform, T)>) -> Option<T> {
         let ranked = offered.filter_map(|(platform, item)| Some((self.rank(platform)?, item)));
         ranked.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, item)| item)

@@ -1,13 +1,13 @@
-//! How much may come out of what is compressed: in proportion to it, for each part and for an image in all.
+//! Limits how much compressed data may unpack to: in proportion to its size, for each layer and for a whole image.
 
 use std::sync::{Mutex, PoisonError};
 
 use coracle_core::{Error, Kind, Result};
 use coracle_unpack::Limits;
 
-/// What anything may unpack to, however small it is: a megabyte of zeros compresses to a kilobyte.
+/// What even the smallest data may unpack to: a megabyte of zeros compresses to a kilobyte.
 pub const STRETCH: u64 = 64 << 20;
-/// Programs compress to a third, text to a tenth; a thousandth is a bomb.
+/// Programs compress to a third, text to a tenth; a thousandth is a decompression bomb.
 pub const RATIO_MAX: u64 = 50;
 
 /// Returns what this many bytes may unpack to.
@@ -15,24 +15,24 @@ pub fn most_of(length: u64) -> u64 {
     STRETCH.saturating_add(length.saturating_mul(RATIO_MAX))
 }
 
-/// What the layers of one image may unpack to together. Many small layers are no way around the proportion.
+/// What the layers of one image may unpack to together, so that many small layers cannot get around the ratio.
 #[derive(Debug)]
 pub struct Allowance(Mutex<u64>);
 
 impl Allowance {
-    /// Returns that of an image whose layers have this many bytes, and which takes no more than `limits` in all.
+    /// Returns the allowance of an image whose layers have these sizes, at most `limits` in all.
     pub fn of(lengths: impl IntoIterator<Item = u64>, limits: Limits) -> Self {
         let whole = lengths.into_iter().fold(0, u64::saturating_add);
         Self(Mutex::new(limits.bytes.min(STRETCH.saturating_add(most_of(whole)))))
     }
 
-    /// Returns how much of one layer is taken.
+    /// Returns the limits for one layer.
     pub fn limits(&self, limits: Limits, length: u64) -> Limits {
         let left = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Limits { bytes: limits.bytes.min(most_of(length)).min(left), ..limits }
     }
 
-    /// Counts a layer that was unpacked, or refuses it: others may have used up the rest meanwhile.
+    /// Counts an unpacked layer, or refuses it: other layers may have used up the rest meanwhile.
     pub fn spend(&self, bytes: u64) -> Result<()> {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rest = left.checked_sub(bytes).ok_or_else(|| {

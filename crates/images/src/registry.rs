@@ -1,4 +1,4 @@
-//! The client of registries: manifests and blobs of one repository, by the distribution specification.
+//! The client of registries: gets manifests and blobs of one repository, by the distribution specification.
 
 mod address;
 mod challenge;
@@ -26,30 +26,30 @@ use origin::Origin;
 pub use transport::FIRST_WAIT;
 use transport::{Request, SMALL_TIME, Transport};
 
-/// Speaks about one repository.
+/// Gets documents of one repository.
 #[derive(Debug)]
 pub struct Client<'a> {
     reference: &'a Reference,
     registries: &'a Registries,
     transport: Transport,
-    /// Ends requests under way when the work is cancelled.
+    /// Ends requests in progress when the work is cancelled.
     _cut: Registration,
-    /// What the registry wanted to see the last time.
+    /// The `Authorization` that the registry accepted last.
     authorization: Mutex<Option<String>>,
 }
 
-/// A document with what it came as.
+/// A document with the media type it came with.
 #[derive(Debug)]
 pub struct Fetched {
     pub bytes: Vec<u8>,
-    /// Of the bytes, by our own reckoning.
+    /// The digest of the bytes, computed by us.
     pub digest: Digest,
     pub media_type: Option<String>,
 }
 
 /// A blob on its way.
 pub struct Arriving {
-    /// Where in the blob it begins; not where it was asked to if the registry cannot do that.
+    /// Where in the blob the data begins. Not the requested position if the registry cannot send parts.
     pub from: u64,
     pub reader: Box<dyn Read + Send>,
 }
@@ -82,7 +82,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Gets a small blob whole, and checks it.
+    /// Gets a complete small blob, and checks it.
     pub fn small_blob(&self, digest: &Digest, size: u64) -> Result<Vec<u8>> {
         let mut arriving = self.blob(digest, 0, Instant::now() + SMALL_TIME)?;
         let mut bytes = Vec::new();
@@ -95,7 +95,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Begins to get a blob, from some point on. Reading it fails once the deadline has passed. Nothing of it is checked.
+    /// Begins to get a blob, from some position on. Reading it fails after the deadline. Checks nothing.
     pub fn blob(&self, digest: &Digest, from: u64, deadline: Instant) -> Result<Arriving> {
         let path = format!("/v2/{}/blobs/{digest}", self.reference.repository());
         let answer = self.get(&path, &Request { from, ..Request::until(deadline) })?;
@@ -109,7 +109,7 @@ impl<'a> Client<'a> {
         Ok(Arriving { from, reader: Box::new(answer.into_body().into_reader()) })
     }
 
-    /// Asks, and asks again with what the registry wants to see.
+    /// Sends a request, and repeats it with the authorization the registry asks for.
     fn get(&self, path: &str, request: &Request<'_>) -> Result<Response<Body>> {
         let known = self.known();
         let answer =
@@ -170,7 +170,7 @@ impl<'a> Client<'a> {
             )
             .detail("image", reference.to_string())
             .hint("check the name and the tag")),
-            // A range behind the end: what is here does not belong to it.
+            // The range is past the end: our part belongs to another blob.
             416 => Err(self.invalid("the registry has less of a blob than it says")),
             status => Err(self.transport.not_available(&format!("the registry answers {status}"))),
         }

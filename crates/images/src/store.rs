@@ -1,8 +1,8 @@
-//! The images that are here: whole layers, each once, and names that lead to them.
+//! The local images: complete layers, each once, and names that lead to them.
 //!
-//! Every process of every user of one home uses the same directory at the same time. What is there is whole: layers,
-//! records and names appear by renaming. Two who bring the same layer do not wait for each other: the first to finish
-//! puts it in place, the other finds it there and drops its own.
+//! All processes that use one home use the same directory at the same time. Everything in it is complete: layers,
+//! records and names appear by renaming. Two processes that pull the same layer do not wait for each other: the
+//! first to finish puts it in place, the other finds it there and drops its own.
 
 mod download;
 mod draft;
@@ -32,7 +32,7 @@ use layer::kept;
 use layout::Layout;
 use record::{Named, Record};
 
-/// The moments [`StoreConfig::crash`] is called at.
+/// The points at which [`StoreConfig::crash`] is called.
 pub const CRASH_POINTS: &[&str] = &[
     "images.pull.resolved",
     "images.pull.downloaded",
@@ -47,27 +47,27 @@ pub const CRASH_POINTS: &[&str] = &[
     "images.remove.layer",
 ];
 
-/// The lock that those who bring or use layers share, and that whoever removes some has alone.
+/// The lock that pullers and users of layers share, and that a removal takes exclusively.
 const HOLD: &str = "hold";
 
-/// What a store is told once, of the machine and by its operator.
+/// Settings of a store: facts of the machine and the operator's choices.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
-    /// Everything is below it; nobody else may enter it.
+    /// Everything is below it; no other user may enter it.
     pub directory: PathBuf,
     pub registries: Registries,
-    /// Tells the time a name is noted with.
+    /// Returns the time that is stored with a name.
     pub clock: fn() -> Timestamp,
-    /// Called at named moments, for crash tests.
+    /// Called at named points, for crash tests.
     pub crash: fn(&'static str),
-    /// Has pullers of one blob wait for each other: the attack suite's weakened twin, and nothing else.
+    /// Makes pullers of one blob wait for each other: only for the attack suite's weakened twin.
     pub in_turn: bool,
 }
 
-/// How registries are spoken to.
+/// How to talk to registries.
 #[derive(Debug, Clone, Default)]
 pub struct Registries {
-    /// `host[:port]` of registries that may be spoken to without TLS, besides those on this machine.
+    /// `host[:port]` of registries we may talk to without TLS, besides those on this machine.
     pub plain_http: Vec<String>,
     /// `host[:port]` that registries may lead to although the address is private, and whose token servers may see
     /// credentials.
@@ -79,15 +79,15 @@ pub struct Registries {
     pub pace: Pace,
 }
 
-/// One image, ready to be made a sandbox from.
+/// One image, ready to make a sandbox from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Of the manifest for this platform.
+    /// The digest of the manifest for this platform.
     pub digest: String,
     /// Directories ready to be layers of an overlay, bottom first.
     pub layers: Vec<PathBuf>,
     pub config: Config,
-    /// What the image sets in the environment. From a stranger: it is the reader's to decide what to take.
+    /// The environment the image sets. Untrusted: the reader decides what to take.
     pub env: Vec<(String, String)>,
 }
 
@@ -106,46 +106,46 @@ pub struct Store {
 }
 
 impl Store {
-    /// Names the store; touches nothing.
+    /// Makes the value; touches nothing on disk.
     pub fn new(config: StoreConfig) -> Self {
         let layout = Layout::new(config.directory.clone());
         Self { config, layout, limits: Limits::default() }
     }
 
-    /// Takes smaller layers only.
+    /// Accepts smaller layers only.
     #[cfg(feature = "testing")]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Finds an image that is here by its name. Reads two small files.
+    /// Finds a local image by its name. Reads two small files.
     pub fn find(&self, reference: &Reference) -> Result<Option<Image>> {
         let named: Option<Named> = read(&self.layout.reference(&reference.to_string()))?;
-        // What a digest names is the same thing whatever name it came by.
+        // A digest names the same content, whatever the rest of the name is.
         let pinned = || reference.digest().and_then(Digest::parse);
         let Some(digest) = named.map(|named| named.digest).or_else(pinned) else { return Ok(None) };
         let record: Option<Record> = read(&self.layout.record(&digest))?;
         Ok(record.and_then(|record| record.image(&self.layout)))
     }
 
-    /// Returns the image with this digest, whatever names lead to it.
+    /// Returns the image with this digest, under any name.
     pub fn find_digest(&self, digest: &str) -> Result<Option<Image>> {
         let Some(digest) = Digest::parse(digest) else { return Ok(None) };
         let record: Option<Record> = read(&self.layout.record(&digest))?;
         Ok(record.and_then(|record| record.image(&self.layout)))
     }
 
-    /// Brings what `reference` names now, for this machine's platform.
+    /// Pulls what `reference` names now, for this machine's platform.
     pub fn pull(&self, reference: &Reference, progress: &dyn Progress) -> Result<Stored> {
         pull::pull(self, reference, progress)
     }
 
-    /// Brings the images in an archive as `docker save` or an OCI layout has them.
+    /// Loads the images of an archive that `docker save` or an OCI tool wrote.
     pub fn load(&self, archive: File, progress: &dyn Progress) -> Result<Vec<Stored>> {
         load::load(self, archive, progress)
     }
 
-    /// Lists what is here, by name.
+    /// Lists the local images, by name.
     pub fn list(&self) -> Result<Vec<Stored>> {
         let mut list = Vec::new();
         for named in self.names()? {
@@ -156,20 +156,21 @@ impl Store {
         Ok(list)
     }
 
-    /// Forgets the images with this name or digest, and removes the layers that then nothing uses. `used` tells the
-    /// digests of images that sandboxes are made from; it is asked when nobody can begin to use another. While images
-    /// are brought or held, layers stay until [`Store::collect`].
+    /// Removes the names of the images with this name or digest, and the layers that nothing uses then. `used`
+    /// returns the digests of images that sandboxes are made from; it is called when no process can begin to use
+    /// another. While images are pulled or held, layers stay until [`Store::collect`].
     pub fn remove(&self, name: &str, used: &dyn Fn() -> Result<BTreeSet<String>>) -> Result<Removed> {
         remove::remove(self, name, used)
     }
 
-    /// Removes what no name and no sandbox uses, and what dead processes left half done. Does nothing while images are
-    /// brought or held.
+    /// Removes what no name and no sandbox uses, and what dead processes left incomplete. Does nothing while images
+    /// are pulled or held.
     pub fn collect(&self, used: &dyn Fn() -> Result<BTreeSet<String>>) -> Result<Removed> {
         remove::collect(self, used)
     }
 
-    /// Keeps layers from being removed. Held from [`Store::find`] until the sandbox's own note of the digest is written.
+    /// Keeps layers from being removed. Hold it from [`Store::find`] until the sandbox's own record of the digest
+    /// is written.
     pub fn hold(&self) -> Result<Hold> {
         let path = self.layout.lock(HOLD);
         let lock = match lock::shared(&path) {
@@ -186,7 +187,7 @@ impl Store {
         self.layout.prepare().map_err(kept("make directories"))
     }
 
-    /// Writes down an image whose layers are here, then the name that leads to it.
+    /// Records an image whose layers are complete, then the name that leads to it.
     fn keep(
         &self,
         reference: &str,

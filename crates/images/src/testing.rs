@@ -1,4 +1,4 @@
-//! For tests: images made on the spot, honest and hostile, and a real registry to get them from.
+//! For tests: generated images, honest and hostile, and a real registry to get them from.
 
 pub mod image;
 pub mod layer;

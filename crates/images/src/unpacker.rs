@@ -1,4 +1,5 @@
-//! The unpacker seen from the host: its program, its cage, its time, and what it is believed.
+//! The host's side of the unpacker: its program, its cage, its time limit, and which of its reports the host
+//! believes.
 
 mod program;
 
@@ -18,7 +19,7 @@ use coracle_sys::rustix::process::{
 use coracle_sys::{descriptors, mount};
 use coracle_unpack::{Limits, Order, Outcome, Refusal, Report, Target};
 
-/// The largest layer we take, at a speed that any disk has, takes less.
+/// The largest layer we accept takes less, at a speed that any disk has.
 const TIME_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// The machine's ids that stand for those of a layer while it is unpacked: below those that sandboxes get.
@@ -30,12 +31,12 @@ const IDS: u32 = 0x1_0000;
 pub struct Job<'a> {
     /// The directory of the unpacker's program.
     pub programs: &'a Path,
-    /// The file the layer is in, and where.
+    /// The file with the layer, and where in it.
     pub file: &'a File,
     pub offset: u64,
     pub length: u64,
     pub limits: Limits,
-    /// An empty directory, in one that nobody else may enter.
+    /// An empty directory, inside one that no other user may enter.
     pub target: &'a Path,
 }
 
@@ -44,11 +45,11 @@ pub struct Job<'a> {
 pub enum Failure {
     /// The unpacker refused it.
     Refused(Refusal),
-    /// The unpacker could not do its work, or died of it.
+    /// The unpacker failed, or died.
     Broken { attempted: &'static str, cause: io::Error },
     /// It took too long.
     Late,
-    /// Nobody waits for it any more.
+    /// The caller does not want it any more.
     Abandoned,
 }
 
@@ -56,7 +57,7 @@ fn at(attempted: &'static str) -> impl FnOnce(io::Error) -> Failure {
     move |cause| Failure::Broken { attempted, cause }
 }
 
-/// Unpacks a layer. `progress` is told how much of it was read, and whether to go on is its answer.
+/// Unpacks a layer. Calls `progress` with how much was read; it returns whether to go on.
 pub fn unpack(job: &Job<'_>, progress: &mut dyn FnMut(u64) -> bool) -> Result<Outcome, Failure> {
     let program = program::open(job.programs).map_err(at("write the unpacker's program"))?;
     let null = File::options().read(true).write(true).open("/dev/null").map_err(at("open /dev/null"))?;
@@ -68,13 +69,13 @@ pub fn unpack(job: &Job<'_>, progress: &mut dyn FnMut(u64) -> bool) -> Result<Ou
     attend(&ours, progress)
 }
 
-/// An unpacker that runs; dropping it ends it.
+/// A running unpacker; dropping it ends it.
 struct Caged(Launched);
 
 impl Drop for Caged {
     fn drop(&mut self) {
         let _ = pidfd_send_signal(&self.0.pidfd, Signal::KILL);
-        // Killed, it ends as soon as what it does in the kernel is done.
+        // After the kill, it ends as soon as the kernel has finished its current call.
         while let Err(error) = waitid(WaitId::PidFd(self.0.pidfd.as_fd()), WaitIdOptions::EXITED) {
             if error != coracle_sys::rustix::io::Errno::INTR {
                 break;
@@ -84,7 +85,7 @@ impl Drop for Caged {
 }
 
 impl Caged {
-    /// Maps its ids, lets it go on and gives it its order.
+    /// Maps the unpacker's ids, lets it go on and sends it its order.
     fn send(&self, job: &Job<'_>, socket: &UnixStream) -> Result<(), Failure> {
         let order =
             |target| Order { offset: job.offset, length: job.length, limits: job.limits, target }.encode();
@@ -111,7 +112,8 @@ impl Caged {
         fs::write(format!("/proc/{}/{file}", self.0.pid), text).map_err(at("map the unpacker's users"))
     }
 
-    /// Makes the target a mount in which the unpacker, nobody elsewhere, is root: what it writes has plain ids on disk.
+    /// Makes the target a mount in which the unpacker is root: its files have plain ids on disk. Its user means
+    /// nothing elsewhere.
     fn mount(&self, target: &Path) -> Result<OwnedFd, Failure> {
         let namespace =
             File::open(format!("/proc/{}/ns/user", self.0.pid)).map_err(at("find the unpacker"))?;
@@ -123,7 +125,7 @@ impl Caged {
     }
 }
 
-/// Listens until the unpacker is done or its time is over.
+/// Reads reports until the unpacker is done or its time is over.
 fn attend(socket: &UnixStream, progress: &mut dyn FnMut(u64) -> bool) -> Result<Outcome, Failure> {
     let deadline = Instant::now() + TIME_MAX;
     loop {
@@ -149,7 +151,7 @@ fn attend(socket: &UnixStream, progress: &mut dyn FnMut(u64) -> bool) -> Result<
 mod tests {
     use super::*;
 
-    /// A layer of so much noise that it takes a while.
+    /// A layer of random data that takes a while to unpack.
     fn noise() -> Vec<u8> {
         let mut header = [0; 512];
         let size = 48 << 20;
@@ -185,7 +187,7 @@ mod tests {
         unpack(&job, progress)
     }
 
-    /// Returns what the kernel says of the child of this thread.
+    /// Returns a field of the kernel's status of this thread's child.
     fn status(field: &str) -> String {
         let children = fs::read_to_string("/proc/thread-self/children").expect("the kernel tells");
         let child = children.split_whitespace().next().expect("it runs");
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unpacker_nobody_waits_for_is_ended() {
+    fn an_abandoned_unpacker_is_ended() {
         let mut child = String::new();
 
         let outcome = unpack_noise(&mut |_| {

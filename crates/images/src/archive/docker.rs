@@ -1,4 +1,4 @@
-//! Archives as `docker save` wrote them before it knew of OCI: a list of images, their configurations, their layers.
+//! Archives as `docker save` wrote them before OCI: a list of images, their configurations, their layers.
 
 use coracle_core::Result;
 use serde::Deserialize;
@@ -40,7 +40,7 @@ fn image(archive: &Archive, listed: &Listed) -> Result<Found> {
     Ok(Found { names, digest, configuration, layers })
 }
 
-/// Makes up the manifest that these archives do not have, always the same for the same image.
+/// Makes the manifest that these archives lack, always the same for the same image.
 fn digest(config: &[u8], configuration: &Configuration, layers: &[Section]) -> Digest {
     let layers: Vec<_> = configuration
         .diff_ids

@@ -7,7 +7,7 @@ use crate::digest::Digest;
 use crate::manifest::{CONFIG_MAX, Configuration, Descriptor, Document, MANIFEST_MAX, Manifest, choose};
 use crate::platform::Platform;
 
-/// Where tools write the whole name of an image, and where they may write it or only its tag.
+/// The annotation with the full name of an image, and the one with either the name or only its tag.
 const NAME: &str = "io.containerd.image.name";
 const NAME_OR_TAG: &str = "org.opencontainers.image.ref.name";
 

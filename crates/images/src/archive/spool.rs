@@ -1,5 +1,6 @@
-//! An archive that cannot be read back and forth: it is written down while it is looked through. What is no archive is
-//! refused at its first block, and what unpacks out of proportion, or would fill the disk, before it has done so.
+//! An archive that cannot be read back and forth: we write it to a file while we look through it. Refuses what is
+//! no archive at its first block, and an archive that unpacks out of proportion, or would fill the disk, before it
+//! does.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -13,10 +14,10 @@ use flate2::read::MultiGzDecoder;
 use super::{Archive, index, invalid};
 use crate::proportion::{STRETCH, most_of};
 
-/// What is left of a disk for others: this part of it.
+/// The part of a disk that is left for others: one in this many.
 const LEFT_FOR_OTHERS: u64 = 20;
 
-/// Looks through what comes, and keeps it without its compression.
+/// Looks through the stream, and keeps it decompressed.
 pub fn spooled(mut file: File, spool: &dyn Fn() -> io::Result<File>) -> Result<Archive> {
     let kept =
         |error| Error::internal("could not keep the archive", error).hint("is there space left on the disk?");
@@ -37,14 +38,14 @@ pub fn spooled(mut file: File, spool: &dyn Fn() -> io::Result<File>) -> Result<A
     Ok(Archive { file: spooled, entries })
 }
 
-/// Keeps what is read, as long as that may go on.
+/// Keeps what is read, as long as the limits allow.
 struct Keeper<'a> {
     plain: Box<dyn Read + 'a>,
     spooled: &'a File,
-    /// What has come so far, and what that was without its compression.
+    /// The bytes that have come so far, and their decompressed size.
     taken: &'a Cell<u64>,
     position: &'a Cell<u64>,
-    /// How much there was when the disk was last looked at.
+    /// The position at the last look at the disk.
     looked_at: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What of the machine's `/etc` programs need, and nothing that could hold a secret.
+//! The files of the machine's `/etc` that programs need, and none that could hold a secret.
 
 use std::fs;
 use std::io;
@@ -31,7 +31,7 @@ const COPIED: [&str; 22] = [
     "timezone",
 ];
 
-/// Written by us, the same on every machine.
+/// Files we write, the same on every machine.
 const WRITTEN: [(&str, &str); 10] = [
     ("group", "root:x:0:\ndaemon:x:1:\ntty:x:5:\nusers:x:100:\nagent:x:1000:\nnogroup:x:65534:\n"),
     ("host.conf", "multi on\n"),
@@ -43,7 +43,7 @@ const WRITTEN: [(&str, &str); 10] = [
         "root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n\
          agent:x:1000:1000:agent:/home/agent:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     ),
-    // What asks PAM trusts root and nobody else: `chfn`, which `adduser` calls, and `su`.
+    // Programs that ask PAM trust only root: `chfn`, which `adduser` calls, and `su`.
     (
         "pam.d/other",
         "auth sufficient pam_rootok.so\nauth required pam_deny.so\naccount required pam_permit.so\n\
@@ -80,7 +80,7 @@ pub fn build(target: &Path) -> io::Result<()> {
     symlink("/proc/self/mounts", target.join("mtab"))
 }
 
-/// Copies a file, a link or a directory. What not everybody may read is left out: it was not meant for everybody.
+/// Copies a file, a link or a directory. Leaves out what not every user may read: it may be secret.
 fn copy(source: &Path, target: &Path) -> io::Result<()> {
     let metadata = source.symlink_metadata()?;
     if metadata.is_symlink() {
@@ -90,7 +90,7 @@ fn copy(source: &Path, target: &Path) -> io::Result<()> {
         make_directory(target)?;
         for entry in fs::read_dir(source)? {
             let entry = entry?;
-            // Most of the alternatives are manual pages, which nobody reads in a sandbox.
+            // Most of the alternatives are manual pages, which no program in a sandbox needs.
             if entry.path().extension().is_none_or(|extension| extension != "gz") {
                 copy(&entry.path(), &target.join(entry.file_name()))?;
             }
@@ -113,7 +113,7 @@ fn make_parents(target: &Path, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a directory everybody may enter, whatever the caller's umask is.
+/// Makes a directory that all users may enter, independent of the caller's umask.
 fn make_directory(path: &Path) -> io::Result<()> {
     if !path.is_dir() {
         fs::create_dir(path)?;

@@ -1,4 +1,4 @@
-//! `python`, where the machine has only `python3`: what agents write by habit, and distributions have taken away.
+//! Adds `python` where the machine has only `python3`: agents write it by habit, but distributions have removed it.
 
 use std::fs;
 use std::io;
@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use super::skeleton;
 
-/// Raised when the layer is built differently.
+/// Raise it when the layer is built differently.
 const LAYOUT: u32 = 2;
 
-/// Where programs look, first things first. Below `usr`, which everything of it is in on the machines of today.
+/// The directories that programs are looked up in, in this order. Below `usr`, which has all of them on today's
+/// machines.
 const DIRECTORIES: [&str; 2] = ["local/bin", "bin"];
 
-/// Returns a layer for the top of `usr` that has `python` beside `python3`; none where it is not needed.
+/// Returns a layer for the top of `usr` with `python` beside `python3`; `None` where it is not needed.
 pub fn layer(store: &Path, usr: &Path) -> io::Result<Option<PathBuf>> {
     let has = |directory: &str, name: &str| usr.join(directory).join(name).exists();
     if DIRECTORIES.iter().any(|directory| has(directory, "python")) {
@@ -25,13 +26,13 @@ pub fn layer(store: &Path, usr: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// Returns the layer for one directory, building it if it is not there.
+/// Returns the layer for one directory. Builds it if it is missing.
 fn ensure(store: &Path, directory: &str) -> io::Result<PathBuf> {
     let name = format!("python-{LAYOUT}-{}", directory.replace('/', "-"));
     skeleton::ensure(store, &name, |root| {
         let programs = root.join(directory);
         fs::create_dir_all(&programs)?;
-        // Whatever the caller's umask is.
+        // Independent of the caller's umask.
         for path in programs.ancestors().take_while(|path| path.starts_with(root)) {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
         }

@@ -1,4 +1,4 @@
-//! The generated part of the image, made once and shared read-only by every sandbox.
+//! The generated part of the image, made once. Every sandbox shares it read-only.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::etc;
 
-/// Raised when the tree is built differently.
+/// Raise it when the tree is built differently.
 const LAYOUT: u32 = 2;
 
 /// The id of `agent` in our `passwd`.
@@ -38,14 +38,14 @@ const DIRECTORIES: [(&str, u32); 16] = [
 #[derive(Debug)]
 pub struct Skeleton<'a> {
     pub store: &'a Path,
-    /// Empty directories that the machine's own are put on.
+    /// Empty directories that the machine's own are mounted on.
     pub shared: &'a [&'a str],
     /// Links at the top, as the machine has them.
     pub links: Vec<(&'static str, PathBuf)>,
 }
 
 impl Skeleton<'_> {
-    /// Returns the tree, building it if it is not there.
+    /// Returns the tree. Builds it if it is missing.
     pub fn ensure(&self) -> io::Result<PathBuf> {
         ensure(self.store, &self.name(), |root| self.build(root))
     }
@@ -65,7 +65,8 @@ impl Skeleton<'_> {
             fs::create_dir(root.join(name))?;
             fs::set_permissions(root.join(name), fs::Permissions::from_mode(mode))?;
         }
-        // The one user besides root. Without the right to give files away it stays root's, and nobody is it then.
+        // The only user besides root. Without the right to change owners it stays root's, and no command runs as
+        // `agent` then.
         let _ = std::os::unix::fs::chown(root.join("home/agent"), Some(AGENT), Some(AGENT));
         symlink("/run", root.join("var/run"))?;
         for name in self.shared {
@@ -79,14 +80,14 @@ impl Skeleton<'_> {
     }
 }
 
-/// Returns a tree by its name, building it if it is not there. It appears under its name whole or not at all.
+/// Returns a tree by its name. Builds it if it is missing. It appears under its name complete or not at all.
 pub fn ensure(store: &Path, name: &str, build: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<PathBuf> {
     let finished = store.join(name);
     if finished.is_dir() {
         return Ok(finished);
     }
     make_private(store)?;
-    // Of this thread alone; one of that name is of an earlier process with the same number.
+    // The name is this thread's alone. An existing draft is from an earlier process with the same pid.
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let draft = store.join(format!(".draft-{}-{serial}-{name}", std::process::id()));
@@ -94,13 +95,13 @@ pub fn ensure(store: &Path, name: &str, build: impl FnOnce(&Path) -> io::Result<
     build(&draft)?;
     match fs::rename(&draft, &finished) {
         Ok(()) => Ok(finished),
-        // Someone else was faster; theirs is the same.
+        // Another process was faster; its tree is the same.
         Err(_) if finished.is_dir() => fs::remove_dir_all(&draft).map(|()| finished),
         Err(error) => Err(error),
     }
 }
 
-/// Makes the directory images are kept in. Nobody else may change what every sandbox is made from.
+/// Makes the directory for images. No other user may change what every sandbox is made from.
 fn make_private(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))

@@ -1,7 +1,7 @@
-//! Which addresses a registry may lead us to: those of the internet, and those the operator named.
+//! Checks the addresses a registry leads us to: only public ones, and those the operator named.
 //!
-//! A registry answers with the address of a token server or of another host, and we go there from inside of the
-//! operator's network. So the address is checked, the very one that is dialled, and not the name.
+//! A registry answers with the address of a token server or of another host, and we connect to it from inside the
+//! operator's network. So we check the very address we dial, not the name.
 
 use std::fmt;
 use std::io;
@@ -15,16 +15,16 @@ use ureq::unversioned::transport::NextTimeout;
 
 use super::origin::Origin;
 
-/// Looks names up, and refuses what they lead to unless it is public or the place was named by someone we trust.
+/// Looks names up, and refuses addresses that are not public unless the user or the operator named the host.
 #[derive(Debug)]
 pub struct Guard {
     /// The registry itself.
     pub registry: Origin,
-    /// `host[:port]` the operator lists.
+    /// `host[:port]` that the operator lists.
     pub private: Vec<String>,
 }
 
-/// An address that is not gone to.
+/// An address we refuse to connect to.
 #[derive(Debug)]
 pub struct Forbidden {
     pub place: String,
@@ -55,7 +55,7 @@ impl Resolver for Guard {
 
 impl fmt::Display for Forbidden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is at {}, which is not an address of the internet", self.place, self.address)
+        write!(f, "`{}` is at {}, which is not a public address", self.place, self.address)
     }
 }
 

@@ -1,17 +1,17 @@
-//! What a registry wants to see before it answers: the `WWW-Authenticate` header.
+//! The `WWW-Authenticate` header: what a registry asks for before it answers.
 
-/// One way to be let in.
+/// One way to authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Challenge {
-    /// A name and a password, shown to the registry itself.
+    /// A name and a password, sent to the registry itself.
     Basic,
-    /// A token, to be had at the realm.
+    /// A token, which the realm issues.
     Bearer { realm: String, service: Option<String> },
 }
 
 impl Challenge {
-    /// Reads a header. Nothing if there is no way in it that we know. The scope is not read: we ask for reading this
-    /// repository and for nothing else, whatever a registry proposes.
+    /// Reads a header. Returns `None` if we know none of its ways. Ignores the scope: we ask only for reading this
+    /// repository, even if the registry proposes more.
     pub fn parse(header: &str) -> Option<Self> {
         let (scheme, parameters) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
         if scheme.eq_ignore_ascii_case("basic") {
@@ -29,7 +29,7 @@ impl Challenge {
     }
 }
 
-/// Reads `name="value", name=value`. Nothing if it is anything else.
+/// Reads `name="value", name=value`. Returns `None` for anything else.
 fn parameters_of(mut text: &str) -> Option<Vec<(String, String)>> {
     let mut parameters = Vec::new();
     loop {

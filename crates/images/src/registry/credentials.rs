@@ -1,4 +1,4 @@
-//! The user's credentials, as `docker login` left them.
+//! The user's credentials, as `docker login` stored them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,10 +9,10 @@ use docker_credential::{
     CredentialRetrievalError as Retrieval, DockerCredential, get_credential_from_reader,
 };
 
-/// A configuration of Docker is smaller than this.
+/// A Docker configuration is smaller than this.
 const CONFIG_MAX: u64 = 1 << 20;
 
-/// What the user is known by at a registry. Never shown.
+/// A user's credentials for a registry. Never printed.
 pub enum Credentials {
     Password {
         name: String,
@@ -28,21 +28,21 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Returns the credentials for a registry, if the user has some. May run a helper program the user configured.
+/// Returns the user's credentials for a registry, if there are some. May run a helper program the user configured.
 pub fn find(docker_config: Option<&Path>, registry: &str) -> Result<Option<Credentials>> {
     let Some(path) = docker_config.map(|directory| directory.join("config.json")) else { return Ok(None) };
     let file = match File::open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(|error| unreadable(&path).caused_by(error))?,
     };
-    // Docker keeps those of its own registry under an address from the time before there were others.
+    // Docker stores the credentials for its own registry under an address from before there were others.
     let server = if registry == "docker.io" { "https://index.docker.io/v1/" } else { registry };
     match get_credential_from_reader(file.take(CONFIG_MAX), server) {
         Ok(DockerCredential::UsernamePassword(name, password)) => {
             Ok(Some(Credentials::Password { name, password }))
         }
         Ok(DockerCredential::IdentityToken(token)) => Ok(Some(Credentials::Identity(token))),
-        // A helper that fails mostly has nothing for this registry. What it printed may be secret.
+        // A helper that fails usually has nothing for this registry. Its output may be secret.
         Err(
             Retrieval::NoCredentialConfigured | Retrieval::ConfigNotFound | Retrieval::HelperFailure { .. },
         ) => Ok(None),

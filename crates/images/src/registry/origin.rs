@@ -1,15 +1,15 @@
-//! Where a request goes: scheme, host and port. Credentials belong to one of these and to no other.
+//! Where a request goes: scheme, host and port. Credentials belong to one origin and to no other.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use ureq::http::Uri;
 
-/// An origin, as the web has it.
+/// An origin, as the web defines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     pub scheme: Scheme,
-    /// In lower case, an IPv6 address in brackets.
+    /// In lower case; an IPv6 address in brackets.
     pub host: String,
     pub port: u16,
 }
@@ -29,7 +29,7 @@ impl Scheme {
     }
 }
 
-/// Why an address is not one we go to.
+/// Why we refuse an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unusable(pub &'static str);
 
@@ -44,7 +44,7 @@ impl std::error::Error for Unusable {}
 impl Origin {
     /// Returns the origin of a registry as references name it. Without TLS only on this machine and where listed.
     pub fn of_registry(registry: &str, plain_http: &[String]) -> Self {
-        // Docker's own has another name than the one everybody writes.
+        // Docker's own registry has another host name than the one users write.
         let registry = if registry == "docker.io" { "registry-1.docker.io" } else { registry };
         let (host, port) = split_port(registry);
         let plain = is_here(host) || plain_http.iter().any(|entry| entry == registry);
@@ -52,7 +52,7 @@ impl Origin {
         Self { scheme, host: host.to_ascii_lowercase(), port: port.unwrap_or(scheme.default_port()) }
     }
 
-    /// Returns the origin of an address. Anything but the web is refused, and so are credentials inside of it.
+    /// Returns the origin of an address. Refuses other schemes than HTTP's, and credentials in the address.
     pub fn of(uri: &Uri) -> Result<Self, Unusable> {
         let scheme = match uri.scheme_str() {
             Some("http") => Scheme::Http,
@@ -70,7 +70,7 @@ impl Origin {
         Ok(Self { scheme, host, port: authority.port_u16().unwrap_or(scheme.default_port()) })
     }
 
-    /// Tells whether it may be gone to without TLS.
+    /// Tells whether we may connect to it without TLS.
     pub fn may_be_plain(&self, plain_http: &[String]) -> bool {
         is_here(&self.host) || plain_http.iter().any(|entry| self.is_listed(entry))
     }

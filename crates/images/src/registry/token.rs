@@ -1,4 +1,4 @@
-//! Being let in: what is sent along with requests, and to whom credentials are shown on the way to it.
+//! Authenticates at a registry: what we send along with requests, and which servers may see credentials for that.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +20,7 @@ const ANSWER_MAX: u64 = 1 << 20;
 const KNOWN_REALMS: [(&str, &str); 2] =
     [("docker.io", "auth.docker.io"), ("registry.gitlab.com", "gitlab.com")];
 
-/// Returns what the registry wants to see in `Authorization`. Nothing if we have nothing to show.
+/// Returns the `Authorization` for the registry; `None` if we have no credentials and get no token.
 pub fn authorize(
     transport: &Transport,
     registries: &Registries,
@@ -41,7 +41,7 @@ pub fn authorize(
                 Error::new(Kind::Invalid, message)
                     .detail("realm", realm.chars().take(200).collect::<String>())
             })?;
-            // Strangers get to see nothing; many let strangers read all the same.
+            // An untrusted token server sees no credentials; many issue tokens for reading without any.
             let shown = if is_trusted(&origin, transport, registries, reference) { found()? } else { None };
             let token =
                 Asking { transport, uri: &uri, service: service.as_deref(), reference }.token(shown)?;
@@ -50,7 +50,7 @@ pub fn authorize(
     }
 }
 
-/// Tells whether a token server may see credentials for the registry.
+/// Tells whether a token server may see the registry's credentials.
 fn is_trusted(realm: &Origin, transport: &Transport, registries: &Registries, reference: &Reference) -> bool {
     let same = realm.host == transport.registry.host && realm.scheme == transport.registry.scheme;
     let known = KNOWN_REALMS.contains(&(reference.registry(), realm.host.as_str()));
@@ -111,7 +111,7 @@ impl Asking<'_> {
             .map_err(|error| self.transport.not_available("its token server breaks off").caused_by(error))?;
         let answer: Option<Answer> = serde_json::from_slice(&text).ok();
         let token = answer.and_then(|answer| answer.token.or(answer.access_token));
-        // It goes into a header.
+        // The token goes into a header.
         Ok(token.filter(|token| !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())))
     }
 }
@@ -120,7 +120,7 @@ fn basic(name: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
 }
 
-/// Writes parameters so that nothing in them can be taken for another one.
+/// Encodes parameters so that no value can be taken for another parameter.
 fn query(parameters: &[(&str, &str)]) -> String {
     let escape = |text: &str| -> String {
         text.bytes()

@@ -1,4 +1,4 @@
-//! Sending requests: redirects by hand, retries with a bound, errors that say where it was.
+//! Sends requests: follows redirects itself, retries within bounds, and says in errors which host failed.
 
 use std::fs;
 use std::io;
@@ -18,40 +18,40 @@ use super::address::{Forbidden, Guard};
 use super::origin::{Origin, Scheme};
 use crate::store::Registries;
 
-/// How often a registry may send us on.
+/// How many redirects to follow.
 const HOPS_MAX: u32 = 5;
-/// How often something is tried that may work the next time, and how long the first wait is; each is twice as long.
+/// How often to try what may work the next time, and how long to wait first; each further wait is twice as long.
 const TRIES: u32 = 4;
 pub const FIRST_WAIT: Duration = Duration::from_millis(200);
-/// A registry that wants us to wait longer is not there for us.
+/// We give up on a registry that asks us to wait longer.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 /// How long one small document may take, from the first attempt to its last byte.
 pub const SMALL_TIME: Duration = Duration::from_secs(120);
 
-/// Speaks to one registry and where it leads.
+/// Talks to one registry and to the hosts it leads to.
 #[derive(Debug)]
 pub struct Transport {
     agent: Agent,
     pub registry: Origin,
     registries: Registries,
     cancel: Cancel,
-    /// What is being brought, for messages.
+    /// What is being fetched, for messages.
     subject: String,
 }
 
-/// One request. Authorization goes to the registry and nowhere else.
+/// One request. The authorization goes only to the registry.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     pub accept: Option<&'a str>,
     pub authorization: Option<&'a str>,
     /// Where in the content to begin.
     pub from: u64,
-    /// The answer has to be read by then, whole.
+    /// By then the complete answer must have been read.
     pub deadline: Instant,
 }
 
 impl Request<'_> {
-    /// Returns the plainest request of that deadline.
+    /// Returns a request with this deadline and nothing else.
     pub fn until(deadline: Instant) -> Self {
         Self { accept: None, authorization: None, from: 0, deadline }
     }
@@ -64,7 +64,7 @@ impl Transport {
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
-            // The addresses we go to are checked; behind a proxy they could not be.
+            // We check the addresses we connect to; behind a proxy we could not.
             .proxy(None)
             .user_agent(concat!("coracle/", env!("CARGO_PKG_VERSION")))
             .timeout_resolve(Some(Duration::from_secs(10)))
@@ -79,19 +79,20 @@ impl Transport {
         Ok(Self { agent, registry, registries: registries.clone(), cancel, subject })
     }
 
-    /// Ends requests under way, and refuses others, once the work is cancelled.
+    /// Ends requests in progress, and refuses others, once the work is cancelled.
     pub fn cut_at(&self, cancel: &Cancel) -> Registration {
         let agent = self.agent.clone();
         cancel.on_cancel(move || agent.shutdown())
     }
 
-    /// Asks the registry for a path, going where it sends us, and again if it may work the next time.
+    /// Asks the registry for a path. Follows redirects, and repeats what may work the next time.
     pub fn get(&self, path: &str, request: &Request<'_>) -> Result<Response<Body>> {
         let uri = self.address(&format!("{}{path}", self.registry))?;
         self.persevere(request.deadline, || self.follow(&uri, request))
     }
 
-    /// Sends one request to a place that is not the registry, with what only that place may see. Goes nowhere else.
+    /// Sends one request to a server that is not the registry, with an authorization for it alone. Follows no
+    /// redirects.
     pub fn ask(&self, uri: &Uri, authorization: Option<&str>, form: Option<&str>) -> Result<Response<Body>> {
         self.check_scheme(&Origin::of(uri).map_err(|error| self.unusable(uri, error.0))?, uri)?;
         let deadline = Instant::now() + SMALL_TIME;
@@ -168,11 +169,8 @@ impl Transport {
             }
             uri = self.next(&origin, &answer)?;
         }
-        Err(Error::new(
-            Kind::Invalid,
-            format!("could not get {}: the registry sends us on and on", self.subject),
-        )
-        .hint(format!("more than {HOPS_MAX} redirects are not followed")))
+        Err(Error::new(Kind::Invalid, format!("could not get {}: too many redirects", self.subject))
+            .hint(format!("more than {HOPS_MAX} redirects are not followed")))
     }
 
     fn send(&self, uri: &Uri, origin: &Origin, request: &Request<'_>) -> Result<Response<Body>> {
@@ -208,7 +206,7 @@ impl Transport {
         }
     }
 
-    /// Refuses to speak without TLS where that was not agreed to.
+    /// Refuses to connect without TLS where the operator has not allowed it.
     fn check_scheme(&self, origin: &Origin, uri: &Uri) -> Result<()> {
         let plain = *origin == self.registry || origin.may_be_plain(&self.registries.plain_http);
         match origin.scheme {
@@ -265,7 +263,7 @@ impl Transport {
     }
 }
 
-/// Tells whether the other side could not show who it is. These errors come wrapped in those of the connection.
+/// Tells whether the server failed to prove its identity. The connection's errors wrap these.
 fn is_certificate(error: &ureq::Error) -> bool {
     match error {
         ureq::Error::Rustls(_) | ureq::Error::Tls(_) => true,
@@ -276,7 +274,7 @@ fn is_certificate(error: &ureq::Error) -> bool {
     }
 }
 
-/// Too many requests, or a fault of the registry's own.
+/// Too many requests, or an error of the registry's own.
 fn is_passing(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
 }
@@ -298,7 +296,7 @@ fn scheme_name(origin: &Origin) -> &'static str {
     }
 }
 
-/// Returns whom to trust: those the machine trusts, and those in the operator's file.
+/// Returns the certificates to trust: the machine's, and those in the operator's file.
 fn roots(extra: Option<&Path>) -> Result<RootCerts> {
     let native = rustls_native_certs::load_native_certs().certs;
     let mut roots: Vec<Certificate<'static>> =
@@ -321,7 +319,7 @@ fn roots(extra: Option<&Path>) -> Result<RootCerts> {
             return Err(unreadable());
         }
     }
-    // A machine without any, as small ones are, goes by Mozilla's.
+    // A machine without certificates, as small ones are, uses Mozilla's.
     Ok(if roots.is_empty() { RootCerts::WebPki } else { RootCerts::from(roots.into_iter()) })
 }
 

@@ -1,4 +1,4 @@
-//! Bringing one blob: on from where an earlier attempt was, and checked as a whole.
+//! Downloads one blob: continues an earlier attempt, and checks the whole.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
@@ -15,36 +15,36 @@ use crate::registry::{Client, FIRST_WAIT};
 /// How long any blob may take, however large its registry says it is.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// How often a connection may be lost without anything having come.
+/// How often a connection may be lost without having brought any data.
 const LOSSES_MAX: u32 = 3;
 
-/// A blob to bring.
+/// A blob to download.
 pub struct Download<'a> {
     pub client: &'a Client<'a>,
     pub blob: &'a Descriptor,
-    /// The whole transfer has to end by then, however often it is connected anew.
+    /// The whole transfer has to end by then, however often it reconnects.
     pub deadline: Instant,
-    /// Tells whether anyone still wants it.
+    /// Tells whether the caller still wants it.
     pub wanted: &'a dyn Fn() -> bool,
-    /// Tells whether somebody else has brought what it is for.
+    /// Tells whether another puller has completed the layer.
     pub present: &'a dyn Fn() -> bool,
 }
 
 /// How a download ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Brought {
-    /// The content the digest names is here.
+    /// The complete blob is here and has its digest.
     Whole,
-    /// Somebody else has brought what it is for.
+    /// Another puller has completed the layer.
     AlreadyPresent,
 }
 
-/// How slow a registry may be before it is given up.
+/// How slow a registry may be before we give up on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     /// What any blob may take, however small it is.
     pub grace: Duration,
-    /// How many bytes a second have to come beyond that, in the mean.
+    /// The mean rate, in bytes per second, that is required beyond that.
     pub slowest: u64,
 }
 
@@ -54,7 +54,7 @@ impl Pace {
         self.grace.saturating_add(Duration::from_secs(size / self.slowest.max(1))).min(LONGEST)
     }
 
-    /// Returns when a blob of this size has to be here whose transfer begins now.
+    /// Returns the deadline of a blob of this size whose transfer begins now.
     pub fn deadline(self, size: u64) -> Instant {
         Instant::now() + self.patience(size)
     }
@@ -67,15 +67,15 @@ impl Default for Pace {
 }
 
 impl Download<'_> {
-    /// Brings it. On error the partial file may have a part of it, to go on from, but nothing that is known to be wrong.
+    /// Downloads the blob. On error the partial file may keep a part to continue from, but nothing that is known to
+    /// be wrong.
     pub fn run(&self, partial: &mut Partial, meter: &mut Meter<'_>) -> Result<Brought> {
         let resumed = partial.length() > 0;
         let mut wrong = match self.attempt(partial, meter)? {
             Attempt::Ended(brought) => return Ok(brought),
             Attempt::Wrong(found) => found,
         };
-        // What was here before may have been damaged by a power cut, or come from a registry that lies; once more without
-        // it.
+        // A power cut may have damaged the earlier part, or a lying registry sent it; try once more without it.
         if resumed {
             wrong = match self.attempt(partial, meter)? {
                 Attempt::Ended(brought) => return Ok(brought),
@@ -111,7 +111,7 @@ impl Download<'_> {
         Ok(Attempt::Wrong(found))
     }
 
-    /// Takes what one answer brings.
+    /// Takes the data of one answer.
     fn transfer(&self, partial: &mut Partial, meter: &mut Meter<'_>) -> Result<Transfer> {
         let mut arriving = self.client.blob(&self.blob.digest, partial.length(), self.deadline)?;
         if arriving.from != partial.length() {
@@ -158,7 +158,7 @@ impl Download<'_> {
 /// How an attempt ended, if the connection held.
 enum Attempt {
     Ended(Brought),
-    /// What came has this digest.
+    /// The data has this digest.
     Wrong(Digest),
 }
 

@@ -1,4 +1,4 @@
-//! A layer that is being made, and the moment from which it is there.
+//! A layer in the making, and the step that makes it visible.
 
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, File};
@@ -16,20 +16,20 @@ use super::layout::{Layout, TREE, entries, sync_directory};
 use super::lock;
 use crate::digest::Digest;
 
-/// What is written beside a layer's files.
+/// The file beside a layer's files with its description.
 const ABOUT: &str = "layer.json";
 
-/// What is known of a layer that is here.
+/// The description of a layer.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct About {
     pub bytes: u64,
     pub entries: u64,
-    /// Devices and the like, and attributes that were left out.
+    /// Entries that were left out, such as devices, and attributes that were.
     pub skipped: u64,
     pub stripped: u64,
 }
 
-/// A directory for a layer to be. It is locked while its maker lives, and removed with it.
+/// A directory for a future layer. Its maker holds a lock on it, and it is removed with its maker.
 #[derive(Debug)]
 pub struct Draft {
     path: PathBuf,
@@ -41,11 +41,11 @@ impl Draft {
         loop {
             let path = layout.new_draft();
             match DirBuilder::new().mode(0o700).create(&path) {
-                // Of an earlier process with our number.
+                // From an earlier process with our pid.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made?,
             }
-            // Someone who tidies up may come between making and locking it; then there is another one to make.
+            // Another process that cleans up may remove it between making and locking; then make another.
             let lock = match File::open(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 lock => lock?,
@@ -56,7 +56,7 @@ impl Draft {
             }
             let draft = Self { path, _lock: lock };
             DirBuilder::new().mode(0o755).create(draft.tree())?;
-            // Whatever the caller's mask made of it: a layer that says nothing of its root means this.
+            // Independent of the caller's umask: a layer that does not describe its root means this mode.
             fs::set_permissions(draft.tree(), fs::Permissions::from_mode(0o755))?;
             return Ok(draft);
         }
@@ -67,7 +67,7 @@ impl Draft {
         self.path.join(TREE)
     }
 
-    /// Makes it the layer. Succeeds if someone else's is there already.
+    /// Makes it the layer. Succeeds if another process has put the same layer there already.
     pub fn commit(
         self,
         layout: &Layout,
@@ -80,7 +80,7 @@ impl Draft {
             serde_json::to_vec(&About { bytes, entries, skipped, stripped }).map_err(io::Error::other)?;
         fs::write(self.path.join(ABOUT), about)?;
         crash("images.layer.unpacked");
-        // After a power cut a name must not be there without all that is behind it.
+        // After a power cut a name must not exist without all of its content.
         syncfs(File::open(&self.path)?)?;
         crash("images.layer.synced");
         match fs::rename(&self.path, layout.layer(diff_id)) {
@@ -97,18 +97,18 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // After a commit there is nothing under this name any more.
+        // After a commit nothing is left under this name.
         let _ = remove(&self.path);
     }
 }
 
-/// Reads what is known of a layer.
+/// Reads the description of a layer.
 pub fn about(layout: &Layout, diff_id: &Digest) -> io::Result<About> {
     let text = fs::read(layout.layer(diff_id).join(ABOUT))?;
     Ok(serde_json::from_slice(&text).unwrap_or_default())
 }
 
-/// Removes the drafts whose makers are dead.
+/// Removes the drafts of dead makers.
 pub fn sweep(layout: &Layout) -> io::Result<()> {
     for path in entries(&layout.drafts())? {
         if let Some(_lock) = lock::try_existing(&path)? {
@@ -118,7 +118,7 @@ pub fn sweep(layout: &Layout) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a tree, whatever modes its directories have. Succeeds if it is not there.
+/// Removes a tree, whatever modes its directories have. Succeeds if it is missing.
 pub fn remove(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
     let name = CString::new(name.as_encoded_bytes()).map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! Bringing one layer into the store: once, whole, and only if it is what it should be.
+//! Unpacks one layer into the store: once, complete, and only if its digest is right.
 
 use std::fs::File;
 use std::io;
@@ -27,8 +27,8 @@ impl Store {
         self.layout.layer(diff_id).symlink_metadata().is_ok()
     }
 
-    /// Unpacks a layer and makes it one of the store's. `allowance` is its image's; `wanted` tells whether anyone still
-    /// wants it.
+    /// Unpacks a layer and adds it to the store. `allowance` is its image's; `wanted` tells whether the caller
+    /// still wants it.
     pub(super) fn unpack_layer(
         &self,
         source: &Source<'_>,
@@ -59,7 +59,7 @@ impl Store {
     }
 }
 
-/// Refuses a layer that is not what the image's configuration says it is.
+/// Refuses a layer that is not the one the image's configuration names.
 fn check(outcome: &Outcome, diff_id: &Digest) -> Result<()> {
     let found = Digest::from_hash(&outcome.diff_id);
     match found == *diff_id {
@@ -89,7 +89,7 @@ fn refused(failure: Failure, diff_id: &Digest) -> Error {
     error.detail("layer", diff_id.as_str())
 }
 
-/// Names what could not be done in the store's directory.
+/// Says what could not be done in the store's directory.
 pub fn kept(attempted: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |error| {
         let full = error.kind() == io::ErrorKind::StorageFull;

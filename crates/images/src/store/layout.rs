@@ -1,4 +1,4 @@
-//! The directory of a store: what is where, and how things appear in it.
+//! The directory of a store: where things are, and how they appear in it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::lock;
 use crate::digest::Digest;
 
-/// Where a store keeps things. Only whole layers, records and names are outside of `drafts` and `partial`.
+/// The paths of a store. Outside of `drafts` and `partial`, all layers, records and names are complete.
 #[derive(Debug)]
 pub struct Layout {
     root: PathBuf,
@@ -23,7 +23,7 @@ const DRAFTS: &str = "drafts";
 const LOCKS: &str = "locks";
 const UNPACKER: &str = "unpacker";
 
-/// The files of a layer, inside of its directory.
+/// The files of a layer, inside its directory.
 pub const TREE: &str = "tree";
 
 impl Layout {
@@ -31,7 +31,7 @@ impl Layout {
         Self { root }
     }
 
-    /// Makes the directories. Nobody but the user may enter any of them.
+    /// Makes the directories. No other user may enter any of them.
     pub fn prepare(&self) -> io::Result<()> {
         private(&self.root)?;
         [LAYERS, RECORDS, REFERENCES, PARTIAL, DRAFTS, LOCKS, UNPACKER]
@@ -59,7 +59,7 @@ impl Layout {
         self.root.join(REFERENCES)
     }
 
-    /// Names have slashes and may be longer than a file's name, so the file has the name's digest.
+    /// A name has slashes and may be longer than a file name, so the file is named by the name's digest.
     pub fn reference(&self, reference: &str) -> PathBuf {
         self.references().join(Digest::of(reference.as_bytes()).hex())
     }
@@ -68,13 +68,13 @@ impl Layout {
         self.root.join(PARTIAL)
     }
 
-    /// Returns a path in `partial` for one puller's part of a blob. Earlier versions had one part for all, named by the
-    /// digest alone.
+    /// Returns a path in `partial` for one puller's part of a blob. Earlier versions had one part for all pullers,
+    /// named by the digest alone.
     pub fn new_partial(&self, blob: &Digest) -> PathBuf {
         self.partials().join(format!("{}.{}", blob.hex(), unique()))
     }
 
-    /// Lists the parts of a blob that are here, of whichever puller.
+    /// Lists the parts of a blob, of all pullers.
     pub fn partials_of(&self, blob: &Digest) -> io::Result<Vec<PathBuf>> {
         let is_of = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == blob.hex());
         Ok(entries(&self.partials())?.into_iter().filter(is_of).collect())
@@ -96,12 +96,12 @@ impl Layout {
         self.root.join(UNPACKER)
     }
 
-    /// Returns a path in `drafts` that nobody else uses now.
+    /// Returns an unused path in `drafts`.
     pub fn new_draft(&self) -> PathBuf {
         self.drafts().join(unique())
     }
 
-    /// Writes a file that is there whole or not at all, whatever happens.
+    /// Writes a file that appears complete or not at all.
     pub fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let (draft, mut file) = self.draft_file()?;
         file.write_all(content)?;
@@ -110,14 +110,14 @@ impl Layout {
         sync_directory(path.parent().unwrap_or(&self.root))
     }
 
-    /// Makes a file that ends with whoever uses it.
+    /// Makes a file without a name, which ends with its last user.
     pub fn nameless_file(&self) -> io::Result<File> {
         let (draft, file) = self.draft_file()?;
         remove_file(&draft)?;
         Ok(file)
     }
 
-    /// Makes a file in `drafts`, locked so that nobody takes it for one of the dead.
+    /// Makes a file in `drafts`, locked so that no other process takes it for a dead one's.
     fn draft_file(&self) -> io::Result<(PathBuf, File)> {
         loop {
             let draft = self.new_draft();
@@ -128,31 +128,32 @@ impl Layout {
     }
 }
 
-/// Makes a file and locks it, so that nobody takes it for one of the dead; nothing if somebody was in the way.
+/// Makes a file and locks it, so that no other process takes it for a dead one's. Returns `None` if another was
+/// faster.
 pub fn new_locked(path: &Path) -> io::Result<Option<File>> {
     let options = &mut OpenOptions::new();
     let file = match options.read(true).write(true).create_new(true).mode(0o600).open(path) {
-        // Of an earlier process with our number.
+        // From an earlier process with our pid.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
         file => file?,
     };
-    // Never waiting: another puller that found it unlocked has taken it for its own, and may be at it for hours.
+    // Does not wait: another puller that found it unlocked has taken it over, and may work on it for hours.
     lock::try_file(file, path)
 }
 
-/// Returns a name that nobody else in this process, and no other process that lives, uses.
+/// Returns a name that is unique in this process and among live processes.
 fn unique() -> String {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     format!("{}-{serial}", std::process::id())
 }
 
-/// Makes what was renamed into or removed from a directory survive a power cut.
+/// Makes renames into a directory, and removals from it, survive a power cut.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Makes a directory nobody else may enter: what is unpacked there must not be changed, nor read, by anyone.
+/// Makes a directory no other user may enter: no one may change or read what is unpacked there.
 pub fn private(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -165,7 +166,7 @@ pub fn private(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Lists what is in a directory; nothing if it is not there.
+/// Lists a directory; empty if it is missing.
 pub fn entries(path: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -173,7 +174,7 @@ pub fn entries(path: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Removes a file. Succeeds if it is not there.
+/// Removes a file. Succeeds if it is missing.
 pub fn remove_file(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,4 +1,4 @@
-//! Bringing the images of an archive.
+//! Loads the images of an archive.
 
 use std::fs::File;
 
@@ -12,7 +12,7 @@ use crate::archive::{Archive, Found, Section};
 use crate::digest::Digest;
 use crate::proportion::Allowance;
 
-/// Brings them one after the other. On error those before it are here.
+/// Loads them one after the other. On error, those before it stay.
 pub fn load(store: &Store, file: File, progress: &dyn Progress) -> Result<Vec<Stored>> {
     store.prepare()?;
     let _hold = store.hold()?;
@@ -42,7 +42,7 @@ fn one(store: &Store, archive: &Archive, image: Found, progress: &dyn Progress) 
     image.names.iter().map(keep).collect()
 }
 
-/// The image whose layers are being brought.
+/// The image whose layers are being unpacked.
 struct Bringing<'a> {
     store: &'a Store,
     archive: &'a Archive,

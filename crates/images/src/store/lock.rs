@@ -1,4 +1,4 @@
-//! Locks between all who use the store, threads and processes alike. They end with whoever holds them.
+//! Locks between all users of the store, threads and processes alike. A lock ends with its holder.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -6,29 +6,29 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long it takes until someone who waits looks again.
+/// How long a waiter sleeps between attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Takes a lock for oneself alone, waiting for it.
+/// Takes an exclusive lock; waits for it.
 pub fn exclusive(path: &Path) -> io::Result<File> {
     loop {
         let file = open(path)?;
         file.lock()?;
-        // Its file may have been removed by whoever had the lock before; others then lock another one.
+        // The previous holder may have removed its file; other processes then lock another one.
         if is_at(&file, path)? {
             return Ok(file);
         }
     }
 }
 
-/// Takes a lock that others may have too, waiting for it.
+/// Takes a shared lock; waits for it.
 pub fn shared(path: &Path) -> io::Result<File> {
     let file = open(path)?;
     file.lock_shared()?;
     Ok(file)
 }
 
-/// Takes a lock for oneself alone, if that is possible within some time.
+/// Takes an exclusive lock, if that is possible within some time.
 pub fn exclusive_within(path: &Path, patience: Duration) -> io::Result<Option<File>> {
     let file = open(path)?;
     let deadline = Instant::now() + patience;
@@ -42,7 +42,7 @@ pub fn exclusive_within(path: &Path, patience: Duration) -> io::Result<Option<Fi
     }
 }
 
-/// Locks something that exists, if nobody else has.
+/// Locks something that exists, if no other process has.
 pub fn try_existing(path: &Path) -> io::Result<Option<File>> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -51,7 +51,7 @@ pub fn try_existing(path: &Path) -> io::Result<Option<File>> {
     try_file(file, path)
 }
 
-/// Locks an open file, if nobody else has and it is still the one at its path.
+/// Locks an open file, if no other process has and it is still the one at its path.
 pub fn try_file(file: File, path: &Path) -> io::Result<Option<File>> {
     match file.try_lock() {
         Ok(()) => Ok(is_at(&file, path)?.then_some(file)),
@@ -83,7 +83,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a directory can be made");
         let path = place.path().join("part");
         let file = File::create_new(&path).expect("it is ours");
-        let other = try_existing(&path).expect("it can be locked").expect("nobody else has");
+        let other = try_existing(&path).expect("it can be locked").expect("no other process has");
 
         assert!(try_file(file, &path).expect("it can be tried").is_none());
 

@@ -1,4 +1,4 @@
-//! Telling how far a layer is, not more often than anyone can look.
+//! Reports the progress of a layer, no more often than a person can follow.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ impl<'a> Meter<'a> {
         Self { progress, digest: digest.to_string(), told: None }
     }
 
-    /// Tells it if the phase is another one, if it is the end of one, or if some time passed.
+    /// Reports if the phase changes, at the end of one, or after some time.
     pub fn tell(&mut self, phase: Phase, done: u64, total: u64) {
         let now = Instant::now();
         let recent =

@@ -1,7 +1,8 @@
-//! The part of a blob that is here: one puller's own file, left for the next one if the puller is interrupted.
+//! The part of a blob that has been downloaded: one puller's own file, left for the next one if the puller is
+//! interrupted.
 //!
-//! Pullers of the same blob share nothing: a puller of a slow registry keeps nobody else waiting. The file is locked
-//! while its puller lives. A file without a lock is a dead puller's, and the next puller goes on with it.
+//! Pullers of the same blob share nothing: a puller of a slow registry keeps no other waiting. A puller holds a
+//! lock on its file while it lives. A file without a lock is a dead puller's, and the next puller continues it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -12,20 +13,20 @@ use super::lock;
 use crate::digest::{Digest, Running};
 use crate::manifest::Descriptor;
 
-/// The part that is here, with the digest of it so far.
+/// The downloaded part, with its digest so far.
 #[derive(Debug)]
 pub struct Partial {
     path: PathBuf,
     file: File,
     length: u64,
     digest: Running,
-    /// Another descriptor of a file that was taken over; a new one is locked itself.
+    /// The locked descriptor of a file that was taken over; a new file is locked itself.
     _lock: Option<File>,
 }
 
 impl Partial {
-    /// Goes on with the longest part that dead pullers left, and removes their other ones; begins a new one if there is
-    /// none.
+    /// Continues the longest part that dead pullers left, and removes their other ones. Begins a new one if there
+    /// is none.
     pub fn claim(layout: &Layout, blob: &Descriptor) -> io::Result<Self> {
         let mut left = Vec::new();
         for path in layout.partials_of(&blob.digest)? {
@@ -70,7 +71,7 @@ impl Partial {
         &self.file
     }
 
-    /// Returns the digest of what is here.
+    /// Returns the digest of the part.
     pub fn digest(&self) -> Digest {
         self.digest.clone().finish()
     }
@@ -90,7 +91,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Removes it, so that nobody goes on with it.
+    /// Removes the part, so that no puller continues it.
     pub fn remove(self) -> io::Result<()> {
         remove_file(&self.path)
     }

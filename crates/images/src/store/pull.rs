@@ -1,4 +1,4 @@
-//! Bringing an image from its registry.
+//! Pulls an image from its registry.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,22 +16,22 @@ use crate::manifest::{Configuration, Descriptor, Document, Manifest, choose};
 use crate::proportion::Allowance;
 use crate::registry::{Client, Fetched};
 
-/// How many layers are brought at once. More make no connection faster.
+/// How many layers are pulled at once. More make no connection faster.
 const WORKERS: usize = 4;
 
-/// An image whose name was looked up: from here on everything goes by digest.
+/// An image whose name was resolved: from here on everything goes by digest.
 struct Resolved {
     digest: Digest,
     manifest: Manifest,
     configuration: Configuration,
 }
 
-/// Brings the image. On error no name leads to anything new; parts of layers that have come stay, to go on from.
+/// Pulls the image. On error no name leads to anything new; parts of layers stay, to continue from.
 pub fn pull(store: &Store, reference: &Reference, progress: &dyn Progress) -> Result<Stored> {
     let cancel = progress.cancel();
     cancel.check()?;
     bring_image(store, reference, progress, &cancel).or_else(|error| {
-        // What it broke off at is of no interest.
+        // Report only the cancellation, not the error it caused.
         cancel.check()?;
         Err(error)
     })
@@ -44,7 +44,7 @@ fn bring_image(
     cancel: &Cancel,
 ) -> Result<Stored> {
     store.prepare()?;
-    // Layers that are here stay here until the name leads to them.
+    // Keep existing layers until the name leads to them.
     let _hold = store.hold()?;
     draft::sweep(&store.layout).map_err(kept("tidy up"))?;
     let client = Client::new(reference, &store.config.registries, cancel)?;
@@ -65,7 +65,7 @@ fn bring_image(
     store.keep(&reference.to_string(), resolved.digest, resolved.configuration, progress)
 }
 
-/// Looks up what a reference leads to, for this machine's platform.
+/// Resolves a reference, for this machine's platform.
 fn resolve(client: &Client<'_>, reference: &Reference) -> Result<Resolved> {
     let which = reference.digest().or(reference.tag()).unwrap_or("latest");
     let fetched = client.manifest(which)?;
@@ -94,13 +94,13 @@ fn parse(fetched: &Fetched) -> Result<Document> {
     Document::parse(&fetched.bytes, fetched.media_type.as_deref())
 }
 
-/// Puts the image's name in front of what is wrong with it.
+/// Puts the image's name in front of an error about it.
 pub fn about(mut error: Error, image: impl std::fmt::Display) -> Error {
     error.message = format!("could not take image `{image}`: {}", error.message);
     error
 }
 
-/// Several layers on their way at once.
+/// Several layers that are pulled at once.
 struct Bringing<'a> {
     store: &'a Store,
     client: &'a Client<'a>,
@@ -128,7 +128,7 @@ impl Bringing<'_> {
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect()
         });
-        // Those that only stopped because another failed have nothing to say.
+        // Report first an error that is not the mere stop after another layer failed.
         let mut errors: Vec<Error> = results.into_iter().filter_map(Result::err).collect();
         errors.sort_by_key(|error| error.kind == Kind::Aborted);
         errors.into_iter().next().map_or(Ok(()), Err)
@@ -141,12 +141,12 @@ impl Bringing<'_> {
     fn one(&self, blob: &Descriptor, diff_id: &Digest) -> Result<()> {
         let mut meter = Meter::new(self.progress, &blob.digest);
         if self.store.has_layer(diff_id) {
-            // Whoever brought it may have died before removing what it was made from.
+            // The process that unpacked it may have died before it removed the blob.
             partial::sweep(&self.store.layout, &blob.digest).map_err(kept("remove a blob"))?;
             meter.tell(Phase::Present, blob.size, blob.size);
             return Ok(());
         }
-        // Only the attack suite's weakened twin takes turns: nobody waits for somebody else's registry.
+        // Only the attack suite's weakened twin takes turns. Otherwise no puller waits for another's registry.
         let turn = self.store.layout.lock(blob.digest.hex());
         let _turn = self.store.config.in_turn.then(|| lock::exclusive(&turn));
         self.bring(blob, diff_id, &mut meter)?;
@@ -154,7 +154,7 @@ impl Bringing<'_> {
         Ok(())
     }
 
-    /// Brings a layer. Others may be bringing the same; the first that is done has the others stop.
+    /// Pulls a layer. Other processes may pull the same; the first to finish makes the others stop.
     fn bring(&self, blob: &Descriptor, diff_id: &Digest, meter: &mut Meter<'_>) -> Result<()> {
         let mut partial = Partial::claim(&self.store.layout, blob).map_err(kept("make room for a blob"))?;
         let wanted = || self.is_wanted();
@@ -184,7 +184,7 @@ impl Bringing<'_> {
         };
         (self.store.config.crash)("images.pull.unpacked");
         match unpacked {
-            // Not the blob's fault: it need not be brought again.
+            // Not the blob's fault: keep it, so that it need not be downloaded again.
             Err(error) if matches!(error.kind, Kind::Internal | Kind::Timeout | Kind::Aborted) => Err(error),
             unpacked => {
                 partial.remove().map_err(kept("remove a blob"))?;
@@ -194,7 +194,7 @@ impl Bringing<'_> {
     }
 }
 
-/// Tells of layers that registries may not give away as what they are.
+/// Explains the error for a layer that registries may not distribute.
 fn withheld(blob: &Descriptor, error: Error) -> Error {
     match blob.is_foreign() && error.kind == Kind::ImageNotFound {
         true => Error::new(Kind::Unsupported, "has a layer that its registry may not give away")

@@ -1,4 +1,4 @@
-//! What is written down of images: one file per image, and one per name that leads to it.
+//! The records of images: one file per image, and one per name that leads to it.
 
 use std::fs;
 use std::io;
@@ -13,13 +13,13 @@ use super::Image;
 use super::layout::{Layout, TREE};
 use crate::digest::Digest;
 
-/// One image that is here.
+/// One local image.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
-    /// Of its manifest.
+    /// The digest of its manifest.
     pub digest: Digest,
     pub platform: String,
-    /// Of its layers without compression, bottom first.
+    /// The digests of its uncompressed layers, bottom first.
     pub layers: Vec<Digest>,
     pub size_bytes: u64,
     pub config: Config,
@@ -35,7 +35,7 @@ pub struct Named {
 }
 
 impl Record {
-    /// Returns the image, if all its layers are here.
+    /// Returns the image, if all its layers exist.
     pub fn image(&self, layout: &Layout) -> Option<Image> {
         let layers = self.distinct().map(|diff_id| layout.layer(diff_id).join(TREE)).collect::<Vec<_>>();
         let whole = layers.iter().all(|layer| layer.symlink_metadata().is_ok());
@@ -47,8 +47,8 @@ impl Record {
         })
     }
 
-    /// Returns the layers, each once, bottom first. An overlay takes none twice; where one is there twice, the upper
-    /// one has everything the lower one has.
+    /// Returns the layers, each once, bottom first. An overlay accepts none twice; where a layer appears twice, the
+    /// upper one has everything the lower one has.
     fn distinct(&self) -> impl Iterator<Item = &Digest> {
         let later = |index: usize| &self.layers[index + 1..];
         let layers = self.layers.iter().enumerate();
@@ -68,7 +68,7 @@ impl Record {
     }
 }
 
-/// Reads a record or a name. Nothing if it is not there or was written by a version that wrote it differently.
+/// Reads a record or a name. Returns `None` if it is missing or of another version's format.
 pub fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -76,7 +76,7 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     }
 }
 
-/// Writes a record or a name, whole.
+/// Writes a record or a name, complete or not at all.
 pub fn write<T: Serialize>(layout: &Layout, path: &Path, value: &T) -> io::Result<()> {
     layout.write(path, &serde_json::to_vec(value).map_err(io::Error::other)?)
 }

@@ -1,4 +1,4 @@
-//! Forgetting images, and removing what nothing uses any more.
+//! Removes images by name, and what nothing uses any more.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,14 +15,14 @@ use super::record::{self, Named, Record};
 use super::{Store, draft, lock};
 use crate::digest::Digest;
 
-/// How long a removal waits for those who bring or use images just now. Then layers stay until the next time.
+/// How long a removal waits for processes that pull or use images now. After that, layers stay until the next time.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The shortest beginning of a digest that is taken for one.
+/// The shortest prefix that counts as a digest.
 const SHORTEST: usize = 12;
 
 type Used<'a> = &'a dyn Fn() -> Result<BTreeSet<String>>;
 
-/// Forgets the names, then removes what only they led to.
+/// Removes the names, then what only they led to.
 pub fn remove(store: &Store, name: &str, used: Used<'_>) -> Result<Removed> {
     let names = store.names()?;
     let forgotten: Vec<&Named> = names.iter().filter(|named| is_meant(named, name)).collect();
@@ -39,7 +39,7 @@ pub fn remove(store: &Store, name: &str, used: Used<'_>) -> Result<Removed> {
     Ok(Removed { references, ..sweep(store, used, Tidy::Layers)? })
 }
 
-/// Removes what nothing leads to, and what was left half done.
+/// Removes what nothing leads to, and what was left incomplete.
 pub fn collect(store: &Store, used: Used<'_>) -> Result<Removed> {
     sweep(store, used, Tidy::Everything)
 }
@@ -66,7 +66,7 @@ fn sweep(store: &Store, used: Used<'_>, tidy: Tidy) -> Result<Removed> {
     else {
         return Ok(Removed::default());
     };
-    // Asked only now: nobody can begin to use an image any more.
+    // Ask only now: no process can begin to use an image any more.
     let used = used()?;
     let names = store.names()?;
     let is_used =
@@ -103,7 +103,7 @@ fn remove_layers(store: &Store, needed: &BTreeSet<Digest>) -> Result<Removed> {
     Ok(removed)
 }
 
-/// Takes the layer out of its place first, at once: half a layer must not be there even if we die.
+/// Moves the layer out of its place first, in one step: half a layer must not stay there if we die.
 fn discard(store: &Store, path: &Path) -> io::Result<()> {
     let draft = store.layout.new_draft();
     draft::remove(&draft)?;
@@ -112,13 +112,13 @@ fn discard(store: &Store, path: &Path) -> io::Result<()> {
     draft::remove(&draft)
 }
 
-/// Removes what the dead left. Nobody brings anything meanwhile, so all of it is theirs.
+/// Removes what dead processes left. No process pulls meanwhile, so all of it is theirs.
 fn leftovers(store: &Store) -> io::Result<()> {
     for path in entries(&store.layout.drafts())?.into_iter().chain(entries(&store.layout.partials())?) {
         draft::remove(&path)?;
     }
     for path in entries(&store.layout.locks())? {
-        // Whoever waits for one sees that it is gone and makes another.
+        // A process that waits for this lock sees that the file is gone and makes another.
         if path.file_name() != Some(super::HOLD.as_ref())
             && let Some(_lock) = lock::try_existing(&path)?
         {

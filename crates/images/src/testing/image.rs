@@ -1,4 +1,4 @@
-//! Making an image from layers: its configuration, its manifest, and archives of the kinds that tools write.
+//! Makes an image from layers: its configuration, its manifest, and archives of the kinds that tools write.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ impl Blob {
     }
 }
 
-/// An image. Its documents are plain JSON, for tests to spoil.
+/// An image. Its documents are plain JSON, for tests to corrupt.
 #[derive(Debug, Clone)]
 pub struct Image {
     pub configuration: Value,
@@ -41,7 +41,7 @@ impl Image {
         Self::of_parts(archives.clone(), packed.collect())
     }
 
-    /// Makes an image of layers as they are sent and the archives they should be.
+    /// Makes an image of layers as they are sent and the archives they should contain.
     pub fn of_parts(archives: Vec<Vec<u8>>, packed: Vec<(Vec<u8>, Compression)>) -> Self {
         let Platform { os, architecture, .. } = Platform::here();
         let diff_ids: Vec<String> = archives.iter().map(|archive| Digest::of(archive).to_string()).collect();
@@ -67,7 +67,7 @@ impl Image {
         Self::new(&[(layer, Compression::Gzip)])
     }
 
-    /// Changes the configuration, and the manifest so that it still names it.
+    /// Changes the configuration, and the manifest so that it still matches.
     pub fn configured(mut self, change: impl FnOnce(&mut Value)) -> Self {
         change(&mut self.configuration);
         let bytes = self.configuration.to_string().into_bytes();
@@ -88,7 +88,7 @@ impl Image {
         self.manifest_blob().digest
     }
 
-    /// Returns an archive as `docker save` wrote it before it knew of OCI.
+    /// Returns an archive as `docker save` wrote it before OCI.
     pub fn docker_save(&self, tags: &[&str]) -> Vec<u8> {
         let configuration = self.configuration_blob();
         let name = |index: usize| format!("layer-{index}/layer.tar");

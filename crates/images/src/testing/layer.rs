@@ -1,4 +1,4 @@
-//! Making a layer, entry by entry. What is wrong with it is up to the test.
+//! Makes a layer, entry by entry. The test decides what is wrong with it.
 
 use std::io::Write;
 
@@ -62,7 +62,7 @@ impl Layer {
         self.link(name, EntryType::Link, target)
     }
 
-    /// Hides what lower layers have under a name.
+    /// Hides a name of lower layers.
     pub fn whiteout(self, name: &str) -> Self {
         let (parent, last) = name.rsplit_once('/').map_or(("", name), |(parent, last)| (parent, last));
         let separator = if parent.is_empty() { "" } else { "/" };
@@ -77,7 +77,7 @@ impl Layer {
         self.entry(name, kind, set, b"")
     }
 
-    /// Appends an entry with a header that `change` has the last word on, but for its checksum.
+    /// Appends an entry. `change` may alter its header, except for the checksum.
     pub fn entry(
         mut self,
         name: &str,
@@ -86,7 +86,7 @@ impl Layer {
         content: &[u8],
     ) -> Self {
         let mut header = Header::new_ustar();
-        // Written as it is: the library would refuse the names that matter here.
+        // Written directly: the library would refuse the names that matter here.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_entry_type(kind);
         header.set_size(content.len() as u64);
@@ -108,7 +108,7 @@ impl Layer {
         self.entry("PaxHeaders/x", EntryType::XHeader, |_| {}, &text)
     }
 
-    /// Appends bytes as they are.
+    /// Appends raw bytes.
     pub fn raw(mut self, bytes: &[u8]) -> Self {
         self.bytes.extend(bytes);
         self
@@ -119,7 +119,7 @@ impl Layer {
         [self.bytes.as_slice(), &[0; 1024]].concat()
     }
 
-    /// Returns what is there so far, without an end.
+    /// Returns the archive so far, without an end.
     pub fn unfinished(&self) -> Vec<u8> {
         self.bytes.clone()
     }

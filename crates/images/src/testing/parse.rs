@@ -1,4 +1,4 @@
-//! The parsers of what registries send, for fuzzing: each checks that what was accepted is within its bounds.
+//! The parsers of registry documents, for fuzzing: each checks that what it accepted is within its bounds.
 
 use crate::manifest::{CONFIG_MAX, Configuration, Document, LAYER_MAX, LAYERS_MAX, choose};
 

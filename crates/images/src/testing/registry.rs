@@ -13,25 +13,25 @@ use ureq::Agent;
 
 use super::image::{Blob, Image};
 
-/// A registry that runs; it ends when this is dropped.
+/// A running registry; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Registry {
     process: Child,
     host: String,
     scheme: &'static str,
     agent: Agent,
-    /// It may forget a blob that two put there at the same time.
+    /// The registry may lose a blob that two clients push at the same time.
     pushing: Mutex<()>,
     _storage: TempDir,
 }
 
 impl Registry {
-    /// Starts a registry on a free port, with nothing in it.
+    /// Starts an empty registry on a free port.
     pub fn start() -> Self {
         Self::start_at("127.0.0.1", "")
     }
 
-    /// Starts a registry that speaks TLS, at an address of this machine. Returns the certificate to trust, too.
+    /// Starts a registry with TLS at an address of this machine. Also returns the certificate to trust.
     pub fn start_with_tls(address: &str) -> (Self, TempDir) {
         Self::start_as(address, &format!("IP:{address}"))
     }
@@ -82,7 +82,7 @@ impl Registry {
             storage.path().join("data").display()
         );
         fs::write(&config, text).expect("the temporary directory is writable");
-        // It ends with the thread that started it, however that ends.
+        // The registry ends with the thread that started it, however that ends.
         let process = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "docker-registry", "serve"])
             .arg(&config)
@@ -108,7 +108,7 @@ impl Registry {
         self.host.clone()
     }
 
-    /// Puts an image there under a name and tag. Returns the reference.
+    /// Pushes an image under a name and tag. Returns the reference.
     pub fn push(&self, name: &str, image: &Image) -> String {
         let _pushing = self.pushing.lock().unwrap_or_else(PoisonError::into_inner);
         let (repository, tag) = name.split_once(':').unwrap_or((name, "latest"));
@@ -129,7 +129,7 @@ impl Registry {
         assert_eq!(put.expect("the registry answers").status(), 201);
     }
 
-    /// Puts a manifest or an index there.
+    /// Pushes a manifest or an index.
     pub fn push_manifest(&self, repository: &str, tag: &str, manifest: &Value) {
         let address = self.address(&format!("/v2/{repository}/manifests/{tag}"));
         let media_type = manifest["mediaType"].as_str().expect("a manifest says what it is");

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const UNPACKER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/unpack"));
 
-/// Opens the program, writing it to `directory` first if it is not there. Nobody but us may write to the directory,
-/// so a file of the right name and size is the right file.
+/// Opens the program. Writes it to `directory` first if it is missing. No other user may write to the directory, so
+/// a file of the right name and size is the right file.
 pub fn open(directory: &Path) -> io::Result<OwnedFd> {
     let path = directory.join(concat!("unpack-", env!("CORACLE_UNPACK_FINGERPRINT")));
     if let Ok(file) = File::open(&path)
@@ -18,14 +18,15 @@ pub fn open(directory: &Path) -> io::Result<OwnedFd> {
     {
         return Ok(file.into());
     }
-    // Of this thread alone; one of that name is of an earlier process with the same number.
+    // The name is this thread's alone. An existing file is from an earlier process with the same pid.
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let draft = directory.join(format!(".draft-{}-{serial}", std::process::id()));
     let _ = fs::remove_file(&draft);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(&draft)?;
     file.write_all(UNPACKER)?;
-    // In its cage it is a user that is nobody on this machine, but only we can get to the directory.
+    // In its cage the unpacker runs as a user without rights on this machine, so all may execute. Only we can reach
+    // the directory.
     file.set_permissions(fs::Permissions::from_mode(0o555))?;
     drop(file);
     fs::rename(&draft, &path)?;

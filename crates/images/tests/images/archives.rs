@@ -1,4 +1,4 @@
-//! Images that come in archives.
+//! Loading images from archives.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -58,9 +58,9 @@ fn a_compressed_archive_and_one_from_a_pipe_are_loaded_too() {
     let writing = std::thread::spawn(move || writer.write_all(&whole));
     let reader = File::from(std::os::fd::OwnedFd::from(reader));
     let same = piped.store.load(reader, &Silent).expect("it is an archive");
-    writing.join().expect("nobody panicked").expect("all of it was read");
+    writing.join().expect("no thread panicked").expect("all of it was read");
 
-    // Without a name it is kept under its digest's, the same each time.
+    // An image without a name is kept under its digest's, the same each time.
     assert_eq!(stored, same);
     assert_eq!(stored[0].reference, format!("localhost/loaded:{}", &stored[0].digest[7..19]));
     has_both_files(&compressed, &stored[0].reference);
@@ -138,7 +138,7 @@ fn an_archive_whose_documents_are_two_things_at_once_is_refused() {
     );
 }
 
-/// Returns an OCI layout with everything of the image, and this index.
+/// Returns an OCI layout with all parts of the image, and this index.
 fn with_index(index: &Value) -> Vec<u8> {
     let image = image();
     let mut archive = Layer::new().file("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#);

@@ -1,4 +1,5 @@
-//! Processes that die while they bring an image. Whatever they leave, the next one succeeds, and nothing half is seen.
+//! Processes that die while they pull an image. Whatever they leave, the next one succeeds, and nothing incomplete
+//! is visible.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -11,12 +12,12 @@ use coracle_images::{CRASH_POINTS, Store};
 
 use crate::workshop::{Workshop, config, count, reference};
 
-/// Set for the process that is to die: the store, the image, and where.
+/// Set for the process that has to die: the store, the image, and where.
 const STORE: &str = "CORACLE_TEST_STORE";
 const IMAGE: &str = "CORACLE_TEST_IMAGE";
 const POINT: &str = "CORACLE_TEST_POINT";
 
-/// The other process. In a run of all tests it has nothing to do.
+/// The other process. In a run of all tests it does nothing.
 #[test]
 fn a_process_pulls_and_may_die() {
     let (Ok(store), Ok(image)) = (std::env::var(STORE), std::env::var(IMAGE)) else { return };
@@ -53,7 +54,7 @@ fn image() -> Image {
     Image::new(&[(files, Compression::Gzip), (Layer::new().file("top", 0o644, b"top"), Compression::Zstd)])
 }
 
-/// Checks that what is visible is whole, and that the image can be had.
+/// Checks that everything visible is complete, and that the image can be pulled.
 fn is_sound(workshop: &Workshop, name: &str) {
     let seen = workshop.store.find(&reference(name)).expect("the store can be read");
     for image in seen.into_iter().chain(pulled(workshop, name)) {
@@ -61,7 +62,8 @@ fn is_sound(workshop: &Workshop, name: &str) {
         assert_eq!(files, 207, "a layer is not whole");
         assert_eq!(std::fs::read(image.layers[1].join("top")).expect("it is there"), b"top");
     }
-    // A child that the dead one had just forked may have its lock for a moment longer; the next one tidies up then.
+    // A child that the dead process had just forked may hold its lock a moment longer; the next pull cleans up
+    // then.
     let is_tidy = || ["drafts", "partial"].iter().all(|name| count(&workshop.path().join(name)) == 0);
     assert!((0..100).any(|_| is_tidy() || pulled(workshop, name).is_none()), "something was left behind");
 }
@@ -99,7 +101,7 @@ fn a_death_at_any_time_leaves_nothing_half() {
     let workshop = Workshop::new();
     for round in 0..rounds {
         let mut child = start(&workshop.path(), &name, "none");
-        // When it dies is all that is random here: somewhere within the time a pull takes.
+        // Only the time of death is random here: somewhere within the time a pull takes.
         std::thread::sleep(Duration::from_millis(5 + round * 37 % 150));
         let _ = child.kill();
         child.wait().expect("it was started");
@@ -119,7 +121,7 @@ fn processes_that_want_the_same_all_get_it() {
     let mut children: Vec<Child> = (0..4).map(|_| start(&workshop.path(), &name, "none")).collect();
     let statuses: Vec<_> = children.iter_mut().map(|child| child.wait().expect("it was started")).collect();
 
-    // Each forgets the name in the end, and finds it gone if another did first.
+    // Each removes the name in the end, or finds it gone if another process was first.
     assert!(statuses.iter().any(|status| status.success()));
     is_sound(&workshop, &name);
 }

@@ -1,4 +1,4 @@
-//! Who gets to see what the user is known by.
+//! Which servers get to see the user's credentials.
 
 use std::fs;
 use std::path::Path;
@@ -12,14 +12,14 @@ use tempfile::TempDir;
 use crate::server::{Answer, Asked, Server, registry_of};
 use crate::workshop::{Workshop, reference};
 
-/// `anna:secret`, as a header has it.
+/// `anna:secret`, as in the header.
 const ANNA: &str = "Basic YW5uYTpzZWNyZXQ=";
 
 fn image() -> Image {
     Image::single(Layer::new().file("a", 0o644, b"content"))
 }
 
-/// Writes what `docker login` would have.
+/// Writes the configuration that `docker login` would write.
 fn logged_in(registry: &str) -> TempDir {
     let directory = TempDir::new().expect("a temporary directory can be made");
     let text = serde_json::json!({"auths": {registry: {"auth": "YW5uYTpzZWNyZXQ="}}});
@@ -76,7 +76,7 @@ fn a_token_is_fetched_with_the_password_and_then_used_alone() {
 
     let tokens = server.asked_for("/token");
     assert_eq!(tokens.len(), 1);
-    // Never more than reading this repository, whatever was proposed.
+    // We ask only for reading this repository, even if the registry proposes more.
     assert_eq!(tokens[0].path, "/token?service=s%20v&scope=repository%3Ateam%2Fa%3Apull");
 }
 

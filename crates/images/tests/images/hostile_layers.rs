@@ -1,4 +1,4 @@
-//! Layers made to break out, to confuse, or to fill the disk. Each is refused, and nothing is left of it.
+//! Layers made to break out, to confuse, or to fill the disk. Each is refused, and nothing of it is left.
 
 use coracle_core::Kind;
 use coracle_images::testing::{Compression, Image, Layer};
@@ -53,7 +53,7 @@ fn headers_that_readers_understand_differently_are_refused() {
     let size = |text: &'static [u8]| {
         move |header: &mut tar::Header| header.as_old_mut().size[..text.len()].copy_from_slice(text)
     };
-    // A size in a record that is not one; a second one; one for what has no content.
+    // A record's size that is not a number; a second size; a size for an entry without content.
     is_refused(Layer::new().records(&[("size", b"0x10")]).file("a", 0o644, b"x"));
     is_refused(Layer::new().records(&[("size", b"1"), ("size", b"2")]).file("a", 0o644, b"x"));
     is_refused(Layer::new().records(&[("size", b"512")]).symlink("a", "b"));
@@ -101,7 +101,7 @@ fn what_is_larger_than_we_take_is_refused() {
     assert_eq!(refusal(name, Compression::Gzip), Kind::LimitExceeded);
 }
 
-/// Zeros of this many mebibytes, which compress to a thousandth.
+/// This many mebibytes of zeros, which compress to a thousandth.
 fn zeros(name: &str, mebibytes: usize) -> Layer {
     Layer::new().file(name, 0o644, &vec![0; mebibytes << 20])
 }

@@ -16,7 +16,7 @@ fn image() -> Image {
     Image::single(Layer::new().file("a", 0o644, b"content"))
 }
 
-/// Answers like an honest registry, but for paths with `part` in them.
+/// Answers like an honest registry, except for paths that contain `part`.
 fn but_for(
     image: &Image,
     part: &'static str,
@@ -26,7 +26,7 @@ fn but_for(
     move |asked| if asked.path.contains(part) { other(asked) } else { honest(asked) }
 }
 
-/// A place that no registry may lead to.
+/// A server that no registry may lead to.
 fn forbidden_place() -> Server {
     Server::start(|_| Answer::ok("secret"))
 }
@@ -60,7 +60,7 @@ fn a_token_server_inside_of_the_network_is_not_asked() {
 fn a_document_that_is_a_manifest_and_an_index_at_once_is_refused() {
     let image = image();
     let manifest = image.manifest_blob().bytes;
-    // Others do not mind how a field is written, and would take it for an index.
+    // Other programs ignore the case of a field, and would take it for an index.
     for field in ["manifests", "Manifests"] {
         let mut both: Value = serde_json::from_slice(&manifest).expect("a manifest");
         both[field] = json!([descriptor("application/vnd.oci.image.manifest.v1+json", &manifest)]);
@@ -165,7 +165,7 @@ fn content_with_another_digest_or_size_is_refused() {
         let error = Workshop::new().refusal(&format!("{}/a:1", server.host()));
         assert_eq!(error.kind, Kind::Invalid, "{}", error.chain());
     }
-    // Less than was said may still come; for ever, though, is too long.
+    // Less than announced may still come later, but we do not wait for ever.
     let hex = Box::leak(layer.digest.clone().into_boxed_str());
     let server = Server::start(but_for(&honest, hex, move |_| Answer::ok(short.clone())));
     let error = Workshop::new().refusal(&format!("{}/a:1", server.host()));
@@ -246,12 +246,12 @@ fn documents_that_are_too_large_or_too_deep_are_refused() {
 }
 
 #[test]
-fn what_is_not_there_is_told_from_what_cannot_be_reached() {
+fn a_missing_image_is_not_taken_for_an_unreachable_registry() {
     let status = |status: u16| {
         let server = Server::start(move |_| Answer::new(status));
         Workshop::new().refusal(&format!("{}/team/a:1", server.host()))
     };
-    let nobody = Workshop::new().refusal("127.0.0.1:1/a:1");
+    let unreachable = Workshop::new().refusal("127.0.0.1:1/a:1");
 
     let missing = status(404);
     assert_eq!(missing.kind, Kind::ImageNotFound);
@@ -260,8 +260,8 @@ fn what_is_not_there_is_told_from_what_cannot_be_reached() {
     assert_eq!(denied.kind, Kind::ImageNotFound);
     assert!(denied.hint.unwrap_or_default().contains("docker login"));
     assert_eq!(status(503).kind, Kind::NotAvailable);
-    assert_eq!(nobody.kind, Kind::NotAvailable);
-    assert!(nobody.hint.is_some());
+    assert_eq!(unreachable.kind, Kind::NotAvailable);
+    assert!(unreachable.hint.is_some());
 }
 
 #[test]

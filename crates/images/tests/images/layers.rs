@@ -1,4 +1,4 @@
-//! What honest and less honest layers look like once they are here.
+//! How layers, honest and less honest, look once they are unpacked.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -97,7 +97,7 @@ fn what_could_lend_privileges_is_stripped() {
 }
 
 #[test]
-fn ids_and_times_nobody_has_become_ones_that_exist() {
+fn ids_and_times_out_of_range_become_ones_that_exist() {
     let huge = |header: &mut tar::Header| {
         header.set_uid(u64::from(u32::MAX));
         header.set_gid(65_535);
@@ -217,7 +217,7 @@ fn an_overlay_of_the_layers_shows_what_docker_would() {
 }
 
 #[test]
-fn nobody_else_can_get_to_a_layer() {
+fn no_other_user_can_reach_a_layer() {
     let (workshop, layer) = single(Layer::new().file("secret", 0o644, b"x"));
 
     assert_eq!(stat(&workshop.path()).mode() & 0o7777, 0o700);

@@ -1,4 +1,4 @@
-//! Bringing images from a real registry.
+//! Pulling images from a real registry.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Forgetting images without taking anything from those who use them.
+//! Removing images without taking anything from sandboxes that use them.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ fn what_a_sandbox_uses_stays_until_it_is_gone() {
 }
 
 #[test]
-fn nothing_is_removed_while_someone_holds_the_store() {
+fn nothing_is_removed_while_the_store_is_held() {
     let (workshop, one, two) = two_images();
     let hold = workshop.store.hold().expect("the store is ours");
 

@@ -1,4 +1,4 @@
-//! The same as an ordinary user: one id, no privileges, nothing less confined.
+//! Pulls as an ordinary user: one id, no privileges, nothing less confined.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -16,7 +16,7 @@ const STORE: &str = "CORACLE_TEST_ROOTLESS_STORE";
 const IMAGE: &str = "CORACLE_TEST_ROOTLESS_IMAGE";
 const NOBODY: u32 = 65_534;
 
-/// The ordinary user's process. In a run of all tests it has nothing to do.
+/// The ordinary user's process. In a run of all tests it does nothing.
 #[test]
 fn an_ordinary_user_pulls() {
     let (Ok(path), Ok(image)) = (std::env::var(STORE), std::env::var(IMAGE)) else { return };
@@ -50,10 +50,11 @@ fn an_ordinary_user_gets_an_image_too() {
     let name = registry.push("a:1", &image);
     let place = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o755)).tempdir();
     let place = place.expect("a temporary directory can be made");
-    // Where tests are built need not be a place that others can get to.
+    // Other users may not be able to reach the directory that tests are built in.
     let program = place.path().join("tests");
     let own = std::env::current_exe().expect("tests know where they are");
-    // By another process: a file this one has open for writing may be inherited, and could not be executed.
+    // Copied by another process: if this one had the file open for writing, a child could inherit it, and the
+    // kernel would refuse to execute it.
     let copied = Command::new("cp").arg(own).arg(&program).status();
     assert!(copied.is_ok_and(|status| status.success()), "there is space");
     let home = place.path().join("home");

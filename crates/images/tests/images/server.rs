@@ -1,5 +1,5 @@
-//! A server that answers as a test wants it to, and remembers what it was asked. For attacks; honest answers come from
-//! a real registry.
+//! A server that answers as a test wants, and records its requests. For attacks; honest answers come from a real
+//! registry.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,27 +9,27 @@ use std::time::Duration;
 
 use coracle_images::testing::Image;
 
-/// What the server was asked.
+/// A request to the server.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub path: String,
-    /// By names in lower case.
+    /// Names are in lower case.
     pub headers: BTreeMap<String, String>,
 }
 
-/// What it answers.
+/// The server's answer.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// After how many bytes of the body the connection is cut.
+    /// After how many bytes of the body to cut the connection.
     pub cut: Option<usize>,
-    /// After how many bytes of the body the rest comes one by one.
+    /// After how many bytes of the body to send the rest one by one.
     pub drip: Option<usize>,
 }
 
-/// How long it takes from one byte to the next of what drips.
+/// The time between two bytes that are sent one by one.
 const DROP: Duration = Duration::from_millis(50);
 
 impl Answer {
@@ -80,7 +80,7 @@ impl Server {
         Self::listen("127.0.0.1", make)
     }
 
-    /// Starts a server that others can reach.
+    /// Starts a server at an address that other machines can reach.
     pub fn start_at(address: &str, answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
         Self::listen(address, |_| answer)
     }
@@ -107,9 +107,9 @@ impl Server {
         self.host.clone()
     }
 
-    /// Returns what it was asked so far.
+    /// Returns the requests so far.
     pub fn asked(&self) -> Vec<Asked> {
-        self.log.lock().expect("nobody panicked").clone()
+        self.log.lock().expect("no thread panicked").clone()
     }
 
     pub fn asked_for(&self, part: &str) -> Vec<Asked> {
@@ -131,7 +131,7 @@ fn serve(mut stream: TcpStream, answer: &dyn Fn(&Asked) -> Answer, log: &Mutex<V
     }
     let length = asked.headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     lines.take(length).read_to_end(&mut Vec::new()).ok()?;
-    log.lock().expect("nobody panicked").push(asked.clone());
+    log.lock().expect("no thread panicked").push(asked.clone());
 
     let answer = answer(&asked);
     let headers: String = answer.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -167,7 +167,7 @@ pub fn registry_of(image: &Image) -> impl Fn(&Asked) -> Answer + Send + Sync + C
     }
 }
 
-/// Answers with a part of a blob, if one was asked for.
+/// Answers with a part of a blob, if the request wants one.
 pub fn part(asked: &Asked, blob: &[u8]) -> Answer {
     let range = asked.headers.get("range").and_then(|range| range.strip_prefix("bytes="));
     match range.and_then(|range| range.trim_end_matches('-').parse::<usize>().ok()) {
@@ -177,7 +177,7 @@ pub fn part(asked: &Asked, blob: &[u8]) -> Answer {
     }
 }
 
-/// Passes everything on to a real registry, so that it can be counted.
+/// Passes all requests on to a real registry, so that they can be counted.
 pub fn proxy(to: String) -> impl Fn(&Asked) -> Answer + Send + Sync + 'static {
     let config = ureq::config::Config::builder().http_status_as_error(false).proxy(None).build();
     let agent = config.new_agent();

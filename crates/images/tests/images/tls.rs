@@ -1,4 +1,4 @@
-//! Registries that are not on this machine are spoken to with TLS, and must be who they say they are.
+//! Registries on other machines need TLS, and a certificate that proves who they are.
 
 use std::net::UdpSocket;
 
@@ -10,10 +10,10 @@ use coracle_images::testing::{Image, Layer, Registry};
 use crate::server::{Answer, Server};
 use crate::workshop::{Workshop, reference};
 
-/// Returns an address of this machine that others could reach it by.
+/// Returns an address of this machine that other machines could use.
 fn address() -> String {
     let socket = UdpSocket::bind("0.0.0.0:0").expect("sockets can be made");
-    // Nothing is sent; the kernel only looks up which way it would go.
+    // Nothing is sent; the kernel only looks up the route.
     socket.connect("198.51.100.1:9").expect("this machine has a route");
     socket.local_addr().expect("it is bound").ip().to_string()
 }

@@ -1,4 +1,4 @@
-//! Layers on their way: interrupted, repeated, wanted by several at once.
+//! Layers in transfer: interrupted, repeated, pulled by several processes at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -12,7 +12,7 @@ use coracle_images::{Pace, Registries, Store};
 use crate::server::{Answer, Server, proxy, registry_of};
 use crate::workshop::{Diary, Workshop, config, count, reference};
 
-/// Noise, which does not get smaller by compressing it.
+/// Random data, which does not compress.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 88_172_645_463_325_252_u64;
     std::iter::repeat_with(|| {
@@ -34,7 +34,7 @@ fn an_interrupted_transfer_goes_on_where_it_was() {
     let (pass, blob) = (proxy(registry.host()), digest.clone());
     let count_blobs = AtomicUsize::new(0);
     let server = Server::start(move |asked| match asked.path.contains(&blob) {
-        // The first answer breaks off, and then nothing more comes until the test looked.
+        // The first answer breaks off, and then nothing more comes until the test has looked.
         true => match count_blobs.fetch_add(1, Ordering::SeqCst) {
             0 => pass(asked).cut(150_000),
             1..=4 => Answer::new(404),
@@ -50,7 +50,7 @@ fn an_interrupted_transfer_goes_on_where_it_was() {
     let parts = std::fs::read_dir(workshop.path().join("partial")).expect("parts are kept").flatten();
     let lengths: Vec<u64> = parts.map(|part| part.metadata().expect("a part is here").len()).collect();
     assert_eq!(lengths, [150_000]);
-    // Three more that find nothing, then the rest.
+    // Three more attempts that get nothing, then the rest.
     for _ in 0..3 {
         workshop.store.pull(&name, &Silent).expect_err("nothing comes");
     }
@@ -121,7 +121,7 @@ fn a_part_that_was_damaged_here_is_brought_again() {
 }
 
 #[test]
-fn of_many_who_bring_the_same_one_is_kept() {
+fn of_many_pulls_of_one_image_one_is_kept() {
     let registry = Registry::start();
     let image = Image::new(&[
         (Layer::new().file("noise", 0o644, &noise(500_000)), Compression::Gzip),
@@ -151,7 +151,7 @@ fn of_many_who_bring_the_same_one_is_kept() {
 }
 
 #[test]
-fn a_slow_registry_keeps_nobody_else_waiting() {
+fn a_slow_registry_keeps_no_other_puller_waiting() {
     let image = Image::single(Layer::new().file("noise", 0o644, &noise(200_000)));
     let blob = image.layers[0].digest.clone();
     let (honest, dripped) = (registry_of(&image), blob.clone());
@@ -173,10 +173,10 @@ fn a_slow_registry_keeps_nobody_else_waiting() {
             std::thread::yield_now();
         }
 
-        // At twenty bytes a second the slow one would be at it for hours.
+        // At twenty bytes a second the slow pull would take hours.
         pull(&good).expect("another registry has it");
 
-        // It has no reason to go on: what it was for is here.
+        // It has no reason to go on: the layer is complete.
         hostage.join().expect("it does not panic").expect("the layer is here");
     });
     assert_eq!(good.asked_for(&blob).len(), 1);
@@ -216,7 +216,7 @@ fn a_deadline_ends_a_transfer_that_drips() {
 
     assert_eq!(error.kind, Kind::NotAvailable, "{}", error.chain());
     assert!(error.chain().contains("took too long"), "{}", error.chain());
-    // Without a deadline of the whole it ends after two minutes.
+    // Without a deadline for the whole transfer it would end after two minutes.
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 

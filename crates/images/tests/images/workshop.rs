@@ -1,4 +1,4 @@
-//! What every test here works with: a store of its own, and a look at what is in it.
+//! What every test here works with: its own store, and a look at its contents.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -29,7 +29,7 @@ impl Workshop {
         self.directory.path().join("images")
     }
 
-    /// Finds an image that must be there.
+    /// Finds an image that must exist.
     pub fn image(&self, name: &str) -> Image {
         self.store.find(&reference(name)).expect("the store can be read").expect("the image is here")
     }
@@ -59,23 +59,23 @@ pub fn reference(name: &str) -> Reference {
     name.parse().expect("is a reference")
 }
 
-/// Counts what is in a directory; none if it is not there.
+/// Counts the entries of a directory; 0 if it is missing.
 pub fn count(directory: &Path) -> usize {
     std::fs::read_dir(directory).map_or(0, Iterator::count)
 }
 
-/// Writes down every step.
+/// Records every step.
 #[derive(Default)]
 pub struct Diary(Mutex<Vec<Step>>);
 
 impl Diary {
     pub fn steps(&self) -> Vec<Step> {
-        self.0.lock().expect("nobody panicked").clone()
+        self.0.lock().expect("no thread panicked").clone()
     }
 }
 
 impl Progress for Diary {
     fn report(&self, step: &Step) {
-        self.0.lock().expect("nobody panicked").push(step.clone());
+        self.0.lock().expect("no thread panicked").push(step.clone());
     }
 }
