@@ -117,7 +117,7 @@ fn start(plan: Plan, answer: &File) -> Result<Reactor, Failure> {
     drop_privileges(&plan)?;
     // Listens again, as the guest's user: the host checks the listener's user before it sends its secret.
     rustix::net::listen(&plan.listener, BACKLOG).map_err(Failure::at("listen as the guest"))?;
-    let mut report = stand(&plan, &forker).map_err(Failure::at("see how things stand"))?;
+    let mut report = stand(&plan, &forker).map_err(Failure::at("read its own status"))?;
     let reactor = Reactor::new(plan, devpts, forker, listeners).map_err(Failure::at("start serving"))?;
     report.knows_user = reactor.knows_user();
     crate::serve::keep_reserve().map_err(Failure::at("start threads"))?;
