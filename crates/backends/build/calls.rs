@@ -1,9 +1,9 @@
-//! Which system calls commands may make, and which they are refused on purpose. What is in neither list they are told
-//! the kernel does not have.
+//! Which system calls commands may make, and which the filter refuses on purpose. For a call in neither list,
+//! commands are told that the kernel does not have it (ENOSYS).
 
 use libc::c_long;
 
-/// A system call: its number, and its name as libc has it.
+/// A system call: its number, and its name in libc.
 pub type Call = (c_long, &'static str);
 
 macro_rules! calls {
@@ -11,7 +11,7 @@ macro_rules! calls {
 }
 pub(crate) use calls;
 
-/// What ordinary programs use: files, memory, processes, signals, time, sockets, and nothing that administers.
+/// What ordinary programs use: files, memory, processes, signals, time, sockets; nothing that administers.
 #[rustfmt::skip]
 pub const ALLOWED: &[Call] = calls![
     SYS_accept, SYS_accept4, SYS_bind, SYS_brk, SYS_capget, SYS_capset, SYS_chdir,
@@ -62,7 +62,7 @@ pub const ALLOWED: &[Call] = calls![
     SYS_writev,
 ];
 
-/// Refused, and said to be: a program that asks for one of them shall not take the kernel for an old one.
+/// Refused with EPERM, so that a program which makes one of these calls does not take the kernel for an old one.
 #[rustfmt::skip]
 pub const REFUSED: &[&[Call]] = &[
     // They change what the sandbox is made of.
@@ -70,15 +70,15 @@ pub const REFUSED: &[&[Call]] = &[
         SYS_chroot, SYS_fsconfig, SYS_fsmount, SYS_fsopen, SYS_fspick, SYS_mount, SYS_mount_setattr, SYS_move_mount,
         SYS_open_tree, SYS_pivot_root, SYS_setns, SYS_umount2,
     ],
-    // They open files by their numbers, past every directory that would be in the way.
+    // They open files by handle, and so bypass the permissions of all directories above.
     calls![SYS_name_to_handle_at, SYS_open_by_handle_at],
-    // They are about the machine: its clock, name, disks, log, terminals, and all that happens to its files.
+    // They concern the machine: its clock, name, disks, log, terminals, and all that happens to its files.
     calls![
         SYS_acct, SYS_adjtimex, SYS_clock_adjtime, SYS_clock_settime, SYS_fanotify_init, SYS_fanotify_mark,
         SYS_quotactl, SYS_quotactl_fd, SYS_reboot, SYS_setdomainname, SYS_sethostname, SYS_settimeofday, SYS_swapoff,
         SYS_swapon, SYS_syslog, SYS_vhangup,
     ],
-    // They bring code into the kernel, or watch it work.
+    // They load code into the kernel, or observe it.
     calls![
         SYS_bpf, SYS_delete_module, SYS_finit_module, SYS_init_module, SYS_kexec_load, SYS_perf_event_open,
         SYS_userfaultfd,
@@ -89,13 +89,13 @@ pub const REFUSED: &[&[Call]] = &[
     calls![SYS_add_key, SYS_keyctl, SYS_request_key],
 ];
 
-/// What debuggers do to other processes: refused as well, but for `privileges: debug`.
+/// What debuggers do to other processes: refused as well, except with `privileges: debug`.
 pub const DEBUGGING: &[Call] = calls![SYS_process_vm_readv, SYS_process_vm_writev, SYS_ptrace];
 
-/// libc does not have it yet everywhere.
+/// Not every libc has it yet.
 pub const SYS_FCHMODAT2: c_long = 452;
 
-/// Older spellings that only this architecture has.
+/// Older variants that only this architecture has.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 pub const ARCHITECTURE: &[Call] = calls![
@@ -110,7 +110,7 @@ pub const ARCHITECTURE: &[Call] = calls![
 #[cfg(not(target_arch = "x86_64"))]
 pub const ARCHITECTURE: &[Call] = &[];
 
-/// Refused, and only this architecture has them: ports of the machine, and another kernel.
+/// Refused calls that only this architecture has: I/O ports of the machine, and another kernel.
 #[cfg(target_arch = "x86_64")]
 pub const REFUSED_HERE: &[Call] = calls![SYS_ioperm, SYS_iopl, SYS_kexec_file_load];
 

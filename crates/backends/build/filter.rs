@@ -1,9 +1,9 @@
 //! Compiles the system call filters of commands, once, at build time.
 //!
-//! What is not listed does not exist: ENOSYS, as an older kernel says, and programs take another way. What is refused on
-//! purpose is EPERM, and a socket nobody may have is of a family the kernel does not know. `clone3` is listed, because
-//! the forker needs it, and gone by a second filter that each command adds last: its flags are behind a pointer no
-//! filter can follow, and with ENOSYS libraries fall back to `clone`, whose flags can be checked.
+//! A call that is not listed gets ENOSYS, like on an older kernel, and programs fall back to another way. A call
+//! refused on purpose gets EPERM, and a forbidden socket family the error of an unknown one. `clone3` is listed,
+//! because the forker needs it; a second filter, which each command adds last, removes it: its flags are behind a
+//! pointer no filter can follow, and with ENOSYS libraries fall back to `clone`, whose flags can be checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use libc::c_long;
 use crate::calls::{ALLOWED, ARCHITECTURE, DEBUGGING, REFUSED, REFUSED_HERE, SYS_FCHMODAT2, calls};
 use crate::program::{Action, Alternative, Compare, Condition, Rule, Rules, compile};
 
-/// What a program takes for an older kernel.
+/// A program takes this for an older kernel.
 const ABSENT: Action = Action::Errno(libc::ENOSYS as u16);
 const REFUSE: Action = Action::Errno(libc::EPERM as u16);
-/// What a program takes for a kernel without audit, Bluetooth and the like, and goes on; EPERM ends `useradd`.
+/// A program takes this for a kernel without audit, Bluetooth and the like, and goes on; EPERM would end `useradd`.
 const NO_FAMILY: Action = Action::Errno(libc::EAFNOSUPPORT as u16);
 
 /// Whether commands may trace each other.
@@ -41,7 +41,7 @@ pub fn build() {
     ]);
     write("last-filter", &forkers, Action::Allow);
     build_for_shared();
-    // As where the limit is used up, which every program that watches files knows.
+    // The error of a used-up limit, which every program that watches files knows.
     let exhausted = || always(Action::Errno(libc::EMFILE as u16));
     let mut watches = numbered([(libc::SYS_inotify_init1, exhausted())]);
     #[cfg(target_arch = "x86_64")]
@@ -49,8 +49,8 @@ pub fn build() {
     write("watches-filter", &watches, Action::Allow);
 }
 
-/// Returns what an engine lets a whole container do, guest included, in the engine's own notation. Commands stand under the
-/// filters above as well, which are narrower.
+/// Returns what a container engine lets a whole container do, guest included, in the container engine's notation.
+/// Commands are also under the filters above, which are narrower.
 fn profile(tracing: Tracing) -> String {
     let restricted = calls![
         SYS_clone,
@@ -76,7 +76,8 @@ fn profile(tracing: Tracing) -> String {
     let architectures = match architecture() {
         0xc000_00b7 => r#""SCMP_ARCH_AARCH64""#,
         0xc000_00f3 => r#""SCMP_ARCH_RISCV64""#,
-        // A caller by the table of x32 would be killed where it is not named. To our filters its numbers are unlisted.
+        // The kernel would kill a caller with x32 numbers if this did not name x32. In our filters its numbers are
+        // unlisted.
         _ => r#""SCMP_ARCH_X86_64","SCMP_ARCH_X32""#,
     };
     format!(
@@ -85,20 +86,20 @@ fn profile(tracing: Tracing) -> String {
     )
 }
 
-/// Compiles what is added where commands work in a directory of the caller's: a set-user-id file there would lend the
-/// caller's rights to anybody on the machine.
+/// Compiles the filters added where commands work in a directory of the caller's: a set-user-id file there would
+/// lend the caller's rights to every user of the machine.
 fn build_for_shared() {
     write("modes-filter", &lending_modes(), Action::Allow);
     // Its mode is behind a pointer no filter can follow; with ENOSYS programs fall back to `openat`.
     write("openat2-filter", &numbered([(libc::SYS_openat2, always(ABSENT))]), Action::Allow);
 }
 
-/// Every call that gives a file the bits by which it lends its owner's or its group's rights.
+/// Every call that can set the set-user-id or set-group-id bit of a file.
 fn lending_modes() -> Rules {
     let masked =
         |argument: u8, bits: u32| Condition { argument, compare: Compare::Masked(bits), value: bits };
     let lends = |argument: u8| refused_if([0o4000, 0o2000].map(|bit| vec![masked(argument, bit)]).to_vec());
-    // A mode counts only where a file is made.
+    // A mode counts only where a file is created.
     let makes = |flags: u8, mode: u8| {
         let making = [libc::O_CREAT as u32, 0o20_000_000];
         let pairs = making.into_iter().flat_map(|flag| [0o4000, 0o2000].map(|bit| (flag, bit)));
@@ -184,10 +185,10 @@ fn rules(tracing: Tracing) -> Rules {
         let others = (0..arguments).map(|argument| differs(argument, GUEST_ID)).collect();
         rules.insert(number, allowed_if(vec![others]));
     }
-    // Another's limits: without root the guest has the same user, and would lose its descriptors to it.
+    // Only its own limits: without root the guest has the same user, and a command could take away its descriptors.
     rules.insert(libc::SYS_prlimit64, allowed_if(vec![vec![equal(0, 0)]]));
-    // The forker marks commands by it where there are no cgroups; a command has neither the right nor, by the last
-    // filter, the call.
+    // Where there are no cgroups, the forker marks commands by it. A command has neither the capability nor, by the
+    // last filter, the call.
     rules.insert(libc::SYS_unshare, allowed_if(vec![vec![equal(0, libc::CLONE_NEWUTS as u32)]]));
     rules.insert(libc::SYS_clone, allowed_if(vec![vec![no_namespaces()]]));
     rules.insert(
@@ -199,8 +200,8 @@ fn rules(tracing: Tracing) -> Rules {
     numbered(rules)
 }
 
-/// What a process may make of itself: itself, another release or another table of names, or ask. A debugger also has
-/// what it debugs at the same addresses each time.
+/// The personalities a process may choose: its own, another release or another table of names, or only a query. A
+/// debugger may also turn address randomisation off for what it debugs.
 fn personalities(tracing: Tracing) -> Vec<u32> {
     const UNAME26: u32 = 0x2_0000;
     const LINUX32: u32 = 0x8;
@@ -212,12 +213,12 @@ fn personalities(tracing: Tracing) -> Vec<u32> {
 /// The guest's own user, which no command may become.
 const GUEST_ID: u32 = 65_535;
 
-/// Types text at another's terminal, and controls the console: both reach outside.
+/// Types text into another process's terminal, and controls the console: both reach outside.
 const TIOCLINUX: u32 = 0x541C;
 
 /// Unix and internet sockets, and of netlink only what lists interfaces.
 fn sockets() -> Vec<Alternative> {
-    // Other protocols of the internet families are modules a kernel would load because a command asked for them.
+    // For other protocols of the internet families a kernel would load modules because a command asked for them.
     let protocols = [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMP, libc::IPPROTO_ICMPV6];
     let mut rules = vec![vec![equal(0, libc::AF_UNIX as u32)]];
     for family in [libc::AF_INET, libc::AF_INET6] {

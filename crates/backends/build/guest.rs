@@ -1,5 +1,5 @@
-//! Builds the guest, linked statically so that it runs in any image, with a target directory of its own so that a
-//! plain `cargo build` of coracle is enough.
+//! Builds the guest, linked statically so that it runs in any image, in its own target directory so that a plain
+//! `cargo build` of coracle is enough.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub fn build() {
         .args(["build", "--package", "coracle-guest", "--profile", "guest", "--target", &target])
         .arg("--target-dir")
         .arg(out.join("guest-target"))
-        // The flags and wrappers meant for the outer build would change what comes out here.
+        // Flags and wrappers meant for the outer build would change the result here.
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
@@ -37,7 +37,7 @@ fn install(from: &Path, to: &Path) {
     let program = fs::read(from).expect("the built guest can be read");
     let mut hasher = DefaultHasher::new();
     program.hash(&mut hasher);
-    // Tells one build's guest from another's; nothing is trusted because of it.
+    // Tells one build's guest from another's; no trust depends on it.
     println!("cargo::rustc-env=CORACLE_GUEST_FINGERPRINT={:016x}", hasher.finish());
     fs::write(to, program).expect("the output directory is writable");
 }

@@ -1,18 +1,18 @@
-//! Turns rules about system calls into a filter the kernel loads quickly.
+//! Turns rules about system calls into a filter that the kernel loads quickly.
 //!
-//! When a filter is installed the kernel walks through it once for every call there is, to learn which are always
-//! allowed. Through a list of 250 comparisons that takes longer than making the rest of a sandbox; through a tree it
-//! takes as long as eight of them.
+//! When a filter is installed the kernel runs it once for every system call, to learn which are always allowed.
+//! With a list of 250 comparisons that takes longer than making the rest of a sandbox; with a tree it takes as long
+//! as eight comparisons.
 
 use std::collections::BTreeMap;
 
-/// What becomes of each call that is listed.
+/// What happens to each listed call.
 pub type Rules = BTreeMap<u32, Rule>;
 
-/// What becomes of one call.
+/// What happens to one call.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// One of them must hold; where there are none, every call matches.
+    /// One of them must hold; without any, every call matches.
     pub alternatives: Vec<Alternative>,
     pub matched: Action,
     pub otherwise: Action,
@@ -21,7 +21,7 @@ pub struct Rule {
 /// Conditions that must all hold.
 pub type Alternative = Vec<Condition>;
 
-/// One thing about the lower half of an argument.
+/// One condition on the lower half of an argument.
 #[derive(Debug, Clone, Copy)]
 pub struct Condition {
     pub argument: u8,
@@ -33,11 +33,11 @@ pub struct Condition {
 pub enum Compare {
     Equal,
     Differs,
-    /// The bits of the mask are those of the value.
+    /// The bits of the mask must be those of the value.
     Masked(u32),
 }
 
-/// What becomes of a call.
+/// What happens to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Allow,
@@ -45,7 +45,7 @@ pub enum Action {
     Kill,
 }
 
-/// One instruction of the kernel's, as `sock_filter` has it.
+/// One instruction, like the kernel's `sock_filter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
     pub code: u16,
@@ -54,11 +54,11 @@ pub struct Instruction {
     pub value: u32,
 }
 
-/// `struct seccomp_data`: the call's number, the architecture, where it was made, its arguments.
+/// `struct seccomp_data`: the call's number, the architecture, the instruction pointer, the arguments.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const ARGUMENTS: u32 = 16;
-/// The lower half comes first on every machine there is a guest for.
+/// The lower half comes first on every architecture that the guest supports.
 const ARGUMENT: u32 = 8;
 
 const LOAD: u16 = 0x20;
@@ -68,8 +68,8 @@ const IF_EQUAL: u16 = 0x15;
 const IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
-/// Compiles rules; `unlisted` is for calls without one. A call by another architecture's table would be read with the
-/// wrong numbers, and kills.
+/// Compiles rules; `unlisted` is for calls without one. Kills a caller that uses another architecture's table,
+/// whose numbers the filter would misread.
 pub fn compile(rules: &Rules, architecture: u32, unlisted: Action) -> Vec<Instruction> {
     let mut program = vec![
         plain(LOAD, ARCHITECTURE),
@@ -81,13 +81,13 @@ pub fn compile(rules: &Rules, architecture: u32, unlisted: Action) -> Vec<Instru
     program
 }
 
-/// The calls from a number up to the next range, and what is done about them.
+/// The calls from a number up to the next range, and what happens to them.
 struct Range {
     from: u32,
     block: Vec<Instruction>,
 }
 
-/// Cuts all numbers into ranges of calls that are treated alike.
+/// Splits all numbers into ranges of calls that are treated alike.
 fn ranges(rules: &Rules, unlisted: Action) -> Vec<Range> {
     let mut ranges: Vec<Range> = vec![Range { from: 0, block: vec![leave(unlisted)] }];
     for (&number, rule) in rules {
@@ -118,7 +118,7 @@ fn tree(ranges: &[Range]) -> Vec<Instruction> {
     program
 }
 
-/// Skips so many instructions if the comparison holds; a branch alone reaches 255.
+/// Skips this many instructions if the comparison holds; a branch alone reaches 255.
 fn skip_if(code: u16, value: u32, length: usize) -> Vec<Instruction> {
     match u8::try_from(length) {
         Ok(short) => vec![branch(code, value, short, 0)],
@@ -141,7 +141,7 @@ impl Rule {
     }
 }
 
-/// Leaves with `matched` if all conditions hold, else goes on behind.
+/// Returns `matched` if all conditions hold, otherwise goes on after it.
 fn alternative(conditions: &[Condition], matched: Action) -> Vec<Instruction> {
     let mut program = vec![leave(matched)];
     for condition in conditions.iter().rev() {

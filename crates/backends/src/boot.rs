@@ -1,4 +1,4 @@
-//! What every guest is told at boot, whichever backend it is on.
+//! The part of the boot plan that is the same on every backend.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ const SHM_MAX: u64 = 64 << 20;
 /// chown, dac_override, fowner, fsetid, setgid, setuid: what package managers need, inside the sandbox.
 const INSTALL: u64 = 1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7;
 
-/// What a guest is told of the image it starts from, and of volumes that other sandboxes use.
+/// The image the guest starts from, and which volumes other sandboxes use.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     pub image: &'a image::Config,
@@ -27,7 +27,7 @@ pub struct Known<'a> {
     pub in_use: &'a BTreeSet<VolumeName>,
 }
 
-/// Returns the plan of a guest that has nothing to build: root, storage and cgroups are for its backend to add.
+/// Returns the plan of a guest that has nothing to build. Its backend adds root, storage and cgroups.
 pub fn plan(order: &Order<'_>, known: Known<'_>) -> Boot {
     let Known { image, env, in_use } = known;
     let spec = order.spec;
@@ -65,8 +65,8 @@ pub fn plan(order: &Order<'_>, known: Known<'_>) -> Boot {
     }
 }
 
-/// Refuses a user the caller named and the image does not know: every command would fail. Who an image names is its own
-/// matter, and its commands may be run as another.
+/// Refuses a user that the caller named and the image does not have: every command would fail. Accepts an unknown
+/// user that the image itself names, because commands may run as another.
 pub fn expect_known(spec: &Spec, is_known: bool) -> Result<()> {
     match spec.user.as_deref().filter(|_| !is_known) {
         None => Ok(()),
@@ -78,15 +78,15 @@ pub fn expect_known(spec: &Spec, is_known: bool) -> Result<()> {
     }
 }
 
-/// What commands are told the machine is called.
+/// The host name that commands see.
 pub const HOSTNAME: &str = "sandbox";
 
-/// Returns how large `/dev/shm` is.
+/// Returns the size of `/dev/shm`.
 pub fn shm_bytes(spec: &Spec) -> u64 {
     spec.limits.memory_mb.map_or(SHM_MAX, |megabytes| (megabytes << 18).min(SHM_MAX))
 }
 
-/// A volume changes hands only between sandboxes: one that runs must not lose what it may write to.
+/// Gives a volume to a new user only if no other sandbox uses it: a running one must not lose its write access.
 fn mount_point(mount: &Mount, in_use: &BTreeSet<VolumeName>) -> MountPoint {
     MountPoint {
         target: bytes(&mount.target),
@@ -106,7 +106,7 @@ fn environment(spec: &Spec, of_image: &[(String, String)]) -> Vec<(Vec<u8>, Vec<
     of_image.chain(of_network).chain(of_caller).collect()
 }
 
-/// Returns where commands find the network they were given.
+/// Returns the listeners through which commands reach their network.
 fn egress(spec: &Spec) -> Option<Egress> {
     let listeners = listener::listeners(&spec.network);
     (!listeners.is_empty()).then(|| Egress {
@@ -125,8 +125,8 @@ fn filter(spec: &Spec) -> &'static [u8] {
     }
 }
 
-/// Package managers, who make set-user-id files by right, need `install`: who asks for that with a directory of theirs
-/// mounted gets both.
+/// Returns the filters against set-user-id files, unless the spec asks for `install`: package managers make such
+/// files by right, so a caller who asks for it with a directory mounted accepts them.
 fn more_filters(spec: &Spec) -> Vec<Vec<u8>> {
     let shared =
         |mount: &Mount| mount.access == Access::ReadWrite && matches!(mount.source, Source::Directory(_));
@@ -136,7 +136,7 @@ fn more_filters(spec: &Spec) -> Vec<Vec<u8>> {
     }
 }
 
-/// Returns what commands may have, as a bit mask.
+/// Returns the capabilities commands may have, as a bit mask.
 pub fn capabilities(spec: &Spec) -> u64 {
     if weak::off(weak::Wall::Capabilities) {
         return weak::all_capabilities();

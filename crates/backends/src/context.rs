@@ -1,8 +1,7 @@
-//! The context of a build: a directory somebody else wrote, packed as the archive engines take.
+//! The context of a build: an untrusted directory, packed into the archive that container engines accept.
 //!
-//! Everything is opened by descriptor, one name at a time, and no link is followed: a link goes into the archive as a link,
-//! and what it leads to is the builder's to look for inside the archive. What is neither a file, a directory nor a link
-//! is left out.
+//! Opens everything by descriptor, one name at a time, and follows no link: a link goes into the archive as a link,
+//! and the builder resolves it inside the archive. Leaves out everything but files, directories and links.
 
 mod glob;
 mod ignore;
@@ -21,9 +20,9 @@ use coracle_sys::rustix::fs::{CWD, Mode, OFlags, openat};
 use self::ignore::Ignored;
 
 const IGNORE_FILE: &str = ".dockerignore";
-/// Nobody writes more by hand, and each line is held against every path.
+/// No person writes more by hand, and each line is compared with every path.
 const IGNORE_MAX: u64 = 256 << 10;
-/// What a build is described by when nobody says which file, the one that counts first.
+/// The default names of the Dockerfile; the first that exists counts.
 const DESCRIPTIONS: [&str; 2] = ["Dockerfile", "Containerfile"];
 
 /// A directory to build from.
@@ -36,7 +35,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Opens the directory of a recipe and finds what describes the build.
+    /// Opens the directory of a recipe and finds its Dockerfile.
     pub fn open(recipe: &Recipe) -> Result<Self> {
         let refuse = |error: io::Error| {
             let kind = if error.kind() == io::ErrorKind::NotFound { Kind::NotFound } else { Kind::Invalid };
@@ -59,7 +58,7 @@ impl Context {
         open_file(&self.directory, &self.dockerfile)
     }
 
-    /// Writes the archive. Fails where the directory has more in it than a build may use, or changes meanwhile.
+    /// Writes the archive. Fails if the directory has more in it than a build may use, or changes meanwhile.
     pub fn pack(&self, into: impl Write) -> io::Result<()> {
         pack::pack(self.directory.as_fd(), &self.ignored, into)
     }
@@ -98,7 +97,7 @@ fn read_ignored(directory: &OwnedFd) -> io::Result<Ignored> {
     Ignored::parse(&String::from_utf8_lossy(&text))
 }
 
-/// Opens a regular file by a path that may not lead out of the directory. Others are not waited for.
+/// Opens a regular file by a path that may not lead out of the directory. Does not wait for other kinds of files.
 fn open_file(directory: &OwnedFd, name: &str) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK;
     let file = File::from(path::open(directory.as_fd(), name.as_bytes(), Within::Beneath, flags)?);

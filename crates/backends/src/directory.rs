@@ -1,4 +1,4 @@
-//! A directory of the machine that a caller wants to bring into a sandbox.
+//! A directory of the machine that a caller wants to mount in a sandbox.
 
 pub mod sockets;
 
@@ -11,7 +11,8 @@ use coracle_core::{Error, Kind, Result};
 
 const O_PATH: i32 = 0o10_000_000;
 
-/// Finds a directory of the machine. One that holds our own state, or is in it, would hand that to the sandbox.
+/// Finds a directory of the machine. Refuses one that contains our own state, or is inside it: the sandbox would
+/// get that.
 pub fn find(home: &Path, path: &Path, within: Option<&[String]>) -> Result<(PathBuf, File)> {
     let refuse = |problem: &str| {
         Error::new(Kind::Invalid, format!("could not mount `{}`: {problem}", path.display()))
@@ -25,7 +26,7 @@ pub fn find(home: &Path, path: &Path, within: Option<&[String]>) -> Result<(Path
     if !directory.metadata().map_err(missing)?.is_dir() {
         return Err(refuse("it is not a directory"));
     }
-    // By its name it was looked at before; a link may lead out of what the operator allows.
+    // The caller checked it by its name; a link may still lead out of what the operator allows.
     let is_in = |root: &String| fs::canonicalize(root).is_ok_and(|root| found.starts_with(root));
     if within.is_some_and(|roots| !roots.iter().any(is_in)) {
         return Err(refuse("it leads to a place the operator does not allow (`mounts.allow`)"));

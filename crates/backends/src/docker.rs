@@ -1,8 +1,10 @@
-//! Sandboxes in containers of an engine that speaks Docker's API: Docker itself, podman, or either on another machine.
+//! Sandboxes in containers of a container engine that speaks Docker's API: Docker, Podman, or either on another
+//! machine.
 //!
-//! The engine makes root, namespaces and cgroup; PID 1 is our guest, from a volume made once per engine. The boot plan
-//! goes over the container's standard input, so that the engine never keeps the secret in it. From then on the guest is
-//! spoken to through a socket in the home, where the engine shares our files, or else through a program it starts.
+//! The container engine makes root, namespaces and cgroup; PID 1 is our guest, from a volume made once per
+//! container engine. The boot plan goes over the container's standard input, so that the container engine never
+//! stores the secret in it. After that we reach the guest through a socket in the home, if the container engine
+//! shares our files, or else through a program it starts.
 
 mod build;
 mod client;
@@ -43,7 +45,7 @@ use client::Client;
 use endpoint::Endpoint;
 use home::Directories;
 
-/// The moments of making and removing a container at which a crash is tested.
+/// The points in making and removing a container at which tests crash the process.
 pub const CRASH_POINTS: &[&str] = &[
     "docker.install.image",
     "docker.install.container",
@@ -55,11 +57,11 @@ pub const CRASH_POINTS: &[&str] = &[
     "docker.destroy.room",
 ];
 
-/// The labels our containers carry. An image can carry any label, too: they are believed only together with the name.
+/// The labels of our containers. An image can carry any label, too, so we believe them only together with the name.
 const INSTANCE_LABEL: &str = "coracle.instance";
 const SANDBOX_LABEL: &str = "coracle.sandbox";
 
-/// An engine's containers.
+/// The containers of one container engine.
 pub struct Docker {
     name: String,
     config: BackendConfig,
@@ -68,7 +70,7 @@ pub struct Docker {
 }
 
 impl Docker {
-    /// `endpoint` may be an error: it is told to whoever wants something of the engine.
+    /// `endpoint` may be an error, which every call that needs the container engine returns.
     pub fn new(config: BackendConfig, name: impl Into<String>, endpoint: Result<Endpoint>) -> Self {
         let name = name.into();
         let home = Directories::new(&config.home, &name);
@@ -80,7 +82,7 @@ impl Docker {
         (self.config.crash)(point);
     }
 
-    /// Refuses what concerns a sandbox that is on another engine than this backend now means: asked about it, this one
+    /// Refuses a sandbox that is on another container engine than the one this backend now means: the wrong one
     /// would say that it is gone.
     fn expect_here(&self, sandbox: &SandboxId) -> Result<()> {
         let here = self.client.shown();
@@ -99,7 +101,7 @@ impl Docker {
         }
     }
 
-    /// Refuses a sandbox that another instance has made: its container carries no mark of ours.
+    /// Refuses a sandbox that another instance has made: its container does not carry our mark.
     fn expect_ours(&self, sandbox: &SandboxId) -> Result<()> {
         mark::expect(&self.home.place(sandbox), sandbox, &self.config.instance)
     }
@@ -117,7 +119,7 @@ impl fmt::Debug for Docker {
     }
 }
 
-/// Returns what a sandbox's container is called.
+/// Returns the name of a sandbox's container.
 fn container_name(sandbox: &SandboxId) -> String {
     format!("coracle-{sandbox}")
 }
@@ -136,8 +138,8 @@ impl Backend for Docker {
         image::name(self, spec).map(drop)
     }
 
-    /// The engine may be on another machine; where it is not, its containers are gone after a restart, and a survey
-    /// says so.
+    /// The container engine may be on another machine. If it is on this one, its containers are gone after a
+    /// restart, and a survey shows that.
     fn ends_with_this_machine(&self) -> bool {
         false
     }
@@ -174,7 +176,7 @@ impl Backend for Docker {
         destroy::forget(self, sandbox)
     }
 
-    /// A home that never used the engine does not ask it.
+    /// A home that never used the container engine does not ask it.
     fn silence(&self) -> Option<&dyn Silence> {
         self.home.is_used().then_some(self as &dyn Silence)
     }

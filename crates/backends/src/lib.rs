@@ -20,23 +20,23 @@ pub use coracle_images::{Pace, Registries};
 
 pub use crate::docker::endpoint::Engines;
 
-/// What every backend is told once: where it works and with what.
+/// The configuration of every backend: where it works and with what.
 #[derive(Clone, Debug)]
 pub struct BackendConfig {
-    /// The directory all state is kept in.
+    /// The directory with all state.
     pub home: Home,
     pub instance: InstanceId,
-    /// How registries of images are spoken to.
+    /// How to talk to image registries.
     pub registries: Registries,
-    /// Where engines are, as far as the user has said.
+    /// Where container engines are, as far as the user has said.
     pub engines: Engines,
     pub clock: fn() -> Timestamp,
-    /// Called at named moments, for crash tests.
+    /// Called at named points, for crash tests.
     pub crash: fn(&'static str),
 }
 
 impl BackendConfig {
-    /// Returns the plainest configuration for a home, with a clock that stands still.
+    /// Returns a minimal configuration for a home, with a clock that stands still.
     pub fn at(home: &Path, instance: InstanceId) -> Self {
         Self {
             home: Home::at(home),
@@ -49,7 +49,7 @@ impl BackendConfig {
     }
 }
 
-/// Returns the backends that are looked for on every machine.
+/// Returns the backends to look for on every machine.
 pub fn all(config: &BackendConfig) -> Vec<Arc<dyn Backend>> {
     let docker = docker::endpoint::docker(&config.engines);
     let podman = docker::endpoint::podman(&config.engines);
@@ -60,31 +60,32 @@ pub fn all(config: &BackendConfig) -> Vec<Arc<dyn Backend>> {
     ]
 }
 
-/// Makes a backend that exists only by its name, as `ssh://host` does; nothing if there is no such kind.
+/// Makes a backend that exists only by its name, such as `ssh://host`; `None` if there is no such kind.
 ///
-/// It is reached when it is first used: what is wrong with the name, or with what it names, is said then.
+/// Connects when it is first used: an invalid name, or an unreachable machine, is reported then.
 pub fn named(config: &BackendConfig, name: &str) -> Option<Arc<dyn Backend>> {
     let endpoint = name.starts_with("ssh://").then(|| docker::endpoint::Endpoint::parse(name))?;
     Some(Arc::new(docker::Docker::new(config.clone(), name, endpoint)))
 }
 
-/// Returns the names of backends that sandboxes of a home are on and that are not in the roll-call, records or not.
+/// Returns the names of backends outside the roll-call that sandboxes of a home are on, with or without records.
 pub fn settled(home: &Home) -> Vec<String> {
     docker::home::far(home)
 }
 
-/// Finds out which instance a home is that has nothing left but directories of sandboxes; nothing if it has none. Fails where
-/// they do not tell, or say different things.
+/// Finds out which instance a home is if it has only directories of sandboxes left; `None` if it has none. Fails if
+/// they do not say, or contradict each other.
 pub fn recall(home: &Home) -> Result<Option<InstanceId>> {
     mark::recall(home)
 }
 
-/// Tells whether the home's mark is looked at: always, but in a build that lacks this wall.
+/// Tells whether to check the home's mark: always, except in a build that lacks this wall.
 pub fn heeds_mark() -> bool {
     !weak::off(weak::Wall::Mark)
 }
 
-/// The moments [`BackendConfig::crash`] is called at by the native backend; [`docker::CRASH_POINTS`] are an engine's.
+/// The points at which the native backend calls [`BackendConfig::crash`]; [`docker::CRASH_POINTS`] are a container
+/// engine's.
 pub const CRASH_POINTS: &[&str] = native::CRASH_POINTS;
 
 /// Returns the walls this build leaves out, as bits.

@@ -1,5 +1,5 @@
-//! The home's mark: the id of its instance in every sandbox's directory, so that a home which has lost all else is still
-//! known, and no sandbox of another instance is taken for one of ours that has gone.
+//! The home's mark: the id of its instance in every sandbox's directory. A home that has lost everything else is
+//! still recognised by it, and a sandbox of another instance is not taken for one of ours that is gone.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,22 +10,23 @@ use coracle_core::{Error, Home, InstanceId, Kind, Result, SandboxId};
 
 use crate::weak::{self, Wall};
 
-/// A link that leads nowhere: unlike a file it is there whole or not at all.
+/// A link without a target: unlike a file it appears complete or not at all.
 const LINK: &str = "instance";
 
-/// Marks the directory of a sandbox, before anything of its sandbox is made outside it.
+/// Marks the directory of a sandbox, before anything of the sandbox is made outside it.
 ///
-/// All directories share one link: where files come and go quickly, ext4 takes long to find a free inode for a new one.
+/// All directories share one link: where files come and go quickly, ext4 takes long to find a free inode for a new
+/// one.
 pub fn put(dir: &Path, instance: &InstanceId) -> io::Result<()> {
     let shared = dir.with_file_name(format!(".{instance}"));
     let mark = dir.join(LINK);
     let link = |at: &Path| tolerate(std::os::unix::fs::symlink(instance.as_str(), at));
     let share = || tolerate(fs::hard_link(&shared, &mark));
-    // The last resort: the filesystem has no hard links, or not one more for this file.
+    // The last resort: the filesystem has no hard links, or allows no more for this file.
     share().or_else(|_| link(&shared).and_then(|()| share())).or_else(|_| link(&mark))
 }
 
-/// Succeeds also if it was there already.
+/// Also succeeds if it existed already.
 fn tolerate(made: io::Result<()>) -> io::Result<()> {
     match made {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -33,7 +34,7 @@ fn tolerate(made: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Returns the instance a directory was made by; nothing where an older coracle made it.
+/// Returns the instance that made a directory; `None` if an older coracle made it.
 fn read(dir: &Path) -> io::Result<Option<InstanceId>> {
     match fs::read_link(dir.join(LINK)) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -43,11 +44,14 @@ fn read(dir: &Path) -> io::Result<Option<InstanceId>> {
     }
 }
 
-/// Refuses a sandbox whose directory another instance has made: its cgroups and containers carry the other id; a search
-/// under ours finds none and would wrongly call it gone.
+/// Refuses a sandbox whose directory another instance has made: its cgroups and containers carry the other id; a
+/// search under ours finds none and would wrongly report it as gone.
 pub fn expect(dir: &Path, sandbox: &SandboxId, ours: &InstanceId) -> Result<()> {
     let made_by = read(dir).map_err(|error| {
-        Error::internal(format!("could not read who has made the room of sandbox `{sandbox}`"), error)
+        Error::internal(
+            format!("could not read which instance made the directory of sandbox `{sandbox}`"),
+            error,
+        )
     })?;
     match made_by {
         Some(other) if other != *ours && !weak::off(Wall::Mark) => Err(misplaced(sandbox, &other, ours)),
@@ -67,7 +71,8 @@ pub fn misplaced(sandbox: &SandboxId, found: &InstanceId, ours: &InstanceId) -> 
         .detail("instance", found.as_str())
 }
 
-/// Finds out which instance a home is that has lost its database and its `instance` file: the directories of its sandboxes say so.
+/// Finds out which instance a home is that has lost its database and its `instance` file, from the directories of
+/// its sandboxes.
 pub fn recall(home: &Home) -> Result<Option<InstanceId>> {
     if weak::off(Wall::Mark) {
         return Ok(None);
@@ -99,7 +104,7 @@ fn unknown(home: &Home) -> Error {
         .hint("put the database `coracle.db` back, or write the instance's id (`ins_…`, as the cgroups and containers of its sandboxes name it) to the file `instance` there")
 }
 
-/// Lists what sandboxes have in a home, on every backend.
+/// Lists the directories of sandboxes in a home, on every backend.
 fn dirs(home: &Home) -> io::Result<Vec<PathBuf>> {
     let mut places = vec![home.sandboxes()];
     places.extend(entries(&home.engines())?);

@@ -1,7 +1,7 @@
-//! The embedded backend: Linux namespaces, cgroups and an overlay, made by ourselves.
+//! The native backend: Linux namespaces, cgroups and an overlay, which we make ourselves.
 //!
-//! A sandbox is a process tree whose PID 1 is the guest, a directory in the home, and a cgroup. There is no mount, no
-//! network device and no other process outside it: when the last process ends, the kernel removes the rest.
+//! A sandbox is a process tree whose PID 1 is the guest, a directory in the home, and a cgroup. It has no mount, no
+//! network device and no other process outside: when the last process ends, the kernel removes the rest.
 
 mod build;
 mod cage;
@@ -41,7 +41,7 @@ use cage::{Cage, First};
 use home::Directories;
 use privilege::Privilege;
 
-/// The moments of making and removing a sandbox at which a crash is tested.
+/// The points in making and removing a sandbox at which tests crash the process.
 pub const CRASH_POINTS: &[&str] = &[
     "native.create.directories",
     "native.create.cgroup",
@@ -59,7 +59,7 @@ pub const CRASH_POINTS: &[&str] = &[
     "native.destroy.directories",
 ];
 
-/// Sandboxes on this machine, without anything installed.
+/// Sandboxes on this machine that need nothing installed.
 #[derive(Debug)]
 pub struct Native {
     config: BackendConfig,
@@ -77,7 +77,7 @@ pub struct Native {
 #[derive(Debug)]
 struct Child {
     guest: OwnedFd,
-    /// Our end of its boot socket, where the sandbox ends with it.
+    /// Our end of its boot socket, if the sandbox has to end with it.
     _boot: Option<UnixStream>,
 }
 
@@ -103,8 +103,8 @@ impl Native {
         }
     }
 
-    /// Returns the machine's cgroups; looked up once, and not before they are needed. A failure is not remembered: it may
-    /// have been a lack of descriptors, which passes.
+    /// Returns the machine's cgroups. Looks them up once, when they are first needed. Does not remember a failure:
+    /// it may have been a lack of descriptors, which passes.
     fn layout(&self) -> Result<&Layout> {
         if let Some(layout) = self.layout.get() {
             return Ok(layout);
@@ -120,7 +120,7 @@ impl Native {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what keeps the processes of a sandbox together.
+    /// Returns the cage that holds the processes of a sandbox.
     fn cage(&self, sandbox: &SandboxId) -> Result<Cage<'_>> {
         Ok(match self.privilege {
             Privilege::Root => Cage::Groups(Group::new(self.layout()?, &self.parent(), sandbox.as_str())),
@@ -128,7 +128,7 @@ impl Native {
         })
     }
 
-    /// Returns where the cgroups of this instance are, in each tree.
+    /// Returns the path of this instance's cgroups, in each tree.
     fn parent(&self) -> std::path::PathBuf {
         std::path::Path::new("coracle").join(self.config.instance.as_str())
     }
@@ -190,7 +190,7 @@ impl Backend for Native {
         Some(self)
     }
 
-    /// Everything it keeps is in the home, and goes with that.
+    /// Everything this backend keeps is in the home, and goes with it.
     fn purge(&self) -> Result<usize> {
         Ok(Volumes::list(self)?.len())
     }

@@ -1,4 +1,4 @@
-//! What a builder says: which step it is at, how that ended, and what an error of it means.
+//! Reads a builder's output: which step it is at, how that ended, and what an error means.
 
 use coracle_core::image::Reference;
 use coracle_core::{Error, Kind};
@@ -7,8 +7,8 @@ use coracle_core::{Error, Kind};
 const LINE_MAX: usize = 4096;
 /// What builders say of a Dockerfile that only BuildKit understands.
 const BUILDKIT: &str = "buildkit";
-/// What engines and registries say of a name they have nothing for. Registries do not tell strangers whether a
-/// repository is private or not there at all.
+/// What container engines and registries say of a name that they do not have. Without a login, registries do not
+/// say whether a repository is private or missing.
 const MISSING: [&str; 8] = [
     "not found",
     "manifest unknown",
@@ -23,7 +23,7 @@ const MISSING: [&str; 8] = [
 /// The steps of one build so far.
 #[derive(Debug, Default)]
 pub struct Steps {
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not come yet.
     rest: String,
     /// As in `Step 2/3 : RUN make`.
     current: Option<String>,
@@ -32,7 +32,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Takes what the builder said; returns the lines that are whole by now.
+    /// Takes the builder's output. Returns the lines that are complete by now.
     pub fn hear(&mut self, said: &str) -> Vec<String> {
         self.heard = true;
         self.rest.push_str(said);
@@ -56,7 +56,7 @@ impl Steps {
         !self.heard
     }
 
-    /// Says at which step it failed, and why.
+    /// Says at which step the build failed, and why.
     pub fn failure(&self, tag: &Reference, said: &str) -> Error {
         let said = said.trim();
         let error = match &self.current {
@@ -82,18 +82,18 @@ impl Steps {
         if line.starts_with("Step ") || line.starts_with("STEP ") {
             self.current = Some(line.to_owned());
         }
-        // A step may print this, too; then the image is looked for in vain afterwards.
+        // A step may print this, too; then the image is missing afterwards.
         self.built |= line.starts_with("Successfully built ");
     }
 }
 
-/// Tells whether an engine's or a registry's words mean that there is no such image.
+/// Tells whether a container engine's or a registry's message means that there is no such image.
 pub fn says_missing(words: &str) -> bool {
     let words = words.to_lowercase();
     MISSING.iter().any(|sign| words.contains(sign))
 }
 
-/// Only where a step looks for an image, `not found` is about one.
+/// Only in a step that looks for an image is `not found` about one.
 fn kind(step: &str, said: &str) -> Kind {
     let instruction = step.split_once(": ").map_or("", |(_, instruction)| instruction.trim_start());
     match instruction.to_ascii_uppercase().starts_with("FROM ") && says_missing(said) {
@@ -102,7 +102,7 @@ fn kind(step: &str, said: &str) -> Kind {
     }
 }
 
-/// Returns the images a description starts from or copies from, as far as they are written without variables.
+/// Returns the images a Dockerfile starts from or copies from, as far as they are written without variables.
 pub fn bases(dockerfile: &str) -> Vec<Reference> {
     let mut found = Vec::new();
     for line in dockerfile.lines() {

@@ -1,5 +1,5 @@
-//! Walls left out on purpose, in builds for the attack suite only: there the same attack has to succeed. Without the
-//! feature `weaken` every wall stands, and all of this is constant.
+//! Walls left out on purpose, in builds for the attack suite only: there the same attack has to succeed. Without
+//! the feature `weaken` every wall stands, and all of this is constant.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,7 +11,7 @@ pub fn off(wall: Wall) -> bool {
     set() & wall.bit() != 0
 }
 
-/// Returns what the guest is told.
+/// Returns the set of left-out walls for the guest.
 pub fn weakened() -> Option<u64> {
     (set() != 0).then(set)
 }
@@ -21,7 +21,7 @@ const fn set() -> u64 {
     0
 }
 
-/// The one place that reads the variable. Names are those of [`Wall`]'s variants.
+/// The only place that reads the variable. Names are those of [`Wall`]'s variants.
 #[cfg(feature = "weaken")]
 fn set() -> u64 {
     use std::sync::OnceLock;
@@ -38,7 +38,7 @@ fn bit(name: &str) -> u64 {
     wall.unwrap_or_else(|| panic!("there is no wall `{name}`")).bit()
 }
 
-/// Returns the namespaces a guest shares with the machine, as flags of `clone`: none, where all walls stand.
+/// Returns the namespaces a guest shares with the machine, as flags of `clone`: none if all walls stand.
 pub fn shared_namespaces() -> i32 {
     const NAMESPACES: [(Wall, i32); 5] = [
         (Wall::NetworkNamespace, 0x4000_0000),
@@ -50,7 +50,7 @@ pub fn shared_namespaces() -> i32 {
     NAMESPACES.into_iter().filter(|(wall, _)| off(*wall)).map(|(_, flag)| flag).sum()
 }
 
-/// Returns the namespace files are shown with the ids of, if there is one.
+/// Returns the namespace whose ids files are mapped to, if there is one.
 pub fn mapped(namespace: Option<BorrowedFd<'_>>) -> Option<BorrowedFd<'_>> {
     namespace.filter(|_| !off(Wall::UserNamespace))
 }
@@ -60,16 +60,18 @@ pub fn plain() -> Attributes {
     if off(Wall::Attributes) { Attributes::empty() } else { mount::plain() }
 }
 
-/// Returns all capabilities we have ourselves, for commands that are to have any.
+/// Returns all our own capabilities, for commands that may have any.
 pub fn all_capabilities() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let permitted = status.lines().find_map(|line| line.strip_prefix("CapPrm:"));
     let permitted = permitted.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    // Engines of some years ago know no more than these, and the three that came later are parts of one of them.
+    // Container engines of some years ago know no more than these, and the three later ones are parts of one of
+    // them.
     permitted & ((1 << 38) - 1)
 }
 
-/// Returns the names engines have for all that this machine's root may do: what it may not, no engine can give.
+/// Returns the container engines' names of all capabilities of this machine's root: no container engine can give
+/// more.
 pub fn capability_names() -> Vec<String> {
     const NAMES: &str = "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE \
         NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE \

@@ -1,4 +1,4 @@
-//! Contexts of builds, hostile ones included: what is packed is what is in the directory, and nothing else.
+//! Contexts of builds, hostile ones included: the archive has what is in the directory, and nothing else.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ fn directory() -> TempDir {
     directory
 }
 
-/// What an archive has under a name: its kind, and its contents or where it leads.
+/// What an archive has under a name: its kind, and its content or its target.
 type Entries = BTreeMap<String, (tar::EntryType, String)>;
 
 fn packed(directory: &Path) -> Entries {

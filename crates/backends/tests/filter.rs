@@ -1,4 +1,4 @@
-//! The filter compiler against the one the rest of the world uses, on rules and calls by chance.
+//! Compares our filter compiler with the one in common use, on random rules and calls.
 
 #[path = "../build/program.rs"]
 mod program;
@@ -36,7 +36,7 @@ impl Call {
         }
     }
 
-    /// Does what the kernel does with the few instructions filters are made of.
+    /// Does what the kernel does with the few instructions that filters consist of.
     fn judged_by(&self, program: &[Instruction]) -> u32 {
         let (mut at, mut word) = (0, 0);
         loop {
@@ -98,7 +98,7 @@ fn allowed_if(alternatives: Vec<Alternative>) -> Rule {
 fn conditions() -> impl Strategy<Value = Condition> {
     let compare =
         prop_oneof![Just(Compare::Equal), Just(Compare::Differs), (1u32..8).prop_map(Compare::Masked)];
-    // Small numbers, so that rules and calls meet. The other compiler ignores what of a value is outside its mask.
+    // Small numbers, so that rules and calls meet. The other compiler ignores bits of a value outside its mask.
     (0u8..6, compare, 0u32..8).prop_map(|(argument, compare, value)| match compare {
         Compare::Masked(mask) => Condition { argument, compare, value: value & mask },
         Compare::Equal | Compare::Differs => Condition { argument, compare, value },
@@ -151,7 +151,7 @@ fn a_foreign_table_kills() {
     assert_eq!(call.judged_by(&program), 0x8000_0000);
 }
 
-/// The filters as they are shipped, for the machine the tests run on.
+/// The shipped filters, for the machine the tests run on.
 #[cfg(target_arch = "x86_64")]
 mod shipped {
     use super::*;
@@ -160,7 +160,7 @@ mod shipped {
     const DEBUG: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/debug-filter"));
     const LAST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/last-filter"));
 
-    /// Returns what a filter answers to a call: an error number, or 0 if it lets it pass.
+    /// Returns a filter's answer to a call: an error number, or 0 if it allows it.
     fn answer(filter: &[u8], call: libc::c_long, arguments: &[u64]) -> i32 {
         let program: Vec<_> = filter
             .chunks_exact(8)

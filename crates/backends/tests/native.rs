@@ -1,4 +1,4 @@
-//! The native backend keeps the contract every backend keeps.
+//! Checks that the native backend fulfils the contract of all backends.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
@@ -12,7 +12,7 @@ use coracle_testing::backend_conformance;
 use coracle_testing::conformance::backend::Subject;
 use coracle_testing::sample;
 
-/// Returns a backend with a home of its own, or `None` where sandboxes cannot be made and that is allowed.
+/// Returns a backend with a home of its own, or `None` if sandboxes cannot be made here and that is allowed.
 fn native() -> Option<Subject> {
     let home = tempfile::tempdir().expect("a temporary directory can be made");
     let instance = sample::instance();
@@ -62,19 +62,20 @@ fn many_threads_may_be_the_first_in_a_home() {
     }
 }
 
-/// Every clause again, as nobody on any machine we know.
+/// Every clause again, as an ordinary user that exists on no machine we know.
 #[test]
 fn every_clause_holds_for_an_ordinary_user() {
     const USER: &str = "64321";
     if std::fs::metadata("/proc/self").is_ok_and(|found| found.uid() != 0) {
         return;
     }
-    // Where the build is, others may not be let in.
-    let everybody = std::fs::Permissions::from_mode(0o755);
-    let shared = tempfile::Builder::new().permissions(everybody).tempdir().expect("a directory can be made");
+    // Other users may not be able to enter the build directory.
+    let all_users = std::fs::Permissions::from_mode(0o755);
+    let shared = tempfile::Builder::new().permissions(all_users).tempdir().expect("a directory can be made");
     let suite = shared.path().join("native");
     let own = std::env::current_exe().expect("a test knows its own path");
-    // By another process: a file this one has open for writing may be inherited, and could not be executed.
+    // Copied by another process: if this one had the file open for writing, a child could inherit it, and the
+    // kernel would refuse to execute it.
     let copied = Command::new("cp").arg(own).arg(&suite).status();
     assert!(copied.is_ok_and(|status| status.success()), "the suite can be copied");
 

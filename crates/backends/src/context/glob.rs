@@ -1,6 +1,7 @@
-//! Patterns for one word of a path: `*`, `?`, `[a-z]` and `\`, in time that grows with pattern and word and no faster.
+//! Patterns for one word of a path: `*`, `?`, `[a-z]` and `\`, in time that grows with pattern and word and no
+//! faster.
 
-/// A pattern, taken apart.
+/// A parsed pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob(Vec<Token>);
 
@@ -19,7 +20,7 @@ enum Token {
 }
 
 impl Glob {
-    /// Reads a pattern; nothing where a class has no end.
+    /// Reads a pattern; `None` if a class has no end.
     pub fn parse(pattern: &str) -> Option<Self> {
         let mut letters = pattern.chars();
         let mut tokens = Vec::new();
@@ -38,7 +39,7 @@ impl Glob {
     /// Tells whether it covers the whole word.
     pub fn matches(&self, word: &[char]) -> bool {
         let (mut token, mut letter) = (0, 0);
-        // Where the last `*` stands and how much it covers so far: only it ever has to be tried again.
+        // The position of the last `*` and how much it covers so far: only it ever has to be tried again.
         let mut star = None;
         while letter < word.len() {
             match self.0.get(token) {
@@ -74,7 +75,7 @@ impl Token {
     }
 }
 
-/// Reads what stands between the brackets.
+/// Reads the text between the brackets.
 fn class(letters: &mut std::str::Chars<'_>) -> Option<Token> {
     let mut next = letters.next()?;
     let negated = next == '^';
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn many_stars_take_no_longer_than_pattern_times_word() {
-        // Where each star were tried at every place, the sun would be gone first.
+        // Trying each star at every position would never end.
         let (pattern, word) = (format!("{}b", "*a".repeat(64)), "a".repeat(4000));
 
         assert!(!covers(&pattern, &word));

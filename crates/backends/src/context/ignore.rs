@@ -1,17 +1,17 @@
-//! What `.dockerignore` leaves out. The last line that says something about a path or a directory above it decides.
+//! What `.dockerignore` leaves out. The last line that matches a path or a directory above it decides.
 
 use std::io;
 
 use super::glob::Glob;
 
-/// Each is held against every path of the context.
+/// Each pattern is compared with every path of the context.
 const PATTERNS_MAX: usize = 4096;
 
 /// The lines of one file.
 #[derive(Debug, Default)]
 pub struct Ignored {
     patterns: Vec<Pattern>,
-    /// Paths that are sent whatever the lines say: the builder reads them itself and leaves them out afterwards.
+    /// Paths that are sent in any case: the builder reads them itself and leaves them out afterwards.
     kept: Vec<String>,
 }
 
@@ -28,12 +28,12 @@ enum Part {
     Word(Glob),
 }
 
-/// What becomes of a path.
+/// What happens to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Sent,
     LeftOut,
-    /// A directory that is left out, unless something in it is sent after all.
+    /// A directory that is left out, unless something in it is included again.
     PerhapsBelow,
 }
 
@@ -55,7 +55,7 @@ impl Ignored {
         self
     }
 
-    /// Decides on a path, given as the words between its slashes.
+    /// Decides about a path, given as the words between its slashes.
     pub fn verdict(&self, path: &[Vec<char>]) -> Verdict {
         let last = self.patterns.iter().rev().find(|pattern| pattern.covers(path));
         let verdict = last.map_or(Verdict::Sent, |pattern| pattern.verdict);
@@ -77,7 +77,7 @@ impl Ignored {
 }
 
 impl Pattern {
-    /// Reads one line; nothing where it can mean no path.
+    /// Reads one line; `None` if it can match no path.
     fn parse(line: &str) -> io::Result<Option<Self>> {
         let (verdict, pattern) = match line.strip_prefix('!') {
             Some(rest) => (Verdict::Sent, rest.trim_start()),
@@ -97,9 +97,9 @@ impl Pattern {
         Ok((!parts.is_empty()).then_some(Self { parts, verdict }))
     }
 
-    /// Tells whether it is about this path or a directory above it.
+    /// Tells whether it matches this path or a directory above it.
     fn covers(&self, path: &[Vec<char>]) -> bool {
-        // Which beginnings of the path the parts so far cover, by their length.
+        // Which prefixes of the path the parts so far match, by their length.
         let mut reached = vec![false; path.len() + 1];
         reached[0] = true;
         for part in &self.parts {

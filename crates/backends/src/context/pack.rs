@@ -1,4 +1,4 @@
-//! Walks the context and writes its archive, as it goes: nothing is collected.
+//! Walks the context and writes its archive on the way, without collecting it.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -13,13 +13,13 @@ use tar::{Builder, EntryType, Header};
 
 use super::ignore::{Ignored, Verdict};
 
-/// A descriptor each, and no build has directories that deep.
+/// Each level costs a descriptor, and no build has directories that deep.
 const DEPTH_MAX: usize = 128;
-/// What a large repository has, several times over; an engine unpacks each of them.
+/// Several times what a large repository has; a container engine unpacks each of them.
 const ENTRIES_MAX: u64 = 1_000_000;
-/// An engine keeps the whole context on its disk. Sparse files count with their holes.
+/// A container engine keeps the whole context on its disk. Sparse files count with their holes.
 const BYTES_MAX: u64 = 16 << 30;
-/// Of names of one directory, which are read as a whole to be in order.
+/// Most names of one directory, which are read as a whole to be sorted.
 const NAMES_MAX: usize = 1_000_000;
 
 /// Writes the archive of a directory.
@@ -32,7 +32,7 @@ pub fn pack(directory: BorrowedFd<'_>, ignored: &Ignored, into: impl Write) -> i
 struct Walk<'a, W: Write> {
     archive: Builder<W>,
     ignored: &'a Ignored,
-    /// The words of where it is.
+    /// The words of the current path.
     path: Vec<Vec<u8>>,
     entries: u64,
     bytes: u64,
@@ -62,9 +62,9 @@ impl<W: Write> Walk<'_, W> {
             FileType::Directory => self.enter(parent, name, verdict),
             FileType::RegularFile => self.file(parent, name),
             FileType::Symlink => self.link(parent, name),
-            // To open one is to do something; none of them means anything in an image.
+            // Opening one has an effect, and none of them means anything in an image.
             FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice => Ok(()),
-            FileType::Unknown => Err(self.refuse("is of no kind its filesystem tells".to_owned())),
+            FileType::Unknown => Err(self.refuse("is of a kind its filesystem does not report".to_owned())),
         }
     }
 
@@ -78,7 +78,7 @@ impl<W: Write> Walk<'_, W> {
     }
 
     fn file(&mut self, parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
-        // What was a file when it was listed may be a pipe by now, which must not be waited for.
+        // What was a file when it was listed may be a pipe by now; do not wait for it.
         let Some(file) = open(parent, name, OFlags::NONBLOCK)? else { return Ok(()) };
         let status = fstat(&file)?;
         if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
@@ -108,7 +108,7 @@ impl<W: Write> Walk<'_, W> {
         self.archive.append_link(&mut header, as_path(&path), target)
     }
 
-    /// Returns a header with what there is to know of something that is open.
+    /// Returns a header with the metadata of an open file.
     fn header(&self, of: &OwnedFd, kind: EntryType) -> io::Result<Header> {
         let status = fstat(of)?;
         let mut header = header(kind);
@@ -126,7 +126,7 @@ impl<W: Write> Walk<'_, W> {
     fn count(&mut self) -> io::Result<()> {
         self.entries += 1;
         match self.entries > ENTRIES_MAX {
-            true => Err(self.refuse(format!("comes after {ENTRIES_MAX} others"))),
+            true => Err(self.refuse(format!("brings the context to more than {ENTRIES_MAX} entries"))),
             false => Ok(()),
         }
     }
@@ -141,7 +141,7 @@ impl<W: Write> Walk<'_, W> {
     }
 }
 
-/// Returns an empty header of root's: who owns something on the machine is nobody in an image.
+/// Returns an empty header owned by root: owners on the machine mean nothing in an image.
 fn header(kind: EntryType) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
@@ -152,7 +152,7 @@ fn header(kind: EntryType) -> Header {
     header
 }
 
-/// A file of a size that was promised already.
+/// A file of a size that the header has already announced.
 struct Exactly {
     file: File,
     left: u64,
@@ -170,7 +170,7 @@ impl Read for Exactly {
     }
 }
 
-/// Opens what has this name now, never through a link; nothing if it is gone or became something else.
+/// Opens what has this name now, never through a link; `None` if it is gone or of another kind.
 fn open(parent: BorrowedFd<'_>, name: &CStr, more: OFlags) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | more;
     match openat(parent, name, flags, Mode::empty()) {
@@ -181,7 +181,7 @@ fn open(parent: BorrowedFd<'_>, name: &CStr, more: OFlags) -> io::Result<Option<
     }
 }
 
-/// Returns the names in a directory, in order: the same files make the same archive.
+/// Returns the names in a directory, sorted: the same files make the same archive.
 fn names(directory: BorrowedFd<'_>) -> io::Result<Vec<(std::ffi::CString, FileType)>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {

@@ -1,10 +1,12 @@
-//! Unix sockets in a directory that is to be mounted. A path to one is all it takes to reach the program that listens there: the
-//! kernel finds them by file, whatever network namespace either side is in and however the directory is mounted.
+//! Finds unix sockets in a directory to be mounted. A path to one is enough to reach the program that listens on
+//! it: the kernel finds sockets by file, whatever network namespace either side is in and however the directory is
+//! mounted.
 //!
-//! Only those somebody listens on count: a file that a process left behind leads nowhere, for ever.
+//! Only sockets that a program listens on count: a socket file that a dead process left behind can never be
+//! reached.
 //!
-//! The directory is searched once, before the sandbox is made; a socket bound later can be reached. Mounts as `overlay`
-//! have files of their own in the stead of the directory's, and nobody listens on those.
+//! Searches the directory once, before the sandbox is made; commands can reach a socket bound later. A mount as
+//! `overlay` has its own files in place of the directory's, and no program listens on those.
 
 use std::ffi::OsString;
 use std::io;
@@ -20,15 +22,16 @@ use coracle_sys::rustix::process::geteuid;
 
 use crate::weak::{self, Wall};
 
-/// How many entries are searched. A repository with its dependencies has some hundred thousand; a million take about a
-/// second when the kernel has them in memory. What has more is refused: its owner may be who hides a socket behind them.
+/// Most entries to search. A repository with its dependencies has some hundred thousand; a million take about a
+/// second when the kernel has them in memory. Refuses a directory with more: its owner may hide a socket behind
+/// them.
 const ENTRIES_MAX: usize = 1_000_000;
-/// How long the paths of directories still to be searched may be together: deep ones must not take all memory.
+/// Most bytes of paths of directories that wait to be searched: deep ones must not take all memory.
 const WAITING_MAX: usize = 64 << 20;
 
 const ADVICE: &str = "mount another directory, or allow sockets with `allow_sockets`";
 
-/// Refuses a directory in which there is a socket, or may be one.
+/// Refuses a directory that contains a socket, or may contain one.
 pub fn expect_none(directory: BorrowedFd<'_>, shown: &Path) -> Result<()> {
     if weak::off(Wall::Sockets) {
         return Ok(());
@@ -58,13 +61,13 @@ pub fn expect_none(directory: BorrowedFd<'_>, shown: &Path) -> Result<()> {
     }
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
     /// Its path from the directory.
     Socket(PathBuf),
-    /// There is more than is searched.
+    /// There are more entries than are searched.
     TooMuch,
 }
 
@@ -87,7 +90,7 @@ fn find(directory: BorrowedFd<'_>, most: usize) -> io::Result<Found> {
             }
             let below = || place.join(OsString::from_vec(name.to_vec()));
             let kind = match entry.file_type() {
-                // Some filesystems do not say it there.
+                // Some filesystems do not report the kind there.
                 FileType::Unknown => visible(kind_of(directory, &below()))?,
                 kind => Some(kind),
             };
@@ -106,8 +109,8 @@ fn find(directory: BorrowedFd<'_>, most: usize) -> io::Result<Found> {
     Ok(Found::Nothing)
 }
 
-/// Returns nothing for what is gone since, or not to be entered: what its user cannot see commands cannot either. Root sees
-/// everything, so that every other failure is one of looking, and a socket may be there.
+/// Returns `None` for an entry that is gone, or that we may not enter: what its user cannot see, commands cannot
+/// either. Root sees everything, so every other failure is a failed look, and a socket may be there.
 fn visible<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
     match looked {
         Ok(seen) => Ok(Some(seen)),
@@ -124,15 +127,15 @@ fn kind_of(directory: BorrowedFd<'_>, place: &Path) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
-/// Asks the kernel whether a socket is bound there. Connecting a datagram socket sends nothing: one of another type is
-/// refused for its type, and its owner does not notice.
+/// Asks the kernel whether a program is bound to a socket. Connecting a datagram socket sends nothing: the kernel
+/// refuses one of another type because of its type, and its owner does not notice.
 fn is_listened_on(directory: BorrowedFd<'_>, place: &Path) -> bool {
     let connect = || {
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
         let socket = path::open(directory, place.as_os_str().as_bytes(), Within::Beneath, flags)?;
         UnixDatagram::unbound()?.connect(format!("/proc/self/fd/{}", socket.as_raw_fd()))
     };
-    // What we may not even try is taken for the worse.
+    // If we may not even try, assume the worse case.
     !connect().is_err_and(|error| {
         matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
     })
@@ -155,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_somebody_listens_on_is_found_however_deep_and_nothing_else() {
+    fn a_socket_with_a_listener_is_found_however_deep_and_nothing_else() {
         let place = tempfile::tempdir().expect("a directory can be made");
         fs::create_dir_all(place.path().join("a/b")).expect("it is ours");
         fs::write(place.path().join("a/plain"), "").expect("it is ours");
@@ -163,7 +166,7 @@ mod tests {
         let directory = File::open(place.path()).expect("it is ours");
         assert_eq!(find(directory.as_fd(), 100).expect("it can be looked at"), Found::Nothing);
 
-        // Nobody listens there any more.
+        // No program listens there any more.
         drop(UnixListener::bind(place.path().join("a/left")).expect("it is ours"));
         assert_eq!(find(directory.as_fd(), 100).expect("it can be looked at"), Found::Nothing);
 
@@ -194,7 +197,7 @@ mod tests {
     fn a_directory_that_cannot_be_entered_for_another_reason_than_rights_is_refused() {
         let place = tempfile::tempdir().expect("a directory can be made");
         let directory = File::open(place.path()).expect("it is ours");
-        // Deeper than any path may be long.
+        // Deeper than the longest path.
         let mut at = directory.try_clone().expect("it is ours").into();
         for _ in 0..20 {
             let name = "d".repeat(250);

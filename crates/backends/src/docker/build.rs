@@ -1,7 +1,7 @@
-//! Building through the engine's own builder.
+//! Builds images with the container engine's own builder.
 //!
-//! The classic one, also where there is BuildKit: it alone bounds the memory and the CPU of steps, and it knows no
-//! `# syntax=`, by which a Dockerfile picks a program of its own to be run as the builder.
+//! Uses the classic builder even if there is BuildKit: only the classic one bounds the memory and the CPU of steps,
+//! and it ignores `# syntax=`, by which a Dockerfile picks its own program to run as the builder.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -24,11 +24,11 @@ use super::{Docker, images};
 use crate::context::Context;
 use crate::steps::{self, Steps};
 
-/// The kernel counts a CPU's time by this many microseconds.
+/// The kernel counts CPU time in periods of this many microseconds.
 const CPU_PERIOD: i32 = 100_000;
-/// A description longer than this is not read for the registries it names.
+/// A Dockerfile longer than this is not searched for the registries it names.
 const DOCKERFILE_MAX: u64 = 1 << 20;
-/// Images a build starts from that credentials are looked for.
+/// Most base images of a build to look for credentials for.
 const BASES_MAX: usize = 32;
 
 impl Builder for Docker {
@@ -55,7 +55,8 @@ impl Builder for Docker {
     }
 
     fn export(&self, reference: &Reference) -> Result<File> {
-        let failed = |error: std::io::Error| Error::internal("could not keep an image for a moment", error);
+        let failed =
+            |error: std::io::Error| Error::internal("could not use a temporary file for an image", error);
         let nameless = OFlags::TMPFILE.bits().cast_signed();
         let mut options = File::options();
         let opened =
@@ -75,12 +76,12 @@ impl Builder for Docker {
 }
 
 impl Docker {
-    /// Returns what the user is known by at the registries a description starts from, and at no others.
+    /// Returns the user's credentials for the registries that a Dockerfile starts from, and for no others.
     fn credentials_of_bases(&self, context: &Context) -> Result<HashMap<String, DockerCredentials>> {
         let mut text = String::new();
         let read = context.description().and_then(|file| file.take(DOCKERFILE_MAX).read_to_string(&mut text));
         if read.is_err() {
-            // The builder will say what is wrong with it.
+            // The builder will report what is wrong with it.
             return Ok(HashMap::new());
         }
         let mut found = HashMap::new();
@@ -109,7 +110,7 @@ fn options(recipe: &Recipe, dockerfile: &str) -> Result<BuildImageOptions> {
         .memswap(memory)
         .cpuperiod(CPU_PERIOD)
         .cpuquota(quota.unwrap_or(i32::MAX))
-        // Nothing of a step stays, however it ended.
+        // Remove the containers of all steps, however the build ended.
         .rm(true)
         .forcerm(true)
         .build())
@@ -127,7 +128,8 @@ fn memory(megabytes: u64) -> Result<i32> {
     }
 }
 
-/// Says what became of the build: what failed on our side first, for the engine only saw the effect of that.
+/// Returns the result of the build. A failure on our side comes first, because the container engine only saw its
+/// effect.
 fn finish(recipe: &Recipe, feed: Feed, built: Result<()>, steps: Steps) -> Result<()> {
     if let Some(error) = feed.failure() {
         let message = format!("could not send the context `{}`", recipe.context.display());
@@ -141,14 +143,14 @@ fn finish(recipe: &Recipe, feed: Feed, built: Result<()>, steps: Steps) -> Resul
     }
 }
 
-/// Returns what of a line is for people; how far layers are is not.
+/// Returns the text of a line; leaves out the progress of layers.
 fn text(line: &BuildInfo) -> String {
     let status = line.status.as_ref().filter(|_| line.id.is_none());
     let status = status.map(|status| format!("{status}\n")).unwrap_or_default();
     format!("{}{status}", line.stream.as_deref().unwrap_or_default())
 }
 
-/// Returns the engine's own words of a failure.
+/// Returns the container engine's own message of a failure.
 fn cause(error: &Error) -> String {
     let chain = error.chain();
     let (_, said) = chain.split_once("): ").unwrap_or(("", &chain));

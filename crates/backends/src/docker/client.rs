@@ -1,4 +1,4 @@
-//! One engine, asked one question at a time by a caller that blocks.
+//! A blocking client of one container engine, for one request at a time.
 
 use std::fmt;
 use std::future::Future;
@@ -17,20 +17,21 @@ use super::endpoint::{Endpoint, SshPlace};
 use super::{failure, secure, tunnel};
 use crate::BackendConfig;
 
-/// How long an engine may take to begin its answer, in seconds. Starting a container on a busy machine takes many.
+/// How long a container engine may take to begin its answer, in seconds. Starting a container on a busy machine
+/// takes many.
 const PATIENCE: u64 = 120;
-/// An engine that is there says so at once; whoever wants to know waits no longer.
+/// A reachable container engine answers a greeting at once; callers wait no longer.
 const GREETING: Duration = Duration::from_millis(2500);
 /// The same across the world: a connection, its encryption and an answer, on a bad day.
 const FAR_GREETING: Duration = Duration::from_secs(5);
 
-/// An engine. Connects when first asked.
+/// A container engine. Connects at the first request.
 pub struct Client {
     endpoint: Result<Endpoint>,
     ssh: Vec<String>,
-    /// Where sockets that lead to other machines are.
+    /// The directory of sockets that lead to other machines.
     tunnels: PathBuf,
-    /// Threads of its own, which also carry connections to guests.
+    /// Its own threads, which also carry connections to guests.
     runtime: OnceLock<std::io::Result<Runtime>>,
 }
 
@@ -41,7 +42,7 @@ impl Client {
         Self { endpoint, ssh, tunnels: tunnel::directory(config), runtime: OnceLock::new() }
     }
 
-    /// Runs one question to the engine to its end. `attempted` says what for, in the words after "could not".
+    /// Runs one request to its end. `attempted` says what for, in the words after "could not".
     pub fn ask<T, F>(&self, attempted: &str, question: impl FnOnce(bollard::Docker) -> F) -> Result<T>
     where
         F: Future<Output = Result<T, bollard::errors::Error>>,
@@ -52,7 +53,8 @@ impl Client {
             .map_err(|error| failure::explain(attempted, &self.shown(), error))
     }
 
-    /// Like [`Client::ask`], for long work that may be cancelled. The engine gives up what nobody listens to.
+    /// Like [`Client::ask`], for long work that may be cancelled. The container engine abandons a request whose
+    /// client is gone.
     pub fn ask_until<T, F>(
         &self,
         cancel: &Cancel,
@@ -84,7 +86,7 @@ impl Client {
         }
     }
 
-    /// Like [`Client::ask`], for what must not wait for ever on an engine that is stuck.
+    /// Like [`Client::ask`], for requests that must not wait for ever on a container engine that hangs.
     pub fn ask_within<T, F>(
         &self,
         limit: Duration,
@@ -103,7 +105,7 @@ impl Client {
         })
     }
 
-    /// Asks whether anybody is there, for a short time.
+    /// Asks, for a short time, whether the container engine is reachable.
     pub fn greet(&self) -> Result<bollard::models::SystemVersion> {
         let docker = self.docker()?;
         let patience = if self.is_local() { GREETING } else { FAR_GREETING };
@@ -117,7 +119,7 @@ impl Client {
         }
     }
 
-    /// Tells whether the engine listens on this machine, as far as its address says.
+    /// Tells whether the container engine listens on this machine, as far as its address says.
     pub fn is_local(&self) -> bool {
         matches!(self.endpoint, Ok(Endpoint::Unix(_)))
     }
@@ -137,7 +139,7 @@ impl Client {
         })
     }
 
-    /// Returns the engine's client; nothing is sent by that.
+    /// Returns the container engine's client; sends nothing.
     pub fn docker(&self) -> Result<bollard::Docker> {
         let unix = |path: &std::path::Path| {
             bollard::Docker::connect_with_unix(&path.to_string_lossy(), PATIENCE, API_DEFAULT_VERSION)

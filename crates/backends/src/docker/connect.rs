@@ -1,5 +1,5 @@
-//! Streams to a guest: through its socket where engine and host share files, through a program of ours that the
-//! engine starts in the container otherwise.
+//! Streams to a guest: through its socket if container engine and host share files, otherwise through a program of
+//! ours that the container engine starts in the container.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -21,11 +21,11 @@ use crate::place;
 
 /// The guest's user, which no command can be.
 const GUEST_ID: u32 = 65_535;
-/// What the program says first, and what is carried in one piece.
+/// The program's first byte, and how much it carries at once.
 const JOINED: u8 = 1;
 const PIECE: usize = 64 << 10;
 
-/// How a guest is reached.
+/// How we reach a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reached {
     Socket,
@@ -48,19 +48,21 @@ impl Reached {
     }
 }
 
-/// Tells whether a directory of ours may be the engine's, too. Only root can go where the guest keeps its socket.
+/// Tells whether the container engine may share our directories. Only root can enter where the guest keeps its
+/// socket.
 pub fn shares_files(docker: &Docker) -> bool {
     docker.client.is_local() && coracle_sys::rustix::process::geteuid().is_root()
 }
 
-/// Finds out how a guest that has come up is reached.
+/// Finds out how to reach a guest that has come up.
 pub fn choose(docker: &Docker, sandbox: &SandboxId) -> Reached {
     if !shares_files(docker) || docker.home.take_socket(sandbox).is_err() {
         return Reached::Program;
     }
     match by_socket(docker, sandbox) {
         Ok(_) => Reached::Socket,
-        // Users are not the same on both sides, as where the engine remaps them: the program inside needs it.
+        // The two sides have different users, as when the container engine remaps them. The program inside needs
+        // the socket.
         Err(_) => {
             docker.home.return_socket(sandbox);
             Reached::Program
@@ -82,7 +84,7 @@ pub fn connect(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> R
     }
 }
 
-/// Tells whether the engine carries the streams to this guest: they end with it.
+/// Tells whether the container engine carries the streams to this guest: they end with it.
 pub fn is_carried(placement: &Placement) -> bool {
     Reached::of(placement) == Reached::Program
 }
@@ -91,22 +93,23 @@ fn unreached(kind: Kind, sandbox: &SandboxId) -> Error {
     Error::new(kind, format!("could not reach the guest of sandbox `{sandbox}`"))
 }
 
-/// Whoever listens there is looked at before it is shown the secret.
+/// Checks which user listens on the socket before the caller sends the secret.
 fn by_socket(docker: &Docker, sandbox: &SandboxId) -> io::Result<UnixStream> {
     let stream = docker.home.connect(sandbox)?;
     let peer = coracle_sys::rustix::net::sockopt::socket_peercred(stream.as_fd())?;
     match peer.uid.as_raw() == GUEST_ID {
         true => Ok(stream),
-        false => {
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, "somebody else than the guest listens there"))
-        }
+        false => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "a process other than the guest listens there",
+        )),
     }
 }
 
 type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Refusal>> + Send>>;
 type Input = Pin<Box<dyn AsyncWrite + Send>>;
 
-/// By the id of the container: whatever else may have its name by now, our program is not started in it.
+/// Starts our program by the id of the container: another container may have its name by now.
 fn by_program(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Result<UnixStream> {
     let container = placement.0["container"].as_str().ok_or_else(|| unreached(Kind::NotFound, sandbox))?;
     let started = docker.client.ask_within(patience::JOIN, "reach a guest", |engine| async move {
@@ -119,7 +122,7 @@ fn by_program(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Re
         };
         let exec = match engine.create_exec(container, options).await {
             Err(error) if failure::is_about_pause(&error) => return Err(error),
-            // It is gone, or stands there stopped.
+            // The container is gone, or stopped.
             Err(error) if failure::is_status(&error, 404) || failure::is_status(&error, 409) => {
                 return Ok(None);
             }
@@ -142,7 +145,7 @@ fn by_program(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Re
     carry(docker, rest, output, input).map_err(|error| unreached(Kind::Internal, sandbox).caused_by(error))
 }
 
-/// Returns when a container was started last, in the engine's own words; nothing if it does not run.
+/// Returns when a container was last started, as the container engine writes it; `None` if it does not run.
 pub fn started(docker: &Docker, container: &str) -> Result<Option<String>> {
     let state = docker.client.ask_within(patience::ANSWER, "look at a container", |engine| async move {
         match settled(|| engine.inspect_container(container, None)).await {
@@ -154,8 +157,9 @@ pub fn started(docker: &Docker, container: &str) -> Result<Option<String>> {
     Ok(running.map(|state| state.started_at.unwrap_or_default()))
 }
 
-/// Says why no program of ours could join the guest. The program may have found no process or no memory left in the
-/// container: only the engine's word that nothing runs there, or that it was started anew, proves that the guest is gone.
+/// Says why our program could not join the guest. There may have been no process or no memory left in the container
+/// for it. Only if the container engine says that nothing runs there, or that it was started anew, is the guest's
+/// death proved.
 fn unjoined(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Error {
     let container = placement.0["container"].as_str().unwrap_or_default();
     let same = |now: &str| placement.0["started"].as_str().is_none_or(|then| then == now);
@@ -167,8 +171,8 @@ fn unjoined(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Erro
     }
 }
 
-/// Waits until the program has joined its streams to the guest's; returns what came after its word, or nothing if it
-/// ended instead.
+/// Waits until the program has joined its streams to the guest's. Returns the bytes after its first byte, or `None`
+/// if it ended instead.
 async fn joined(output: &mut Output) -> Result<Option<Vec<u8>>, Refusal> {
     while let Some(piece) = output.next().await {
         if let LogOutput::StdOut { message } = piece?
@@ -180,7 +184,7 @@ async fn joined(output: &mut Output) -> Result<Option<Vec<u8>>, Refusal> {
     Ok(None)
 }
 
-/// Joins the program's streams to a socket, of which the other end is returned.
+/// Joins the program's streams to a socket, and returns the socket's other end.
 fn carry(docker: &Docker, first: Vec<u8>, mut output: Output, mut input: Input) -> io::Result<UnixStream> {
     let (ours, theirs) = UnixStream::pair()?;
     theirs.set_nonblocking(true)?;

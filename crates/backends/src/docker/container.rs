@@ -1,5 +1,5 @@
-//! The container a sandbox is: what the engine is told about it. Everything an image could have a say in is said
-//! here, so that it has none.
+//! Describes a sandbox's container to the container engine. Sets everything that an image could influence, so that
+//! it influences nothing.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -22,26 +22,26 @@ use crate::boot::{self, HOSTNAME};
 use crate::weak::{self, Wall};
 use crate::{directory, filter};
 
-/// Where the guest's program is, and where its socket goes.
+/// The paths of the guest's program and of its socket.
 pub const PROGRAM: &str = "/.coracle/guest";
 pub const PROGRAM_DIRECTORY: &str = "/.coracle";
 const RUN: &str = "/.coracle/run";
 
-/// What the guest keeps, or gives to commands with `privileges: install`, of what root has in a container.
+/// The capabilities of a container's root that the guest keeps, or gives to commands with `privileges: install`.
 const CAPABILITIES: [&str; 8] =
     ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETPCAP", "SETUID"];
-/// For places of the network below 1024; given up once they are bound.
+/// For listeners on ports below 1024; dropped once they are bound.
 const BIND: &str = "NET_BIND_SERVICE";
 
-/// The guest, its forker, its threads for a few connections, and a subreaper for each of a few execs: what counts as
-/// processes beside commands.
+/// The processes beside commands: the guest, its forker, its threads for a few connections, and a subreaper for
+/// each of a few execs.
 const OWN_PROCESSES: u64 = 24;
 
-/// A period of the scheduler's that engines take limits in.
+/// Container engines take CPU limits in billionths of a CPU.
 const NANOCPUS_PER_MILLICORE: u64 = 1_000_000;
 
-/// What engines hide of `/proc` and `/sys`, and what they do not and speaks of the machine, too: most of it is root's
-/// alone to read, and without a user namespace root is who commands are.
+/// What container engines hide of `/proc` and `/sys`, and what else there speaks of the machine: only root may read
+/// most of it, but without a user namespace commands are that root.
 const MASKED: [&str; 32] = [
     "/proc/acpi",
     "/proc/asound",
@@ -81,13 +81,13 @@ const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
 /// How the host reaches the guest.
 #[derive(Debug, Clone, Copy)]
 pub enum Way<'a> {
-    /// By its socket in this directory, which engine and host share.
+    /// By its socket in this directory, which container engine and host share.
     Socket(&'a Path),
-    /// Through a program the engine starts in the container.
+    /// Through a program the container engine starts in the container.
     Program,
 }
 
-/// Returns what the engine is told.
+/// Returns the description of the container.
 pub fn describe(
     docker: &Docker,
     order: &Order<'_>,
@@ -100,7 +100,7 @@ pub fn describe(
         (SANDBOX_LABEL.to_owned(), order.sandbox.to_string()),
     ];
     Ok(ContainerCreateBody {
-        // By its digest: what the name means may change at any moment.
+        // By its digest: the name may mean another image at any moment.
         image: Some(root.id.clone()),
         entrypoint: Some(vec![PROGRAM.to_owned(), "contained".to_owned()]),
         cmd: Some(Vec::new()),
@@ -109,7 +109,7 @@ pub fn describe(
         working_dir: Some("/".to_owned()),
         hostname: Some(HOSTNAME.to_owned()),
         labels: Some(HashMap::from(labels)),
-        // A check of the image's would run with the container's rights instead of a command's.
+        // An image's health check would run with the container's rights instead of a command's.
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
         open_stdin: Some(true),
         stdin_once: Some(true),
@@ -132,7 +132,7 @@ fn host_config(docker: &Docker, spec: &Spec, flavour: Flavour, way: Way<'_>) -> 
     let masked = !weak::off(Wall::Masks);
     Ok(HostConfig {
         network_mode: Some(if weak::off(Wall::NetworkNamespace) { "host" } else { "none" }.to_owned()),
-        // Nobody's, instead of the machine's.
+        // An address without a name server, instead of the machine's.
         dns: Some(owned(&["127.0.0.1"])),
         dns_search: Some(owned(&["."])),
         ipc_mode: Some(if weak::off(Wall::IpcNamespace) { "host" } else { "private" }.to_owned()),
@@ -155,8 +155,8 @@ fn host_config(docker: &Docker, spec: &Spec, flavour: Flavour, way: Way<'_>) -> 
             name: Some(RestartPolicyNameEnum::NO),
             ..RestartPolicy::default()
         }),
-        // Docker's daemon would take such containers for over when it is started again, however well they live (20.10 does,
-        // with live-restore), and how a guest has ended is known by its exit code. The janitor removes them.
+        // Docker's daemon would take such containers for ended when it restarts, even if they are well (20.10 does,
+        // with live-restore), and the exit code tells how a guest has ended. The janitor removes them.
         auto_remove: Some(false),
         ..limits(spec)
     })
@@ -170,7 +170,7 @@ fn limits(spec: &Spec) -> HostConfig {
     HostConfig {
         nano_cpus: spec.limits.cpu_millicores.map(|millicores| (millicores * NANOCPUS_PER_MILLICORE) as i64),
         memory,
-        // In all: without it engines give as much again on disk.
+        // The sum of both: without it container engines add as much again in swap.
         memory_swap: memory,
         pids_limit: spec.limits.pids.map(|pids| (pids + OWN_PROCESSES) as i64),
         ..HostConfig::default()
@@ -194,7 +194,8 @@ fn security(spec: &Spec, flavour: Flavour) -> Vec<String> {
     if weak::off(Wall::Seccomp) {
         options.push("seccomp=unconfined".to_owned());
     } else if flavour == Flavour::Docker {
-        // Podman takes the name of a file on its machine there; its own profile stands, and ours around commands.
+        // Podman takes the name of a file on its machine there. Its own profile applies, and our filters for
+        // commands.
         let profile = match spec.privileges {
             Privileges::Minimal | Privileges::Install => filter::PROFILE,
             Privileges::Debug => filter::DEBUG_PROFILE,
@@ -204,7 +205,7 @@ fn security(spec: &Spec, flavour: Flavour) -> Vec<String> {
     options
 }
 
-/// Returns where the guest's socket goes: a directory shared with the host, or one of the container's own.
+/// Returns the mount for the guest's socket: a directory shared with the host, or one of the container's own.
 fn run(way: Way<'_>) -> Mount {
     let mount = Mount { target: Some(RUN.to_owned()), ..Mount::default() };
     match way {
@@ -226,8 +227,8 @@ fn run(way: Way<'_>) -> Mount {
     }
 }
 
-/// Returns the sandbox's own workspace: a volume without a name, which goes with the container. Being a mount it cannot be
-/// removed, and what the image has in its place does not show.
+/// Returns the sandbox's own workspace: an anonymous volume, which is removed with the container. As a mount it
+/// cannot be removed from inside, and it covers what the image has there.
 fn workspace() -> Mount {
     Mount {
         target: Some(WORKSPACE.to_owned()),
@@ -237,7 +238,7 @@ fn workspace() -> Mount {
     }
 }
 
-/// Returns a directory of the caller's as the engine takes it.
+/// Returns a directory of the caller's in the container engine's form.
 fn bring(docker: &Docker, spec: &Spec, mount: &coracle_core::mount::Mount) -> Result<Mount> {
     if mount.access == Access::Overlay {
         return Err(docker.unsupported("mount a directory as an overlay"));
@@ -257,7 +258,8 @@ fn bring(docker: &Docker, spec: &Spec, mount: &coracle_core::mount::Mount) -> Re
         }
         Source::Directory(path) => Ok(Mount {
             typ: Some(MountType::BIND),
-            // The engine looks at the name once more: whoever may change what it leads to meanwhile chooses what is mounted.
+            // The container engine resolves the path again: a process that can change what it leads to meanwhile
+            // chooses what is mounted.
             source: Some(place(docker, spec, path, mount.within.as_deref())?),
             bind_options: Some(private()),
             ..described
@@ -265,7 +267,7 @@ fn bring(docker: &Docker, spec: &Spec, mount: &coracle_core::mount::Mount) -> Re
     }
 }
 
-/// Returns where a directory of the caller's really is, if it may be mounted.
+/// Returns the real path of a caller's directory, if it may be mounted.
 fn place(docker: &Docker, spec: &Spec, path: &str, within: Option<&[String]>) -> Result<String> {
     let (found, directory) = directory::find(docker.config.home.path(), Path::new(path), within)?;
     if !spec.allow_sockets {
@@ -277,7 +279,7 @@ fn place(docker: &Docker, spec: &Spec, path: &str, within: Option<&[String]>) ->
     })
 }
 
-/// What is mounted on either side later is not seen on the other.
+/// Mounts made later on one side do not show on the other.
 fn private() -> MountBindOptions {
     MountBindOptions {
         propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),

@@ -19,7 +19,7 @@ use crate::boot::{self, Known};
 use crate::filter;
 use crate::weak::{self, Wall};
 
-/// A guest that has not come up by then never will. Engines on a busy machine take seconds.
+/// A guest that has not come up by then never will. Container engines on a busy machine take seconds.
 const BOOT_TIME: Duration = Duration::from_secs(60);
 
 /// Makes the sandbox. On error nothing of it is left.
@@ -28,7 +28,7 @@ pub fn create(docker: &Docker, order: &Order<'_>) -> Result<Created> {
     let root = image::find(docker, order.spec)?;
     let flavour = install::ensure(docker)?;
     let made = make(docker, order, &root, flavour).or_else(|error| match is_without_guest(&error) {
-        // Somebody removed the volume, or there is another engine at this address now.
+        // The volume was removed, or another container engine has this address now.
         true => {
             destroy::destroy(docker, order.sandbox)?;
             docker.home.forget_installed(&docker.client.shown());
@@ -38,7 +38,7 @@ pub fn create(docker: &Docker, order: &Order<'_>) -> Result<Created> {
         false => Err(error),
     });
     made.map_err(|error| {
-        let error = told(order, error);
+        let error = start_failure(order, error);
         match destroy::destroy(docker, order.sandbox) {
             Ok(()) => error,
             Err(left) => error.detail("left_behind", left.chain()),
@@ -46,8 +46,8 @@ pub fn create(docker: &Docker, order: &Order<'_>) -> Result<Created> {
     })
 }
 
-/// What could be named stays as it is; the rest is a start that failed.
-fn told(order: &Order<'_>, error: Error) -> Error {
+/// Keeps an error of a kind the caller can act on; turns any other into a failed start.
+fn start_failure(order: &Order<'_>, error: Error) -> Error {
     match error.kind {
         Kind::NotAvailable | Kind::ImageNotFound | Kind::Unsupported | Kind::Invalid => error,
         _ => Error::new(
@@ -67,7 +67,8 @@ fn make(docker: &Docker, order: &Order<'_>, root: &Root, flavour: Flavour) -> Re
     docker.crash("docker.create.room");
     let way = if connect::shares_files(docker) { Way::Socket(&run) } else { Way::Program };
     let container = match make_container(docker, order, root, flavour, way) {
-        // The engine has other files than we have: another machine's, or we are in a container ourselves.
+        // The container engine does not see our files: it is on another machine, or we are in a container
+        // ourselves.
         Err(error) if matches!(way, Way::Socket(_)) && is_about_mount(&error) => {
             make_container(docker, order, root, flavour, Way::Program)?
         }
@@ -93,7 +94,8 @@ fn make(docker: &Docker, order: &Order<'_>, root: &Root, flavour: Flavour) -> Re
     Ok(Created { placement: place(docker, &container, reached)?, profile, image: root.config.clone() })
 }
 
-/// Notes when the container was started, where only the engine can say later whether it is still the same guest's.
+/// Records when the container was started, if only the container engine can say later whether the guest is still
+/// the same.
 fn place(docker: &Docker, container: &str, reached: Reached) -> Result<Placement> {
     let started = match reached {
         Reached::Socket => None,
@@ -104,7 +106,8 @@ fn place(docker: &Docker, container: &str, reached: Reached) -> Result<Placement
     })))
 }
 
-/// The engine could not find the guest's program, or not even the place beside it that its volume has.
+/// Tells whether the container engine could not find the guest's program, or even the directory its volume has
+/// beside it.
 fn is_without_guest(error: &Error) -> bool {
     let words = error.chain();
     let absent =
@@ -113,7 +116,7 @@ fn is_without_guest(error: &Error) -> bool {
 }
 
 fn is_about_mount(error: &Error) -> bool {
-    // Docker's words and podman's.
+    // Docker's words and Podman's.
     ["bind source path does not exist", "statfs"].iter().any(|words| error.chain().contains(words))
 }
 

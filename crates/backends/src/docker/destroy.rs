@@ -1,4 +1,4 @@
-//! Removing every trace of a sandbox at an engine, from any state it may be in.
+//! Removes every trace of a sandbox at a container engine, from any state it may be in.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, container_name, failure, pati
 use crate::mark;
 use crate::weak::{self, Wall};
 
-/// How often, and how long apart, an engine that is removing it already is asked whether it is done.
+/// How often, and how long apart, to ask a container engine that is already removing it whether it is done.
 const TRIES: u32 = 200;
 const APART: Duration = Duration::from_millis(50);
 
-/// Removes the container with its volumes, then the directory: while the container is there, a survey finds both.
+/// Removes the container with its volumes, then the directory: while the container exists, a survey finds both.
 pub fn destroy(docker: &Docker, sandbox: &SandboxId) -> Result<()> {
     if !docker.home.has(sandbox) && !weak::off(Wall::Rooms) {
         return destroy_belated(docker, sandbox);
@@ -34,7 +34,8 @@ pub fn destroy(docker: &Docker, sandbox: &SandboxId) -> Result<()> {
     Ok(())
 }
 
-/// Gives up on a sandbox: its directory goes, its container stays where nobody answers. Returns what that is called.
+/// Gives up on a sandbox: removes its directory, and leaves its container where the container engine does not
+/// answer. Returns what is left.
 pub fn forget(docker: &Docker, sandbox: &SandboxId) -> Result<Vec<String>> {
     if !docker.home.has(sandbox) {
         return Ok(Vec::new());
@@ -47,8 +48,8 @@ pub fn forget(docker: &Docker, sandbox: &SandboxId) -> Result<Vec<String>> {
     Ok(vec![format!("container `{container}` of sandbox `{sandbox}` at {engine}")])
 }
 
-/// Removes what an engine made after the sandbox was given up. Without a directory there was no container when anybody
-/// last looked, so an engine that does not answer keeps nothing: what it still brings, a survey finds.
+/// Removes what a container engine made after the sandbox was given up. Without a directory there was no container
+/// at the last look, so an unreachable container engine counts as empty: a survey finds what it makes later.
 fn destroy_belated(docker: &Docker, sandbox: &SandboxId) -> Result<()> {
     if !docker.home.is_used() || docker.is_noted() {
         return Ok(());
@@ -61,8 +62,8 @@ fn destroy_belated(docker: &Docker, sandbox: &SandboxId) -> Result<()> {
     }
 }
 
-/// Returns the sandbox's container, by the id that was noted, else by its name. Another that somebody has given its name
-/// is not ours to remove.
+/// Returns the sandbox's container, by its recorded id, else by its name. A foreign container that was given its
+/// name is not ours to remove.
 fn find(docker: &Docker, sandbox: &SandboxId, limit: Duration) -> Result<Option<String>> {
     let keys = docker.home.container_of(sandbox).into_iter().chain([container_name(sandbox)]);
     for key in keys {
@@ -85,8 +86,8 @@ fn inspect(docker: &Docker, key: &str, limit: Duration) -> Result<Option<Contain
     })
 }
 
-/// Tells whether a container is the sandbox's. Fails where it is, and was made while the home was another instance: it
-/// must not be called gone.
+/// Tells whether a container is the sandbox's. Fails if it is, but was made while the home was another instance: it
+/// must not count as gone.
 fn is_ours(docker: &Docker, sandbox: &SandboxId, container: &ContainerInspectResponse) -> Result<bool> {
     if said(container, SANDBOX_LABEL) != Some(sandbox.as_str()) {
         return Ok(false);
@@ -112,7 +113,7 @@ fn remove_container(docker: &Docker, sandbox: &SandboxId, container: &str) -> Re
             match settled(|| engine.remove_container(container, Some(options.clone()))).await {
                 Ok(()) => return Ok(true),
                 Err(error) if failure::is_status(&error, 404) => return Ok(true),
-                // Somebody, or the engine itself, is at it.
+                // Another client, or the container engine itself, is already removing it.
                 Err(error) if failure::is_status(&error, 409) => tokio::time::sleep(APART).await,
                 Err(error) => return Err(error),
             }

@@ -1,6 +1,6 @@
-//! Where an engine listens, as written by people: `unix://`, `tcp://`, `http://`, `https://`, `ssh://`.
+//! Where a container engine listens, as people write it: `unix://`, `tcp://`, `http://`, `https://`, `ssh://`.
 //!
-//! Strict: what is not understood to the last byte is refused, for parts of it end up in the arguments of programs.
+//! Strict: refuses what it does not understand to the last byte, because parts of it become arguments of programs.
 
 mod context;
 mod engines;
@@ -15,23 +15,23 @@ use coracle_core::{Error, Kind, Result};
 pub use self::engines::{Engines, docker, podman};
 pub use self::ssh::{SshPlace, remote_socket};
 
-/// A socket's address in the kernel has 108 bytes, the last of them zero.
+/// The kernel's socket address has 108 bytes, the last of them zero.
 pub const SOCKET_PATH_MAX: usize = 107;
 /// Longer than any name that can be looked up (253 bytes), shorter than anything that could hurt.
 const TEXT_MAX: usize = 512;
 const PLAIN_PORT: u16 = 2375;
 const TLS_PORT: u16 = 2376;
 
-/// Where an engine listens.
+/// Where a container engine listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     Unix(PathBuf),
-    /// Without any protection: whoever can read the wire owns the engine.
+    /// Without any protection: anyone who can read the network traffic controls the container engine.
     Tcp {
         host: String,
         port: u16,
     },
-    /// Both sides show a certificate: `ca.pem`, `cert.pem` and `key.pem` in that directory.
+    /// Both sides present a certificate: `ca.pem`, `cert.pem` and `key.pem` in that directory.
     Tls {
         host: String,
         port: u16,
@@ -61,7 +61,7 @@ impl Endpoint {
             "http" => plain(text, rest),
             "tcp" => certificates.map_or_else(|| plain(text, rest), |directory| tls(text, rest, directory)),
             "https" => tls(text, rest, certificates.ok_or_else(|| without_certificates(text))?),
-            _ => Err(refuse(text, "has a scheme that no engine is reached by")),
+            _ => Err(refuse(text, "has a scheme that no engine uses")),
         }
     }
 }
@@ -87,16 +87,16 @@ fn tls(text: &str, rest: &str, certificates: &Path) -> Result<Endpoint> {
     Ok(Endpoint::Tls { host, port: port.unwrap_or(TLS_PORT), certificates: certificates.to_owned() })
 }
 
-/// Reads `host[:port]` that nothing but one `/` may follow.
+/// Reads `host[:port]`, which at most one `/` may follow.
 fn authority(text: &str, rest: &str) -> Result<(String, Option<u16>)> {
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     if rest.contains('@') {
-        return Err(refuse(text, "names a user, whom only `ssh://` knows"));
+        return Err(refuse(text, "names a user, which only `ssh://` accepts"));
     }
     host_and_port(text, rest)
 }
 
-/// Reads `host[:port]`, where a host of colons stands in brackets.
+/// Reads `host[:port]`; a host with colons is in brackets.
 fn host_and_port(text: &str, rest: &str) -> Result<(String, Option<u16>)> {
     let (host, port) = match rest.strip_prefix('[') {
         Some(rest) => {
@@ -107,7 +107,7 @@ fn host_and_port(text: &str, rest: &str) -> Result<(String, Option<u16>)> {
         }
         None => {
             let host = rest.split(':').next().unwrap_or_default();
-            plain_word(host).then_some(()).ok_or_else(|| refuse(text, "has no host that could be one"))?;
+            plain_word(host).then_some(()).ok_or_else(|| refuse(text, "has an invalid host"))?;
             (host, &rest[host.len()..])
         }
     };
@@ -123,7 +123,7 @@ fn port_of(text: &str, port: &str) -> Result<Option<u16>> {
     number.map(Some).ok_or_else(|| refuse(text, "has no port from 1 to 65535 after its host"))
 }
 
-/// Letters, digits, `.`, `_` and `-`, not first: what cannot be an option, a token of ssh's or a shell's word.
+/// Letters, digits, `.`, `_` and `-`, not first: cannot be an option, a token of ssh or special to a shell.
 fn plain_word(word: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     !word.is_empty() && !word.starts_with('-') && word.bytes().all(plain)

@@ -1,4 +1,4 @@
-//! What an engine's refusals mean to us.
+//! Translates a container engine's refusals.
 
 use bollard::errors::Error as Refusal;
 use coracle_core::{Error, Kind};
@@ -9,11 +9,11 @@ pub fn explain(attempted: &str, engine: &str, error: Refusal) -> Error {
         paused if is_about_pause(paused) => (
             Kind::NotAvailable,
             Some(
-                "somebody has the engine hold it still: `docker unpause` lets it go on, `coracle close` removes it",
+                "the container is paused at the engine: `docker unpause` resumes it, `coracle close` removes it",
             ),
         ),
         Refusal::DockerResponseServerError { status_code, .. } => (of_status(*status_code), None),
-        // What the engine said while it was at it; where it tried to reach somebody, that is in its words.
+        // The container engine's message during the work; if it failed to reach another host, the message says so.
         Refusal::DockerStreamError { .. } => (Kind::NotAvailable, None),
         Refusal::SocketNotFoundError(_) => (
             Kind::NotAvailable,
@@ -31,7 +31,7 @@ pub fn explain(attempted: &str, engine: &str, error: Refusal) -> Error {
                 "it and you have to show certificates that the authority in `ca.pem` has signed, each for its name",
             ),
         ),
-        // An engine that distrusts us may hang up without a word.
+        // A container engine that does not trust us may close the connection without an answer.
         _ if engine.starts_with("https://") => (
             Kind::NotAvailable,
             Some(
@@ -47,14 +47,15 @@ pub fn explain(attempted: &str, engine: &str, error: Refusal) -> Error {
     hint.into_iter().fold(told, |told, hint| told.hint(hint))
 }
 
-/// Tells whether it is a refusal of this kind of the engine's.
+/// Tells whether the container engine refused with this status.
 pub fn is_status(error: &Refusal, status: u16) -> bool {
     matches!(error, Refusal::DockerResponseServerError { status_code, .. } if *status_code == status)
 }
 
-/// Tells whether a container stands still because somebody has told the engine so: it is there, and is not to be used.
+/// Tells whether the error says that the container is paused at the container engine: it exists, but cannot be
+/// used.
 pub fn is_about_pause(error: &Refusal) -> bool {
-    // Docker's words and podman's.
+    // Docker's words and Podman's.
     let words = |message: &str| message.contains("is paused") || message.contains("state paused");
     matches!(error, Refusal::DockerResponseServerError { message, .. } if words(message))
 }
@@ -63,7 +64,7 @@ fn of_status(status: u16) -> Kind {
     match status {
         404 => Kind::NotFound,
         409 => Kind::Conflict,
-        // The engine does not know what we ask for.
+        // The container engine does not know what we ask for.
         400 | 501 => Kind::Unsupported,
         _ => Kind::Internal,
     }
@@ -75,23 +76,23 @@ fn is_denied(error: &Refusal) -> bool {
         .is_some_and(|io| io.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
-/// Tells whether it failed at certificates, ours or the engine's.
+/// Tells whether certificates, ours or the container engine's, were the cause.
 fn is_distrusted(error: &Refusal) -> bool {
     causes(error).any(is_of_tls)
 }
 
-/// An error of the kernel's kind does not count what is in it among its causes, and there is one in another here.
+/// An `io::Error` does not list the error inside it among its causes, and here one is inside another.
 fn is_of_tls(cause: &(dyn std::error::Error + 'static)) -> bool {
     let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     cause.is::<rustls::Error>() || inner.is_some_and(|inner| is_of_tls(inner))
 }
 
-/// Returns the error and what caused it, down to the kernel's.
+/// Returns the error and its causes, down to the kernel's.
 fn causes(error: &Refusal) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source())
 }
 
-/// Returns the engine's words, or those of every cause down to the kernel's.
+/// Returns the container engine's message, or those of all causes down to the kernel's.
 fn words(error: &Refusal) -> String {
     if let Refusal::DockerResponseServerError { message, .. } = error {
         return message.trim().to_owned();
@@ -108,7 +109,7 @@ fn words(error: &Refusal) -> String {
     text
 }
 
-/// What the engine said.
+/// The container engine's message.
 #[derive(Debug)]
 struct EngineMessage(String);
 

@@ -1,4 +1,4 @@
-//! Which engine answers at an address: they speak one language, with a few words of their own.
+//! Which container engine answers at an address: Docker and Podman share one API, with a few differences.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use coracle_sys::rustix::process::{Resource, getrlimit};
 /// Podman lowers its own limit on processes to the number of process ids, which is at least this.
 const MOST: u64 = 32_768;
 
-/// The kind of an engine.
+/// The kind of a container engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
     Docker,
@@ -16,7 +16,7 @@ pub enum Flavour {
 }
 
 impl Flavour {
-    /// Tells it by what the engine says of itself.
+    /// Recognises it by the version it reports.
     pub fn of(version: &SystemVersion) -> Self {
         let components = version.components.iter().flatten();
         match { components }.any(|component| component.name.contains("Podman")) {
@@ -32,7 +32,7 @@ impl Flavour {
         }
     }
 
-    /// Returns limits that have to be named: podman asks for more than the machine may allow, and then fails.
+    /// Returns limits that must be set explicitly: Podman asks for more than the machine may allow, and then fails.
     pub fn ulimits(self) -> Option<Vec<ResourcesUlimits>> {
         let limit = |name: &str, resource: Resource| {
             let most = getrlimit(resource).maximum.unwrap_or(MOST).min(MOST) as i64;

@@ -1,5 +1,5 @@
-//! What a sandbox of an engine's has in the home: a directory, made before anything else of it, with a place for its
-//! guest's socket.
+//! What a container engine's sandbox has in the home: a directory, made before anything else of it, with a place
+//! for its guest's socket.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -20,20 +20,20 @@ use crate::weak::{self, Wall};
 
 const RUN: &str = "run";
 const SOCKET: &str = "guest";
-/// Says at which engine a sandbox is.
+/// The file with the address of the sandbox's container engine.
 const ENGINE: &str = "engine";
-/// Says which container a sandbox is: by its id, which stays when somebody renames it.
+/// The file with the id of the sandbox's container, which stays the same if the container is renamed.
 const CONTAINER: &str = "container";
-/// Notes that the engine did not answer.
+/// Records that the container engine did not answer.
 const SILENT: &str = "silent-";
-/// Held by whoever puts the guest's program at an engine.
+/// The lock of the process that installs the guest's program at a container engine.
 const INSTALLING: &str = "installing-";
-/// Begins the directories of engines that are known by their address.
+/// The prefix of directories of container engines that are known by their address.
 const FAR: &str = "at-";
-/// Marks that the guest's program is at the engine.
+/// Records that the guest's program is installed at the container engine.
 const INSTALLED: &str = "installed-";
 
-/// The part of the home one engine's backend uses.
+/// The part of the home that the backend of one container engine uses.
 #[derive(Debug)]
 pub struct Directories {
     engines: PathBuf,
@@ -46,8 +46,8 @@ impl Directories {
         Self { own: engines.join(directory_name(backend)), engines }
     }
 
-    /// Makes the directory of a sandbox that will be at the engine at this address, and returns where its guest's socket
-    /// belongs.
+    /// Makes the directory of a sandbox that will be on the container engine at this address. Returns the directory
+    /// for its guest's socket.
     pub fn make_dir(&self, sandbox: &SandboxId, address: &str, instance: &InstanceId) -> io::Result<PathBuf> {
         self.make()?;
         let dir = self.place(sandbox);
@@ -59,7 +59,7 @@ impl Directories {
         Ok(run)
     }
 
-    /// Returns where the directory of a sandbox is, or would be.
+    /// Returns the path of a sandbox's directory, which need not exist.
     pub fn place(&self, sandbox: &SandboxId) -> PathBuf {
         self.own.join(sandbox.as_str())
     }
@@ -69,8 +69,9 @@ impl Directories {
         private(&self.own)
     }
 
-    /// Takes the guest's socket out of the directory the container has, before any command runs there: nobody inside
-    /// can find, remove or replace it then, whatever rights commands are given. It leads to the guest as before.
+    /// Moves the guest's socket out of the directory that the container has, before any command runs there: then no
+    /// command can find, remove or replace it, whatever rights commands get. The socket leads to the guest as
+    /// before.
     pub fn take_socket(&self, sandbox: &SandboxId) -> io::Result<()> {
         let dir = self.own.join(sandbox.as_str());
         if weak::off(Wall::Socket) {
@@ -79,10 +80,10 @@ impl Directories {
         fs::rename(dir.join(RUN).join(SOCKET), dir.join(SOCKET))
     }
 
-    /// Puts it back, for whoever looks for it from inside.
+    /// Puts it back, for `guest connect`, which looks for it from inside.
     pub fn return_socket(&self, sandbox: &SandboxId) {
         let dir = self.own.join(sandbox.as_str());
-        // Without it the guest is not reached, and said to be gone.
+        // If this fails the guest cannot be reached, and is reported as gone.
         let _ = fs::rename(dir.join(SOCKET), dir.join(RUN).join(SOCKET));
     }
 
@@ -90,7 +91,7 @@ impl Directories {
         place::connect(&self.own.join(sandbox.as_str()), SOCKET)
     }
 
-    /// Returns the address of the engine a sandbox is at; nothing if it has no directory, or got no further.
+    /// Returns the address of a sandbox's container engine; `None` if it has no directory, or got no further.
     pub fn engine_of(&self, sandbox: &SandboxId) -> io::Result<Option<String>> {
         match fs::read_to_string(self.own.join(sandbox.as_str()).join(ENGINE)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -98,29 +99,29 @@ impl Directories {
         }
     }
 
-    /// Notes the id of a sandbox's container.
+    /// Records the id of a sandbox's container.
     pub fn note_container(&self, sandbox: &SandboxId, container: &str) -> io::Result<()> {
         fs::write(self.own.join(sandbox.as_str()).join(CONTAINER), container)
     }
 
-    /// Returns the id of a sandbox's container; nothing if it has no directory, or got no further.
+    /// Returns the id of a sandbox's container; `None` if it has no directory, or got no further.
     pub fn container_of(&self, sandbox: &SandboxId) -> Option<String> {
         let said = fs::read_to_string(self.own.join(sandbox.as_str()).join(CONTAINER));
         said.ok().filter(|id| !id.is_empty())
     }
 
-    /// Returns where it is noted that the engine at this address did not answer.
+    /// Returns the path of the record that the container engine at this address did not answer.
     pub fn silence(&self, address: &str) -> PathBuf {
         self.engines.join(format!("{SILENT}{}", &digest(address)[..16]))
     }
 
-    /// Returns the right to put the guest's program at the engine at this address, once nobody else has it.
+    /// Waits for the right to install the guest's program at the container engine at this address.
     pub fn installing(&self, address: &str) -> io::Result<Installing> {
         self.make()?;
         Installing::wait(&self.installing_path(address))
     }
 
-    /// Returns that right if whoever had it was killed half way.
+    /// Returns that right if its last holder was killed half way.
     pub fn abandoned(&self, address: &str) -> io::Result<Option<Installing>> {
         Installing::abandoned(&self.installing_path(address))
     }
@@ -157,7 +158,8 @@ impl Directories {
         tree::remove(File::open(&self.own)?.as_fd(), &name)
     }
 
-    /// Returns what engine is at this address, if the guest's program is known to be there.
+    /// Returns the kind of the container engine at this address, if the guest's program is known to be installed
+    /// there.
     pub fn installed(&self, address: &str) -> Option<Flavour> {
         fs::read_to_string(self.engines.join(installed_mark(address))).ok()?.parse().ok()
     }
@@ -168,7 +170,7 @@ impl Directories {
     }
 
     pub fn forget_installed(&self, address: &str) {
-        // If it stays, the next start fails again and says so.
+        // If it stays, the next start fails again and reports it.
         let _ = fs::remove_file(self.engines.join(installed_mark(address)));
     }
 }
@@ -178,20 +180,20 @@ fn installed_mark(address: &str) -> String {
     format!("{INSTALLED}{program}-{}", &digest(address)[..16])
 }
 
-/// Returns the engines that sandboxes of this home are at and that are known by their address alone.
+/// Returns the container engines of this home's sandboxes that are known by their address alone.
 pub fn far(home: &Home) -> Vec<String> {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let far = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(FAR));
     let dirs = entries(&home.engines()).filter(far).flat_map(|engine| entries(&engine));
     let addresses = dirs.filter_map(|dir| fs::read_to_string(dir.join(ENGINE)).ok());
-    // The name of such a backend is the address its directory is called after.
+    // The name of such a backend is the address its directory is named after.
     let mut names: Vec<_> = addresses.filter(|address| address.contains("://")).collect();
     names.sort();
     names.dedup();
     names
 }
 
-/// A backend's name may be an address; as a directory it is what of it anyone could read, and a digest.
+/// Returns the directory name of a backend. If its name is an address, uses the readable part of it and a digest.
 fn directory_name(backend: &str) -> String {
     match backend.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         true => backend.to_owned(),

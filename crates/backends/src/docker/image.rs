@@ -1,4 +1,4 @@
-//! What a container's root is made of: an image the engine has.
+//! The root of a container: an image of the container engine.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -14,13 +14,13 @@ use super::{Docker, images};
 /// The root of one container.
 #[derive(Debug)]
 pub struct Root {
-    /// What the engine calls it, whatever names lead to it.
+    /// The container engine's id of the image, which does not depend on its names.
     pub id: String,
     pub config: image::Config,
     pub env: Vec<(String, String)>,
 }
 
-/// Brings the image the spec names, if the engine does not have it.
+/// Pulls the image the spec names, if the container engine does not have it.
 pub fn prepare(docker: &Docker, spec: &Spec, progress: &dyn Progress) -> Result<()> {
     docker.bring(&name(docker, spec)?, progress)
 }
@@ -39,8 +39,9 @@ pub fn find(docker: &Docker, spec: &Spec) -> Result<Root> {
     Ok(root)
 }
 
-/// Returns whose the caller's own workspace is, if there is one: an engine shows files with the owners they have, so nobody
-/// else could write to them, neither root without rights nor the image's user. Root needs no name.
+/// Returns the owner of the caller's own workspace, if there is one: a container engine shows files with the owners
+/// they have, so no other user could write to them, neither root without capabilities nor the image's user. Root
+/// needs no name.
 fn owner(spec: &Spec) -> Option<Option<String>> {
     let workspace = spec.mounts.iter().find(|mount| mount.target == WORKSPACE)?;
     let Source::Directory(path) = &workspace.source else { return None };
@@ -48,7 +49,7 @@ fn owner(spec: &Spec) -> Option<Option<String>> {
     Some((found.uid() != 0).then(|| format!("{}:{}", found.uid(), found.gid())))
 }
 
-/// Returns the image by the name the engine is asked for it. What is the machine's own there is what the operator says.
+/// Returns the image's name at the container engine. For `host`, it is the image that the operator chose.
 pub fn name(docker: &Docker, spec: &Spec) -> Result<Reference> {
     if spec.image != HOST {
         return spec.image.parse();

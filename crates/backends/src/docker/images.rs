@@ -1,4 +1,5 @@
-//! An engine's own images. They are the user's as much as ours: listed, brought and removed on request, never swept.
+//! The container engine's own images. They are the user's as much as ours: we list, pull and remove them on
+//! request, and never sweep them.
 
 mod body;
 mod load;
@@ -30,7 +31,7 @@ impl Images for Docker {
     fn list(&self) -> Result<Vec<Stored>> {
         let mut stored = Vec::new();
         for summary in self.summaries()? {
-            // Removed by somebody meanwhile, perhaps: the engine is not ours alone.
+            // It may have been removed meanwhile: the container engine has other clients, too.
             let Some(image) = self.inspect(&summary.id)? else { continue };
             let found = names(&image).into_iter().map(|name| describe(&name, &image));
             stored.extend(found.map(|stored| Stored { pulled_at: seconds(summary.created), ..stored }));
@@ -43,11 +44,11 @@ impl Images for Docker {
         remove::remove(self, name)
     }
 
-    /// No layers: what of an engine's images is used is known to the engine alone, and much of it is not ours. Only what
-    /// was to bring the guest and was cut short goes.
+    /// Removes no layers: only the container engine knows which images are used, and many are not ours. Removes
+    /// only what an interrupted installation of the guest left.
     fn collect(&self) -> Result<Removed> {
         match install::tidy(self) {
-            // That an engine does not answer is what a survey says.
+            // A survey reports that a container engine does not answer.
             Err(error) if error.kind != Kind::NotAvailable => Err(error),
             Ok(()) | Err(_) => Ok(Removed::default()),
         }
@@ -55,7 +56,7 @@ impl Images for Docker {
 }
 
 impl Docker {
-    /// Brings an image unless the engine has it; what a tag means is looked up once, as `docker run` does.
+    /// Pulls an image unless the container engine has it. Resolves a tag only once, as `docker run` does.
     pub(super) fn bring(&self, reference: &Reference, progress: &dyn Progress) -> Result<()> {
         match self.inspect(&reference.to_string())? {
             Some(_) => Ok(()),
@@ -63,7 +64,7 @@ impl Docker {
         }
     }
 
-    /// Returns what the engine knows of an image, by name or id.
+    /// Returns what the container engine knows of an image, by name or id.
     pub(super) fn inspect(&self, name: &str) -> Result<Option<ImageInspect>> {
         self.client.ask(&format!("look for image `{name}`"), |docker| async move {
             match docker.inspect_image(name).await {
@@ -79,14 +80,14 @@ impl Docker {
             .ask("list images", |docker| async move { docker.list_images(None::<ListImagesOptions>).await })
     }
 
-    /// Returns an image that was just brought.
+    /// Returns an image that was just pulled, loaded or built.
     pub(super) fn stored(&self, reference: &Reference) -> Result<Stored> {
         let image = self.inspect(&reference.to_string())?.ok_or_else(|| missing(&reference.to_string()))?;
         Ok(Stored { pulled_at: (self.config.clock)(), ..describe(reference, &image) })
     }
 }
 
-/// Returns the names an image has: by tag, or by digest where it has no tag.
+/// Returns the names of an image: by tag, or by digest if it has no tag.
 fn names(image: &ImageInspect) -> Vec<Reference> {
     let read = |names: &Option<Vec<String>>| -> Vec<Reference> {
         names.iter().flatten().filter_map(|name| name.parse().ok()).collect()
@@ -111,7 +112,7 @@ fn describe(reference: &Reference, image: &ImageInspect) -> Stored {
     }
 }
 
-/// Returns the digest the registry knows the image by; one that was built here has only the engine's own.
+/// Returns the registry's digest of the image; one that was built here has only the container engine's own.
 pub fn digest(reference: &Reference, image: &ImageInspect) -> String {
     let pinned = image.repo_digests.iter().flatten().filter_map(|name| name.parse::<Reference>().ok());
     let mut of_name = pinned.filter(|pinned| pinned.name() == reference.name());
@@ -119,7 +120,7 @@ pub fn digest(reference: &Reference, image: &ImageInspect) -> String {
     known.or_else(|| image.id.clone()).map(whole).unwrap_or_default()
 }
 
-/// podman leaves out what kind of digest its ids are.
+/// Podman leaves out the algorithm of its ids.
 fn whole(id: String) -> String {
     match id.contains(':') {
         true => id,

@@ -1,7 +1,8 @@
-//! The guest's program at an engine: in a volume named by its content, that every sandbox there mounts read-only.
+//! Installs the guest's program at a container engine: in a volume named by its content, which every sandbox there
+//! mounts read-only.
 //!
-//! It gets there in an image that holds nothing else, which is run once: nothing is ever copied into a container that
-//! runs somebody else's code, and no file of the host need be visible to the engine.
+//! It gets there in an image that holds nothing else, which is run once. So we never copy anything into a container
+//! that runs foreign code, and the container engine need not see any file of the host.
 
 use std::io;
 
@@ -18,11 +19,11 @@ use super::{Docker, container, failure, patience};
 use crate::program::{FINGERPRINT, GUEST};
 use crate::weak::{self, Wall};
 
-/// The largest a word of the installer's may be.
+/// The longest message of the installer.
 const WORDS_MAX: usize = 4096;
 const INTO_VOLUME: &str = "put the guest's program into a volume";
 
-/// Puts the program there, unless it is known to be. Returns what engine it is.
+/// Installs the program, unless it is known to be there. Returns the kind of the container engine.
 pub fn ensure(docker: &Docker) -> Result<Flavour> {
     let address = docker.client.shown();
     if let Some(flavour) = docker.home.installed(&address) {
@@ -30,7 +31,7 @@ pub fn ensure(docker: &Docker) -> Result<Flavour> {
     }
     let unnoted = |error| Error::internal("could not note that the guest's program is installed", error);
     let mut right = docker.home.installing(&address).map_err(unnoted)?;
-    // Whoever had the right before us may have done it.
+    // The previous holder of the lock may have installed it.
     if let Some(flavour) = docker.home.installed(&address) {
         return Ok(flavour);
     }
@@ -38,14 +39,14 @@ pub fn ensure(docker: &Docker) -> Result<Flavour> {
         docker.client.ask("ask the engine what it is", |engine| async move { engine.version().await })?;
     let flavour = Flavour::of(&version);
     right.begin().map_err(unnoted)?;
-    // Another instance that does the same at this engine may have been in the way: their images are alike to the byte.
+    // Another instance that installs at the same container engine may have interfered: their images are identical.
     install(docker, flavour).or_else(|_| install(docker, flavour))?;
     docker.home.note_installed(&address, flavour).map_err(unnoted)?;
     right.end().map_err(unnoted)?;
     Ok(flavour)
 }
 
-/// Removes what somebody left who was killed while putting it there. The engine is asked only if there was one.
+/// Removes what a killed installer left. Asks the container engine only if there was one.
 pub fn tidy(docker: &Docker) -> Result<()> {
     let unread = |error| Error::internal("could not see who installs the guest's program", error);
     match docker.home.abandoned(&docker.client.shown()).map_err(unread)? {
@@ -67,7 +68,7 @@ pub fn volume() -> String {
     format!("coracle-guest-{FINGERPRINT}")
 }
 
-/// Of this instance's own: others may be doing the same.
+/// A name of this instance's own: other instances may be installing, too.
 fn own_name(docker: &Docker) -> String {
     format!("coracle-install-{}", docker.config.instance).to_lowercase()
 }
@@ -86,8 +87,8 @@ fn image(docker: &Docker) -> String {
     format!("{}:{FINGERPRINT}", own_name(docker))
 }
 
-/// Removes the container and the image of this instance's installation; the volume stays. The image goes by its name:
-/// another instance's may be the same.
+/// Removes the container and the image of this instance's installation; the volume stays. Removes the image by its
+/// name: another instance's may be the same.
 pub fn clear(docker: &Docker) -> Result<()> {
     remove_container(docker)?;
     let (image, options) = (image(docker), RemoveImageOptionsBuilder::default().build());
@@ -112,7 +113,7 @@ fn bring_image(docker: &Docker, image: &str) -> Result<()> {
     })
 }
 
-/// Returns a root with the program, and a place to mount what it is to be put in.
+/// Returns a root with the program, and a directory to mount the volume on.
 fn archive() -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();
@@ -127,7 +128,7 @@ fn archive() -> io::Result<Vec<u8>> {
     archive.into_inner()
 }
 
-/// Has the program put itself into the volume.
+/// Has the program copy itself into the volume.
 fn run(docker: &Docker, flavour: Flavour, image: &str) -> Result<()> {
     let name = own_name(docker);
     let body = ContainerCreateBody {
@@ -154,7 +155,7 @@ fn run(docker: &Docker, flavour: Flavour, image: &str) -> Result<()> {
             Some(Ok(end)) => Ok((end.status_code, String::new())),
             Some(Err(bollard::errors::Error::DockerContainerWaitError { code, error })) => Ok((code, error)),
             Some(Err(error)) => Err(error),
-            None => Ok((-1, "its end was not told".to_owned())),
+            None => Ok((-1, "the engine did not report its end".to_owned())),
         }
     })?;
     match code {

@@ -1,5 +1,5 @@
-//! The right to put the guest's program at an engine: one process of a home has it at a time, and a file tells if
-//! whoever had it last was killed over it.
+//! The right to install the guest's program at a container engine. One process of a home has it at a time, and a
+//! file tells whether the last holder was killed meanwhile.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -12,14 +12,14 @@ pub struct Installing {
 }
 
 impl Installing {
-    /// Waits until nobody else has it.
+    /// Waits until no other process has it.
     pub fn wait(path: &Path) -> io::Result<Self> {
         let file = File::options().create(true).truncate(false).write(true).open(path)?;
         file.lock()?;
         Ok(Self { file })
     }
 
-    /// Returns it if somebody was killed who had begun, and nobody has it now.
+    /// Returns it if a holder was killed after it had begun, and no process has it now.
     pub fn abandoned(path: &Path) -> io::Result<Option<Self>> {
         let file = match File::options().write(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -30,13 +30,13 @@ impl Installing {
         Ok((free && begun).then_some(Self { file }))
     }
 
-    /// Notes that something is at the engine from now on that has to be removed again.
+    /// Records that the container engine has something from now on that must be removed again.
     pub fn begin(&mut self) -> io::Result<()> {
         self.file.rewind()?;
         self.file.write_all(b"begun\n")
     }
 
-    /// Notes that nothing of it is left.
+    /// Records that nothing of it is left.
     pub fn end(&mut self) -> io::Result<()> {
         self.file.set_len(0)
     }

@@ -1,18 +1,18 @@
-//! How long an engine may take where nothing tells that it is at work.
+//! How long a container engine may take for work without visible progress.
 
 use std::time::Duration;
 
-/// To take an archive or a context, whole, over a slow line.
+/// To take a complete archive or context over a slow line.
 pub const UPLOAD: Duration = Duration::from_secs(3600);
 
-/// To say what it knows. One that is there needs milliseconds, one that starts other containers seconds; whoever looks
-/// after sandboxes at the start of another call is not to wait longer.
+/// To answer a question. A container engine needs milliseconds, or seconds while it starts other containers; a call
+/// that looks after sandboxes at its start must not wait longer.
 pub const ANSWER: Duration = Duration::from_secs(15);
 
-/// To say something that is of no consequence if it does not.
+/// To answer a question that does not matter much.
 pub const GLANCE: Duration = Duration::from_millis(2500);
 
-/// To join a stream to a guest: it starts a process for that, on a machine that may be busy.
+/// To join a stream to a guest, for which it starts a process on a machine that may be busy.
 pub const JOIN: Duration = Duration::from_secs(45);
 
 /// To make a container, or to start one, on a busy machine.

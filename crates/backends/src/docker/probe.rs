@@ -1,4 +1,4 @@
-//! What an engine lets us enforce, and what was seen to be enforced on a sandbox.
+//! What a container engine lets us enforce, and what was seen to be enforced on a sandbox.
 
 use bollard::models::SystemVersion;
 use coracle_core::backend::{Probe, Profile, Wall};
@@ -25,7 +25,8 @@ pub fn probe(docker: &Docker) -> Probe {
     Probe { available: reason.is_none(), reason, version, endpoint, profile: Profile { walls } }
 }
 
-/// Names the engine and its version, as in `Docker 27.3.1 (API 1.47)`. An engine may say anything; little is repeated.
+/// Returns name and version, as in `Docker 27.3.1 (API 1.47)`. A container engine may send anything; we repeat
+/// little of it.
 fn shown(version: &SystemVersion) -> String {
     let short =
         |text: &Option<String>| text.iter().flat_map(|text| text.chars().take(32)).collect::<String>();
@@ -36,18 +37,18 @@ fn shown(version: &SystemVersion) -> String {
     format!("{name} {} (API {})", short(&version.version), short(&version.api_version))
 }
 
-/// Tells what is to be expected of a sandbox of this spec.
+/// Returns the expected walls of a sandbox with this spec.
 pub fn expect(_docker: &Docker, spec: &Spec) -> Result<Profile> {
     Ok(Profile { walls: walls(spec.privileges, true, None) })
 }
 
-/// Records what holds, by the word of the guest: no code of the image has run yet. A wall that ought to stand and does
-/// not is an error.
+/// Records which walls hold, by the guest's report: no code of the image has run yet. A missing wall that must hold
+/// is an error.
 pub fn observe(_docker: &Docker, spec: &Spec, report: &GuestReport, capabilities: u64) -> Result<Profile> {
     if weak::off(weak::Wall::Observation) {
         return Ok(Profile { walls: Vec::new() });
     }
-    // What is not in the bounding set no command can ever have.
+    // No command can ever have a capability that is not in the bounding set.
     let bound = format!("{capabilities:016x}");
     let expected = [
         ("Seccomp:", "2"),

@@ -1,4 +1,4 @@
-//! Removing what this instance has at an engine beside its sandboxes: volumes, and the guest's program.
+//! Removes what this instance has at a container engine beside its sandboxes: volumes, and the guest's program.
 
 use bollard::query_parameters::RemoveVolumeOptions;
 use coracle_core::volume::Volumes;
@@ -6,7 +6,7 @@ use coracle_core::{Kind, Result};
 
 use super::{Docker, failure, install, patience, tunnel};
 
-/// Removes it and returns how many volumes there were. An engine that was never used from this home is not asked.
+/// Removes it and returns how many volumes there were. Does not ask a container engine that this home never used.
 pub fn purge(docker: &Docker) -> Result<usize> {
     let address = docker.client.shown();
     if !docker.home.is_used() {
@@ -26,8 +26,8 @@ pub fn purge(docker: &Docker) -> Result<usize> {
     Ok(volumes.len())
 }
 
-/// Every instance that runs this build has the same: while a sandbox of another one uses it, the engine keeps it, and an
-/// instance that misses it later brings it again.
+/// Every instance that runs this build has the same program: while a sandbox of another instance uses it, the
+/// container engine keeps it, and an instance that misses it later installs it again.
 fn remove_program(docker: &Docker) -> Result<()> {
     let volume = install::volume();
     docker.client.ask_within(patience::REMOVAL, "remove the guest's program", |engine| async move {

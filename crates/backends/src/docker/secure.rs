@@ -1,6 +1,6 @@
-//! An engine behind TLS: each side shows a certificate, and one authority vouches for both.
+//! A container engine behind TLS: each side presents a certificate, and one authority vouches for both.
 //!
-//! bollard could connect by itself, but would believe every authority of the machine as well. The user has named one.
+//! bollard could connect by itself, but would trust every authority of the machine as well. The user has named one.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,15 +18,15 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-/// A machine that is there takes a connection within a round trip.
+/// A reachable machine accepts a connection within a round trip.
 const CONNECT: Duration = Duration::from_secs(10);
 /// A certificate is a few kilobytes, a chain of them a few more.
 const FILE_MAX: u64 = 1024 * 1024;
 
-/// Returns the client of an engine; nothing is sent by that.
+/// Returns the client of a container engine; sends nothing.
 pub fn connect(address: &str, certificates: &Path, patience: u64) -> Result<Docker> {
     let connector = connector(config(certificates)?);
-    // As with sockets, a connection is for one question: an idle one would outlive the runtime it was made in.
+    // As with sockets, a connection is for one request: an idle one would outlive the runtime it was made in.
     let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
     let ask = move |request: BollardRequest| {
         let answer = client.request(request);
@@ -36,7 +36,7 @@ pub fn connect(address: &str, certificates: &Path, patience: u64) -> Result<Dock
         .map_err(|error| Error::internal(format!("could not prepare a connection to `{address}`"), error))
 }
 
-/// Only the first version of HTTP turns into a plain stream, as executions need it.
+/// Only HTTP/1 turns into a plain stream, which execs need.
 fn connector(config: ClientConfig) -> HttpsConnector<HttpConnector> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -53,7 +53,7 @@ fn config(directory: &Path) -> Result<ClientConfig> {
     let key_of_ours =
         PrivateKeyDer::from_pem_slice(&read(&key)?).map_err(|error| unusable(&key).caused_by(error))?;
     let chain = certificates(&certificate)?;
-    // Said and not left to the process, where another crate could have chosen something else.
+    // Chosen here and not left to the process, where another crate could have chosen another.
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -62,7 +62,7 @@ fn config(directory: &Path) -> Result<ClientConfig> {
         .map_err(|error| unusable(&certificate).caused_by(error))
 }
 
-/// Reads a file of certificates, of which there has to be one.
+/// Reads a file with at least one certificate.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
     match found {

@@ -1,18 +1,18 @@
-//! Asking of containers until their state has a word that bollard knows.
+//! Repeats requests about containers until their state is one that bollard knows.
 //!
-//! Podman calls a container `stopped` from the end of its process until it has cleaned up, which takes it milliseconds.
-//! Docker has no such state, so bollard fails to read the whole answer.
+//! Podman reports a container as `stopped` from the end of its process until it has cleaned up, which takes
+//! milliseconds. Docker has no such state, so bollard fails to read the whole answer.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
 
 use bollard::errors::Error;
 
-/// Podman cleans up in a process of its own, which a busy machine may delay.
+/// Podman cleans up in a separate process, which a busy machine may delay.
 const PATIENCE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Asks again while a container is between two states.
+/// Repeats the request while a container is between two states.
 pub async fn settled<T, F>(question: impl Fn() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
@@ -29,7 +29,7 @@ where
 fn is_between(error: &Error) -> bool {
     match error {
         Error::JsonDataError { message, .. } => message.contains("unknown variant `stopped`"),
-        // What podman says when it is asked to remove one that is just ending.
+        // Podman's answer when asked to remove a container that is just ending.
         Error::DockerResponseServerError { message, .. } => message.contains("container state improper"),
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! Engines that did not answer: noted in the home, so that not every call waits to find out.
+//! Container engines that did not answer: recorded in the home, so that not every call waits to find out.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,8 @@ use coracle_core::backend::Silence;
 
 use super::Docker;
 
-/// How long the first note is good; each further one is good for twice as long, up to the longest. The first is short:
-/// an engine on a busy machine may just have been slow.
+/// How long the first record is valid; each further one is valid for twice as long, up to the longest. The first is
+/// short: a container engine on a busy machine may just have been slow.
 const FIRST: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(600);
 
@@ -20,27 +20,27 @@ impl Silence for Docker {
 
     fn note(&self) {
         let path = self.home.silence(&self.client.shown());
-        // Without it the next call asks again, and waits no longer than this one.
+        // Without the record the next call asks again, and waits no longer than this one.
         let _ = fs::write(&path, (count(&path) + 1).to_string());
     }
 }
 
 impl Docker {
-    /// Forgets that the engine did not answer.
+    /// Removes the record that the container engine did not answer.
     pub(super) fn note_answer(&self) {
-        // A note that stays runs out by itself.
+        // A record that stays expires by itself.
         let _ = fs::remove_file(self.home.silence(&self.client.shown()));
     }
 }
 
-/// A note from the future is none: the clock was set back.
+/// A record from the future does not count: the clock was set back.
 fn is_good(path: &Path) -> bool {
     let noted = path.metadata().and_then(|metadata| metadata.modified()).ok();
     let age = noted.and_then(|noted| SystemTime::now().duration_since(noted).ok());
     age.is_some_and(|age| age < good_for(count(path)))
 }
 
-/// Returns how long the last of so many notes in a row is good.
+/// Returns how long the last of so many records in a row is valid.
 fn good_for(notes: u32) -> Duration {
     FIRST.saturating_mul(1 << notes.saturating_sub(1).min(10)).min(LONGEST)
 }

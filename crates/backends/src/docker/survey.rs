@@ -1,4 +1,4 @@
-//! What sandboxes of this instance have left at the engine and in the home.
+//! Finds what sandboxes of this instance have at the container engine and in the home.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,8 +11,8 @@ use coracle_wire::End;
 use super::settled::settled;
 use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, container_name, patience};
 
-/// Lists them, by their containers and their directories. A home that never used the engine has none there, and the
-/// engine is not asked.
+/// Lists them, by their containers and their directories. A home that never used the container engine has none
+/// there, and does not ask it.
 pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
     let sandboxes = docker
         .home
@@ -37,7 +37,7 @@ pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
     }
     docker.note_answer();
     for sandbox in sandboxes {
-        // Of what is on another engine, or of another instance, nobody here can say that it is gone.
+        // We cannot say that a sandbox on another container engine, or of another instance, is gone.
         let elsewhere = docker.expect_here(&sandbox).is_err() || docker.expect_ours(&sandbox).is_err();
         entry(sandbox, "directory", elsewhere);
     }
@@ -48,8 +48,8 @@ pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// Returns how a guest that is gone has ended, by the exit code the engine keeps: it is the first process of its
-/// container, so no command can signal it, and a kill from outside leaves another code.
+/// Returns how a guest ended that is gone, by the exit code the container engine keeps: it is the first process of
+/// its container, so no command can signal it, and a kill from outside leaves another code.
 pub fn guest_end(docker: &Docker, sandbox: &SandboxId) -> Option<GuestEnd> {
     let container = docker.home.container_of(sandbox)?;
     let inspected = docker.client.ask_within(patience::ANSWER, "look at a container", |engine| async move {
@@ -63,7 +63,8 @@ pub fn guest_end(docker: &Docker, sandbox: &SandboxId) -> Option<GuestEnd> {
     }
 }
 
-/// Returns when a container has ended: now, if the engine's word cannot be read. That it was idle is proved all the same.
+/// Returns when a container ended: now, if the container engine's time cannot be read. The exit code proves in any
+/// case that it was idle.
 fn finished(docker: &Docker, at: Option<&str>) -> Timestamp {
     at.and_then(|at| at.parse().ok()).unwrap_or_else(|| (docker.config.clock)())
 }
@@ -78,8 +79,8 @@ fn containers(docker: &Docker) -> Result<Vec<(SandboxId, bool)>> {
     Ok(listed.iter().filter_map(|container| ours(docker, container)).collect())
 }
 
-/// Returns the sandbox a container is, if it is one. An image can carry our labels; it cannot name the container, nor
-/// have the id that was noted when the container was made.
+/// Returns the sandbox that a container is, if it is one. An image can carry our labels, but it cannot choose the
+/// container's name, nor have the id recorded when the container was made.
 fn ours(docker: &Docker, container: &ContainerSummary) -> Option<(SandboxId, bool)> {
     let sandbox: SandboxId = container.labels.as_ref()?.get(SANDBOX_LABEL)?.parse().ok()?;
     let name = container_name(&sandbox);
@@ -87,10 +88,10 @@ fn ours(docker: &Docker, container: &ContainerSummary) -> Option<(SandboxId, boo
     let noted = docker.home.container_of(&sandbox);
     let known = container.id.is_some() && container.id == noted;
     if let (true, None, Some(id)) = (named && docker.home.has(&sandbox), noted, &container.id) {
-        // A sandbox of an earlier version's. Without the note it is found by its name alone, as before.
+        // A sandbox of an earlier version. Without the record it is found by its name alone, as before.
         let _ = docker.home.note_container(&sandbox, id);
     }
-    // Only these say that no process is in it. An engine may have words we do not know.
+    // Only these states say that it has no process. A container engine may have states we do not know.
     let over = matches!(
         container.state,
         Some(

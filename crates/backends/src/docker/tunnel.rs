@@ -1,12 +1,13 @@
-//! A way to an engine on another machine: one ssh connection for all calls, with the engine's socket at its other end.
+//! The way to a container engine on another machine: one ssh connection for all calls, with the container engine's
+//! socket at its other end.
 //!
-//! The connection is ssh's own master, in the background. It outlives the call that made it, serves those that come
-//! after, and ends by itself when nobody has used it for a while; nothing of ours has to live for it. Calls find it by
-//! its control socket in a directory of ours. Whatever is wrong with it is cured by making another: it is dead (the
-//! other machine went away), it hangs, or its sockets are gone. Who makes one holds a lock, so two calls at once make
+//! The connection is ssh's own master, in the background. It outlives the call that made it, serves later ones, and
+//! ends by itself when unused for a while; no process of ours has to live for it. Calls find it by its control
+//! socket in a directory of ours. Whatever is wrong with it, the cure is a new one: it is dead (the other machine
+//! went away), it hangs, or its sockets are gone. The call that makes one holds a lock, so two calls at once make
 //! one connection.
 //!
-//! Between the look at a connection and its use, it may end. Whoever then cannot connect calls [`open`] again.
+//! A connection may end between the check and its use. A caller that then cannot connect calls [`open`] again.
 
 mod dir;
 mod master;
@@ -28,22 +29,22 @@ use super::endpoint::SshPlace;
 
 pub use self::dir::directory;
 
-/// What an engine on the far side of the world takes for its first answer, several times over.
+/// Several times what a container engine on the far side of the world takes for its first answer.
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
 const PING: &[u8] = b"GET /_ping HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n";
 
-/// Returns a local socket that leads to the engine's on the other machine, starting the one master connection if it is
-/// not there.
+/// Returns a local socket that leads to the container engine's on the other machine. Starts the one master
+/// connection if there is none.
 ///
-/// `runtime` is a directory for sockets that is made if it is missing (see [`directory`]). What a new connection leads
-/// to has answered once before it is returned; an old one is only known to be alive on this side.
+/// `runtime` is a directory for sockets, made if it is missing (see [`directory`]). A new connection has been
+/// answered once before it is returned; an old one is only known to be alive on this side.
 pub fn open(place: &SshPlace, ssh: &[String], runtime: &Path) -> Result<PathBuf> {
     let line = Line { place, master: Master { place, ssh }, dir: TunnelDir::of(runtime, place, ssh)? };
     if line.stands() {
         return Ok(line.dir.engine());
     }
     let _turn = line.dir.lock()?;
-    // Whoever had the lock before may have been making what we want.
+    // The previous holder of the lock may have made the connection we want.
     if !line.stands() {
         line.lay()?;
     }
@@ -60,7 +61,7 @@ pub fn close_all(runtime: &Path) -> Result<()> {
     dir::remove_empty(runtime)
 }
 
-/// One way to one place.
+/// One connection to one machine.
 struct Line<'a> {
     place: &'a SshPlace,
     master: Master<'a>,
@@ -73,11 +74,11 @@ impl Line<'_> {
         self.dir.engine().symlink_metadata().is_ok() && Mux::greet(&self.dir.control(), mux::PATIENCE).is_ok()
     }
 
-    /// Makes the connection anew. When it fails, there is none.
+    /// Makes the connection anew. If that fails, there is none.
     fn lay(&self) -> Result<()> {
         let remembered = self.dir.remembered();
         match self.lay_to(remembered.clone()) {
-            // The engine may have moved since the other machine was asked.
+            // The container engine may have moved since we asked the other machine.
             Err(_) if self.place.socket.is_none() && remembered.is_some() => {
                 self.dir.forget();
                 self.lay_to(None)
@@ -97,7 +98,7 @@ impl Line<'_> {
         laid
     }
 
-    /// Lets the connection lead to the engine's socket.
+    /// Forwards to the container engine's socket.
     fn lead(&self, remembered: Option<PathBuf>) -> Result<()> {
         let (socket, asked) = match self.place.socket.clone().or(remembered) {
             Some(socket) => (socket, false),
@@ -107,11 +108,11 @@ impl Line<'_> {
             Mux::greet(&self.dir.control(), mux::FIRST_PATIENCE).map_err(|error| self.unusable(error))?;
         mux.forward(&self.dir.engine(), &socket).map_err(|error| self.unusable(error))?;
         self.hear(&socket)?;
-        // Only what has led to an engine is worth remembering.
+        // Remember only what has led to a container engine.
         if asked { self.dir.remember(&socket) } else { Ok(()) }
     }
 
-    /// Waits for a first word of the engine's.
+    /// Waits for the container engine's first answer.
     fn hear(&self, socket: &Path) -> Result<()> {
         let answer = first_words(&self.dir.engine());
         match answer.as_deref() {
@@ -122,7 +123,7 @@ impl Line<'_> {
         }
     }
 
-    /// What ssh says is the same for every reason, so the other machine is asked what is there.
+    /// ssh gives the same message for every reason, so this asks the other machine what is there.
     fn not_led(&self, socket: &Path) -> Error {
         let words = self.dir.words();
         words::not_led(self.place, socket, &words, remote::look(&self.master, &self.dir, socket))
@@ -135,13 +136,13 @@ impl Line<'_> {
     }
 }
 
-/// Asks what is at the other end for a sign of life; nothing at all means that the connection was closed.
+/// Asks the other end for a sign of life; an empty answer means that the connection was closed.
 fn first_words(engine: &Path) -> io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(engine)?;
     stream.set_read_timeout(Some(FIRST_ANSWER))?;
     stream.set_write_timeout(Some(FIRST_ANSWER))?;
     let mut answer = Vec::new();
-    // Where it leads nowhere, the end may come before, while or after we write.
+    // If there is no listener behind it, the connection may close before, while or after we write.
     let heard = stream.write_all(PING).and_then(|()| stream.take(7).read_to_end(&mut answer));
     match heard {
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {

@@ -1,4 +1,4 @@
-//! What a sandbox at an engine uses, as the engine says. Of its files engines say nothing.
+//! What a sandbox at a container engine uses, as the container engine reports it. It reports nothing about files.
 
 use bollard::query_parameters::StatsOptionsBuilder;
 use coracle_core::backend::Placement;
@@ -14,7 +14,7 @@ pub fn usage(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Res
     let container = placement.0["container"].as_str().ok_or_else(gone)?;
     let said =
         docker.client.ask_within(patience::ANSWER, "ask what a container uses", |engine| async move {
-            // Once, and without waiting a second for a second reading.
+            // Once, without waiting a second for a second reading.
             let options = StatsOptionsBuilder::default().stream(false).one_shot(true).build();
             engine.stats(container, Some(options)).next().await.transpose()
         })?;
@@ -24,7 +24,7 @@ pub fn usage(docker: &Docker, sandbox: &SandboxId, placement: &Placement) -> Res
     Ok(Usage {
         cpu_ms: cpu.map(|nanos| nanos / 1_000_000),
         memory_bytes: memory.and_then(|memory| memory.usage),
-        // Engines say it only where the kernel counts the old way.
+        // Container engines report it only where the kernel uses cgroups v1.
         memory_peak_bytes: memory.and_then(|memory| memory.max_usage).filter(|peak| *peak > 0),
         processes: said.pids_stats.and_then(|pids| pids.current),
         disk_bytes: None,

@@ -1,4 +1,4 @@
-//! Volumes an engine keeps for us, by names of their own that tell whose they are.
+//! Volumes that a container engine keeps for us, under names that say which instance they belong to.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, failure};
 const VOLUME_LABEL: &str = "coracle.volume";
 const MADE_LABEL: &str = "coracle.made_at";
 
-/// Returns the mount of a volume, which is made if it is not there.
+/// Returns the mount of a volume. Makes the volume if it is missing.
 pub fn bring(docker: &Docker, name: &VolumeName) -> Result<Mount> {
     let labels = [
         (INSTANCE_LABEL.to_owned(), docker.config.instance.to_string()),
@@ -33,14 +33,14 @@ pub fn bring(docker: &Docker, name: &VolumeName) -> Result<Mount> {
     Ok(Mount {
         typ: Some(MountType::VOLUME),
         source: Some(engine_name(docker, name)),
-        // As it is, without what the image has there.
+        // As it is, without a copy of what the image has there.
         volume_options: Some(MountVolumeOptions { no_copy: Some(true), ..MountVolumeOptions::default() }),
         ..Mount::default()
     })
 }
 
-/// Returns those volumes of a sandbox that others use, too. Only older sandboxes count, or of two that are made at once with a
-/// new volume neither would get it; ids are in the order of time.
+/// Returns those volumes of a sandbox that other sandboxes use, too. Only older sandboxes count; otherwise, of two
+/// that are made at once with a new volume, neither would get it. Ids are in the order of time.
 pub fn used_by_others(docker: &Docker, order: &Order<'_>) -> Result<BTreeSet<VolumeName>> {
     let is_volume = |mount: &mount::Mount| matches!(mount.source, mount::Source::Volume(_));
     if !order.spec.mounts.iter().any(is_volume) {
@@ -99,7 +99,7 @@ impl Volumes for Docker {
 
 fn describe(docker: &Docker, volume: &Volume, containers: &[ContainerSummary]) -> Option<Kept> {
     let name: VolumeName = volume.labels.get(VOLUME_LABEL)?.parse().ok()?;
-    // Anyone can write labels; the name is what we made it by.
+    // Other clients can write labels, too; only the name proves that we made it.
     if volume.name != engine_name(docker, &name) {
         return None;
     }

@@ -1,8 +1,8 @@
-//! Building for native sandboxes with `buildah`, where that is installed: it needs no engine, and hands over an archive
-//! like anybody else's.
+//! Builds images for native sandboxes with `buildah`, if that is installed: it needs no container engine, and
+//! returns an ordinary archive.
 //!
-//! Its own storage keeps the image and what steps left, as a cache; nothing there is ours to remove. It reads the context
-//! itself, in a chroot of its own, and gets the Dockerfile from us.
+//! buildah's own storage keeps the image and the results of steps as a cache; nothing there is ours to remove. It
+//! reads the context itself, in its own chroot, and gets the Dockerfile from us.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,15 +22,15 @@ use crate::context::Context;
 use crate::steps::Steps;
 
 const BUILDAH: &str = "buildah";
-/// The kernel counts a CPU's time by this many microseconds.
+/// The kernel counts CPU time in periods of this many microseconds.
 const CPU_PERIOD: u64 = 100_000;
-/// What is read of it at once.
+/// How much of its output to read at once.
 const CHUNK: usize = 4096;
-/// What the line that says why it failed begins with.
+/// How the line begins that says why it failed.
 const ERROR: &str = "Error: ";
 
 impl Native {
-    /// Tells whether `buildah` is here. Asked once.
+    /// Tells whether `buildah` is installed. Looks once.
     pub(super) fn has_buildah(&self) -> bool {
         *self.buildah.get_or_init(|| {
             let mut version = Command::new(BUILDAH);
@@ -44,7 +44,7 @@ impl Native {
         let mut options = File::options();
         let opened =
             options.read(true).write(true).custom_flags(flags).mode(0o600).open(self.config.home.path());
-        opened.map_err(|error| Error::internal("could not make room for an archive", error))
+        opened.map_err(|error| Error::internal("could not make a temporary file for an archive", error))
     }
 }
 
@@ -101,13 +101,13 @@ fn words(recipe: &Recipe) -> Vec<OsString> {
     words.iter().map(OsString::from).chain(arguments).collect()
 }
 
-/// Runs it to its end and passes on what it says.
+/// Runs it to its end and passes its output on.
 fn run(mut command: Command, tag: &Reference, progress: &dyn Progress) -> Result<()> {
     let (reader, writer) = io::pipe().map_err(not_started)?;
     command.stdout(writer.try_clone().map_err(not_started)?).stderr(writer);
     let mut child = tie::to_this_thread(&mut command).spawn().map_err(not_started)?;
     let cancel = progress.cancel();
-    // By a descriptor: the number may be another's once this one is reaped.
+    // By a descriptor: the kernel may reuse the pid once this process is reaped.
     let pid = Pid::from_raw(child.id().cast_signed());
     let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let _cut = process.map(|process| {
@@ -115,7 +115,7 @@ fn run(mut command: Command, tag: &Reference, progress: &dyn Progress) -> Result
             let _ = pidfd_send_signal(process, Signal::KILL);
         })
     });
-    // It holds the other end of the pipe, which would otherwise never close.
+    // The command holds the other end of the pipe, which would otherwise never close.
     drop(command);
     let (mut steps, mut last) = (Steps::default(), String::new());
     let listened = listen(reader, &mut steps, &mut |line| {

@@ -1,5 +1,5 @@
-//! What keeps the processes of a sandbox together, so that all of them are found and ended: cgroups, or without root
-//! the first process alone, whose end is the end of all in its pid namespace.
+//! Holds the processes of a sandbox together, so that all are found and ended: by cgroups, or without root by the
+//! first process alone, whose end ends all processes of its pid namespace.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use coracle_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
 use coracle_sys::rustix::io::Errno;
 use coracle_sys::rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// The cage of one sandbox. Making the value makes nothing on the machine.
+/// The cage of one sandbox. Making the value creates nothing on the machine.
 #[derive(Debug)]
 pub enum Cage<'a> {
     Groups(Group<'a>),
@@ -19,7 +19,7 @@ pub enum Cage<'a> {
 }
 
 impl Cage<'_> {
-    /// Makes what must be there before the first process.
+    /// Makes what must exist before the first process.
     pub fn make(&self, values: &Values, owner: u32) -> io::Result<()> {
         match self {
             Self::Groups(group) => group.create(values, owner),
@@ -27,7 +27,7 @@ impl Cage<'_> {
         }
     }
 
-    /// Writes down the first process, before it is let go on.
+    /// Records the first process, before it goes on.
     pub fn note(&self, pid: i32) -> io::Result<()> {
         match self {
             Self::Groups(_) => Ok(()),
@@ -42,7 +42,7 @@ impl Cage<'_> {
         }
     }
 
-    /// Returns the number of the first process; without cgroups it is not looked for.
+    /// Returns the pid of the first process; `None` without cgroups.
     pub fn guest_pid(&self) -> Option<i32> {
         self.group().and_then(Group::guest_pid)
     }
@@ -55,7 +55,7 @@ impl Cage<'_> {
         }
     }
 
-    /// Removes what was made. What is in the sandbox's directory goes with that.
+    /// Removes the cgroups. A record in the sandbox's directory goes with that.
     pub fn remove(&self) -> io::Result<()> {
         match self {
             Self::Groups(group) => group.remove(),
@@ -71,13 +71,13 @@ impl Cage<'_> {
         }
     }
 
-    /// Tells whether a cgroup is there.
+    /// Tells whether a cgroup exists.
     pub fn has_groups(&self) -> bool {
         self.group().is_some_and(|group| group.count() > 0)
     }
 }
 
-/// The first process of a sandbox, written down in its directory with when it started: numbers are used again.
+/// The first process of a sandbox, recorded in its directory with its start time: the kernel reuses pids.
 #[derive(Debug)]
 pub struct First {
     path: PathBuf,
@@ -93,7 +93,7 @@ impl First {
         fs::write(&self.path, format!("{pid} {started}"))
     }
 
-    /// Tells whether the process is there; `Unseen` where nothing was written down.
+    /// Tells whether the process exists; `Unseen` if none was recorded.
     fn population(&self) -> io::Result<Population> {
         match self.written()? {
             None => Ok(Population::Unseen),
@@ -101,7 +101,7 @@ impl First {
         }
     }
 
-    /// Returns the number of the process and when it started.
+    /// Returns the recorded pid and start time.
     fn written(&self) -> io::Result<Option<(i32, String)>> {
         let text = match fs::read_to_string(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -112,8 +112,7 @@ impl First {
         Ok(parsed)
     }
 
-    /// Returns a descriptor of the process, if it is still the one that was written down. An error where it cannot be
-    /// seen whether it is.
+    /// Returns a descriptor of the process, if it is still the recorded one. Fails if that cannot be determined.
     fn find(&self) -> io::Result<Option<std::os::fd::OwnedFd>> {
         let Some((pid, since)) = self.written()? else { return Ok(None) };
         let Some(number) = Pid::from_raw(pid) else { return Ok(None) };
@@ -121,7 +120,7 @@ impl First {
             Err(Errno::SRCH) => return Ok(None),
             handle => handle?,
         };
-        // Looked at after the opening: if it matches now, the descriptor is of that very process.
+        // Check after opening: if the start time matches now, the descriptor is of that very process.
         Ok((started(pid)?.as_ref() == Some(&since)).then_some(handle))
     }
 
@@ -132,7 +131,7 @@ impl First {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-            // Readable when it has ended, which it does after every other process of its namespace.
+            // Readable when the process has ended, which it does after every other process of its namespace.
             match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&left)) {
                 Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
                 Ok(_) => return Ok(()),
@@ -143,7 +142,7 @@ impl First {
     }
 }
 
-/// Returns when a process started, in ticks since the machine did; nothing if it has ended.
+/// Returns when a process started, in ticks since boot; `None` if it has ended.
 fn started(pid: i32) -> io::Result<Option<String>> {
     let text = match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -153,9 +152,9 @@ fn started(pid: i32) -> io::Result<Option<String>> {
     Ok(living(&text))
 }
 
-/// Reads the line of a process.
+/// Reads the `stat` line of a process.
 fn living(text: &str) -> Option<String> {
-    // The name, in parentheses, may hold anything; what follows does not.
+    // The name, in parentheses, may contain anything; what follows may not.
     let mut fields = text.rsplit_once(") ")?.1.split(' ');
     let state = fields.next()?;
     let started = fields.nth(18)?;

@@ -1,4 +1,4 @@
-//! Making a sandbox: its directory, its cage, its namespaces, its mounts, its guest.
+//! Makes a sandbox: its directory, its cage, its namespaces, its mounts, its guest.
 
 mod boot;
 mod bring;
@@ -32,8 +32,8 @@ use crate::{program, weak};
 use bring::Brought;
 use trees::{Owner, Shared, Site, Trees};
 
-/// A guest that has not come up by then never will. Building a sandbox takes a millisecond; on a loaded machine it once took
-/// more than twenty seconds.
+/// A guest that has not come up by then never will. Building a sandbox takes a millisecond; on a loaded machine it
+/// once took more than twenty seconds.
 const BOOT_TIME: Duration = Duration::from_secs(60);
 
 /// Makes the sandbox. On error nothing of it is left.
@@ -75,7 +75,7 @@ pub fn create(native: &Native, order: &Order<'_>, taken: Option<&Taken>) -> Resu
     })
 }
 
-/// Refuses a user there is not.
+/// Refuses a user that does not exist.
 fn expect_user(native: &Native, spec: &Spec) -> Result<()> {
     let other = spec.user.as_deref().filter(|named| !user::is_root(Some(named)));
     match other.filter(|_| !native.privilege.is_root()) {
@@ -97,7 +97,7 @@ struct Parts<'a> {
     brought: Vec<Brought>,
     storage: Storage,
     cage: Cage<'a>,
-    /// The machine's id that is root in the sandbox, where it has ids of its own.
+    /// The machine's id that is root in the sandbox, if the sandbox has its own ids.
     base: u32,
     /// Files of another sandbox that it starts with.
     taken: Option<&'a Taken>,
@@ -120,12 +120,12 @@ pub(super) fn at(attempted: &'static str) -> impl FnOnce(io::Error) -> Failure {
     move |cause| Failure { attempted, cause }
 }
 
-/// What a guest says when it serves.
+/// The guest's message that it serves.
 #[derive(Debug, Clone, Copy)]
 struct Ready {
-    /// Landlock stands around commands.
+    /// Landlock confines commands.
     fenced: bool,
-    /// The image knows the user commands are to run as.
+    /// The image has the user that commands run as.
     knows_user: bool,
 }
 
@@ -139,7 +139,7 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Create
     let (ours, theirs) = UnixStream::pair().map_err(at("make the boot socket"))?;
     let launched = start(native, parts.cage.group(), &ours, theirs)?;
     parts.cage.note(launched.pid).map_err(at("write down the first process"))?;
-    // Kept from here on: a maker that dies now takes the guest along.
+    // Kept from here on: if the process that makes the sandbox dies now, the guest ends with it.
     let boot = (order.life == Life::Maker).then(|| ours.try_clone()).transpose();
     let child = Child { guest: launched.pidfd, _boot: boot.map_err(at("keep the boot socket"))? };
     native.children().insert(order.sandbox.clone(), child);
@@ -161,7 +161,7 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Create
     };
     let trees = Trees::open(&site, native.privilege)?;
     let mut plan = boot::plan(order, parts, native.privilege);
-    let (trees, shared) = settle_owner(trees, &mut plan).map_err(at("show a mount as its owner's"))?;
+    let (trees, shared) = settle_owner(trees, &mut plan).map_err(at("map a mount to its owner"))?;
     plan.bases = parts.bases().iter().map(|base| base.generation).collect();
     let capabilities = plan.capabilities;
     let end = dir.make_end().map_err(at("make the file the guest writes its end to"))?;
@@ -169,7 +169,7 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Create
     let ready = wait_until_ready(&ours, &shared).map_err(at("boot the guest"))?;
     crash("native.create.ready");
     let seen = Seen { guest: launched.pid, capabilities, landlock: ready.fenced };
-    let profile = probe::observe(native, order.spec, seen).map_err(at("see the walls stand"))?;
+    let profile = probe::observe(native, order.spec, seen).map_err(at("check the walls"))?;
     let created = Created {
         placement: Placement(serde_json::json!({"pid": launched.pid})),
         profile,
@@ -178,7 +178,7 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Create
     Ok((created, ready))
 }
 
-/// Makes the sandbox's directory, with a note of what it uses before it uses it, and its disk.
+/// Makes the sandbox's directory, records what it will use before it uses it, and makes its disk.
 fn make_dir(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<SandboxDir, Failure> {
     let dir = native.home.make_dir(order.sandbox, &native.config.instance).map_err(at("make a directory"))?;
     let uses = Uses {
@@ -200,7 +200,7 @@ fn make_dir(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<San
     Ok(dir)
 }
 
-/// Launches the guest's process; it waits for its ids.
+/// Launches the guest's process; it waits for its id maps.
 fn start(
     native: &Native,
     group: Option<&Group<'_>>,
@@ -226,8 +226,8 @@ fn start(
     launch(&order).map_err(at("make namespaces"))
 }
 
-/// Sends the plan with its descriptors, in the order the guest expects them; its `own` come first: its socket, and the
-/// file it writes its end to.
+/// Sends the plan with its descriptors, in the order the guest expects. The guest's `own` come first: its socket,
+/// and the file it writes its end to.
 fn send_plan(
     mut plan: Boot,
     trees: Vec<OwnedFd>,
@@ -249,8 +249,9 @@ fn send_plan(
     descriptors::send(socket, &payload[coracle_wire::HEADER_LEN..], &sent).map_err(at("send the boot plan"))
 }
 
-/// Puts into the plan what the guest opens itself, and returns the rest: all that is mounted, and those directories of the
-/// machine that wait for the guest's word. Root is known without it; another user only the image knows.
+/// Adds to the plan what the guest opens itself, and returns the rest: all mounts, and those directories of the
+/// machine that wait for the guest to name the user. Root's ids are known in advance; those of another user only
+/// the image has.
 fn settle_owner(trees: Trees, plan: &mut Boot) -> io::Result<(Vec<OwnedFd>, Vec<Shared>)> {
     match trees {
         Trees::Named(sources) => {
@@ -268,14 +269,14 @@ fn settle_owner(trees: Trees, plan: &mut Boot) -> io::Result<(Vec<OwnedFd>, Vec<
     }
 }
 
-/// Waits for the guest's word: that it serves and how things stand, or a 0 and what went wrong. Before that it may
-/// say who commands run as, for the directories that are to be that user's.
+/// Waits for the guest's message: that it serves, with its report, or a 0 and what went wrong. Before that it may
+/// name the user that commands run as, for the directories that must appear as that user's.
 fn wait_until_ready(mut socket: &UnixStream, shared: &[Shared]) -> io::Result<Ready> {
     socket.set_read_timeout(Some(BOOT_TIME))?;
     let mut word = first_byte(socket)?;
     let waiting = !shared.is_empty();
     if word == Boot::READY && waiting {
-        return Err(io::Error::other("it serves although directories wait to be shown to its user"));
+        return Err(io::Error::other("it serves before directories were mapped to its user"));
     }
     if word == Boot::OWNER && waiting {
         let owner = Owner { uid: number(socket)?, gid: number(socket)? };
@@ -303,7 +304,7 @@ fn first_byte(mut socket: &UnixStream) -> io::Result<u8> {
     Ok(byte[0])
 }
 
-/// Reads the number of a user or group of the sandbox, of which there are so many.
+/// Reads the id of a user or group of the sandbox, and checks that it is in range.
 fn number(mut socket: &UnixStream) -> io::Result<u32> {
     let mut bytes = [0; 4];
     socket.read_exact(&mut bytes)?;

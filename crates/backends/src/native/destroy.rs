@@ -1,4 +1,4 @@
-//! Removing every trace of a sandbox, from any state it may be in.
+//! Removes every trace of a sandbox, from any state it may be in.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use coracle_core::{Error, Result, SandboxId};
 
 use super::{Native, disk, elsewhere, requests};
 
-/// Killed processes go at once, unless one is in the middle of writing to a slow disk.
+/// Killed processes disappear at once, unless one is in the middle of writing to a slow disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Lets go of what its disk still holds in memory, kills its processes, then removes its cgroup and its directory. In this order: while a process is left, it may
-/// write, and while the cgroup is there, a survey finds it.
+/// Drops what the kernel still holds of its disk in memory, kills its processes, then removes its cgroup and its
+/// directory. In this order: while a process is left, it may write, and while the cgroup exists, a survey finds it.
 pub fn destroy(native: &Native, sandbox: &SandboxId) -> Result<()> {
     let crash = native.config.crash;
     let failed = |what: &str| {
@@ -21,9 +21,9 @@ pub fn destroy(native: &Native, sandbox: &SandboxId) -> Result<()> {
     let cage = native.cage(sandbox)?;
     requests::restore_of(native, sandbox);
     for (disk, device) in native.home.disks(sandbox) {
-        // What others started from, or still start from, is not ours to end.
+        // A disk that other sandboxes start from is not ours to end.
         if !disk::is_shared(&disk).unwrap_or(true) {
-            // Where this fails, the end of the last process takes a little longer.
+            // If this fails, the end of the last process takes a little longer.
             let _ = disk::abandon(&disk, &device);
         }
     }

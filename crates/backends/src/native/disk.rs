@@ -1,7 +1,7 @@
-//! A filesystem of a fixed size in a sparse file: what is written to it is bounded by the kernel, and removing the
-//! file removes a million files at once.
+//! A filesystem of a fixed size in a sparse file: the kernel bounds what is written to it, and removing the file
+//! removes a million files at once.
 //!
-//! Making one takes 20 ms, so each size is made once and copied: what is in it are a few hundred KiB of structures.
+//! Making one takes 20 ms, so we make each size once and copy it: its structures are only a few hundred KiB.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,22 +15,22 @@ use coracle_sys::{block, rustix};
 
 use crate::weak;
 
-/// Where distributions have it; the search path of a service often has not.
+/// Where distributions install it; the search path of a service often lacks these directories.
 const FORMATTERS: [&str; 2] = ["/usr/sbin/mke2fs", "/sbin/mke2fs"];
-/// Structures beside the files: a little, and the table of files. A small disk has less of them, and what they leave over is
-/// room nobody asked for.
+/// Space for structures beside the files: a little, and the inode table. A small disk has fewer of them, and gains
+/// a little space that was not asked for.
 const SLACK: u64 = 4 << 20;
 const LEAST_SLACK: u64 = 256 << 10;
 const INODE: u64 = 256;
-/// More files than blocks could never be made.
+/// There can never be more files than blocks.
 const BLOCK: u64 = 4096;
-/// Sizes are callers' to choose; patterns of more than this many are not kept.
+/// Callers choose sizes; we keep no more patterns than this.
 const PATTERNS_MAX: usize = 16;
 
 /// What a filesystem is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Gone with its sandbox: nothing in it need survive a power cut.
+    /// Removed with its sandbox: nothing in it need survive a power cut.
     Scratch,
     /// Outlives sandboxes and reboots.
     Volume,
@@ -48,7 +48,7 @@ impl Size {
         self.inodes.min((self.megabytes << 20) / BLOCK).max(16)
     }
 
-    /// Returns how many files there really is room for: each part of a filesystem has room for a few.
+    /// Returns how many files there really is room for: mke2fs rounds up in each part of a filesystem.
     pub fn rounded_inodes(self) -> u64 {
         const PART: u64 = 128 << 20;
         const FEW: u64 = 16;
@@ -67,7 +67,7 @@ impl Size {
     }
 }
 
-/// A filesystem that is mounted, attached nowhere yet.
+/// A filesystem that is mounted but not attached yet.
 #[derive(Debug)]
 pub struct Mounted {
     pub tree: OwnedFd,
@@ -83,7 +83,7 @@ pub fn missing() -> Option<&'static str> {
     }
 }
 
-/// Makes a filesystem in a new file at `path`. Patterns are kept in `patterns`.
+/// Makes a filesystem in a new file at `path`. Keeps patterns in `patterns`.
 pub fn make(patterns: &Path, path: &Path, size: Size, purpose: Purpose) -> io::Result<()> {
     let from = open_pattern(patterns, size, purpose)?;
     let to = File::options().write(true).create_new(true).open(path)?;
@@ -91,10 +91,10 @@ pub fn make(patterns: &Path, path: &Path, size: Size, purpose: Purpose) -> io::R
     copy_data(&from, &to)
 }
 
-/// Mounts the filesystem in the file, detached, shown with the ids of `namespace`.
+/// Mounts the filesystem in the file, detached, with its files mapped to the ids of `namespace`.
 pub fn mount(path: &Path, purpose: Purpose, namespace: Option<BorrowedFd<'_>>) -> io::Result<Mounted> {
     let file = File::options().read(true).write(true).open(path)?;
-    // A filesystem that is mounted already must be mounted from the same device again, or it would be torn apart.
+    // If the filesystem is already mounted, mount it from the same device again; two devices would corrupt it.
     let found = if purpose == Purpose::Volume { block::find(&file)? } else { None };
     let device = match found {
         Some(device) => device,
@@ -103,7 +103,7 @@ pub fn mount(path: &Path, purpose: Purpose, namespace: Option<BorrowedFd<'_>>) -
     let source = device.path.to_string_lossy();
     let mut options = vec![("source", Some(&*source)), ("discard", None), ("noinit_itable", None)];
     if purpose == Purpose::Scratch {
-        // Waiting for the machine's disk would keep a promise nobody made.
+        // The files need not survive a power cut, so do not wait for the machine's disk.
         options.push(("nobarrier", None));
     }
     let mounted = mount::make("ext4", &options, weak::plain())?;
@@ -111,16 +111,16 @@ pub fn mount(path: &Path, purpose: Purpose, namespace: Option<BorrowedFd<'_>>) -
     Ok(Mounted { tree: mounted, device: device.path.clone() })
 }
 
-/// Mounts a filesystem that others have mounted or will mount, to be read: from the same device as they, or it would be
-/// torn apart. `known` is the device it was last seen on.
+/// Mounts a filesystem for reading that other sandboxes have mounted or will mount: from the same device as they,
+/// or it would be corrupted. `known` is the device it was last seen on.
 pub fn mount_again(
     path: &Path,
     known: Option<&Path>,
     namespace: Option<BorrowedFd<'_>>,
     attributes: Attributes,
 ) -> io::Result<Mounted> {
-    // Of two who find no device, one would make a second. Opened apart: a device keeps what it was made of open, and a
-    // lock with it.
+    // Two callers that both find no device would make two. Open the lock separately: a device keeps its file open,
+    // and with it a lock on that.
     let lock = File::open(path)?;
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)?;
     let file = File::options().read(true).write(true).open(path)?;
@@ -131,7 +131,7 @@ pub fn mount_again(
     };
     let source = device.path.to_string_lossy();
     let mut options = vec![("source", Some(&*source)), ("noinit_itable", None), ("nobarrier", None)];
-    // A copy that nobody may write to does not even learn that it was mounted.
+    // Mount a read-only copy so that not even the mount itself is recorded in it.
     if file.metadata()?.permissions().readonly() {
         options.push(("ro", None));
     }
@@ -140,7 +140,7 @@ pub fn mount_again(
     Ok(Mounted { tree: mounted, device: device.path.clone() })
 }
 
-/// Copies a filesystem that nobody writes to into a file that has no name yet, in `directory`.
+/// Copies a filesystem that no process writes to into a nameless file in `directory`.
 pub fn copy(path: &Path, directory: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let from = File::open(path)?;
@@ -155,16 +155,16 @@ pub fn copy(path: &Path, directory: &Path) -> io::Result<File> {
     Ok(to)
 }
 
-/// Tells whether others have the file under another name, and may use the filesystem in it.
+/// Tells whether the file has another name, so that another sandbox may use the filesystem in it.
 pub fn is_shared(path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
     Ok(fs::metadata(path)?.nlink() > 1)
 }
 
-/// Ends the filesystem in the file, if it is mounted, without writing what it still holds in memory: half a gigabyte of
-/// that takes a second, and the file is about to go. `device` is what [`mount`] returned.
+/// Ends the filesystem in the file, if it is mounted, without writing what it still holds in memory: half a
+/// gigabyte of that takes a second, and the file is about to be removed. `device` is what [`mount`] returned.
 pub fn abandon(path: &Path, device: &Path) -> io::Result<()> {
-    // The device is held, so that it cannot become another's between the look and the end.
+    // Keep the device open, so that it cannot get another file between the check and the end.
     let held = File::options().read(true).write(true).open(device)?;
     if !block::is_made_of(&held, &File::open(path)?)? {
         return Ok(());
@@ -174,7 +174,7 @@ pub fn abandon(path: &Path, device: &Path) -> io::Result<()> {
     block::shut_down(mounted.as_fd())
 }
 
-/// Opens the file a filesystem of this size is copied from. It may be forgotten between the look and the opening.
+/// Opens the pattern of this size. Another process may remove it between the look and the opening.
 fn open_pattern(patterns: &Path, size: Size, purpose: Purpose) -> io::Result<File> {
     for _ in 0..PATTERNS_MAX {
         match File::open(pattern(patterns, size, purpose)?) {
@@ -185,9 +185,9 @@ fn open_pattern(patterns: &Path, size: Size, purpose: Purpose) -> io::Result<Fil
     File::open(pattern(patterns, size, purpose)?)
 }
 
-/// Returns the file a filesystem of this size is copied from, making it if it is not there.
+/// Returns the file that a filesystem of this size is copied from. Makes it if it is missing.
 fn pattern(patterns: &Path, size: Size, purpose: Purpose) -> io::Result<PathBuf> {
-    // Patterns of an older coracle have another size under the same numbers, so it is part of the name.
+    // Patterns of an older coracle have another size under the same numbers, so the size is part of the name.
     let kind = format!("{purpose:?}").to_lowercase();
     let finished = patterns.join(format!("{kind}-{}-{}", size.bytes(purpose), size.inodes()));
     if finished.exists() {
@@ -195,7 +195,7 @@ fn pattern(patterns: &Path, size: Size, purpose: Purpose) -> io::Result<PathBuf>
     }
     crate::place::private(patterns)?;
     forget_oldest(patterns)?;
-    // Of this thread alone; one of that name is of an earlier process with the same number.
+    // The name is this thread's alone. An existing draft is from an earlier process with the same pid.
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let draft = patterns.join(format!(".draft-{}-{serial}", std::process::id()));
@@ -206,7 +206,7 @@ fn pattern(patterns: &Path, size: Size, purpose: Purpose) -> io::Result<PathBuf>
     Ok(finished)
 }
 
-/// Makes room for one more. Whoever is about to copy the one that goes makes it anew.
+/// Makes room for one more. A process that is about to copy the removed one makes it anew.
 fn forget_oldest(patterns: &Path) -> io::Result<()> {
     let entries = fs::read_dir(patterns)?.flatten();
     let finished = entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
@@ -243,7 +243,7 @@ fn formatter() -> Option<&'static str> {
     FORMATTERS.into_iter().find(|path| Path::new(path).exists())
 }
 
-/// Copies what is not a hole.
+/// Copies everything but holes.
 fn copy_data(from: &File, to: &File) -> io::Result<()> {
     use rustix::fs::{SeekFrom, copy_file_range, seek};
     let mut position = 0;

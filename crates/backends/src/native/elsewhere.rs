@@ -1,4 +1,4 @@
-//! What a sandbox may have outside the place where this instance looks for it.
+//! Finds what a sandbox may have outside the place where this instance looks for it.
 
 use std::fs::{self, DirEntry};
 use std::io;
@@ -12,12 +12,12 @@ use super::Native;
 use crate::mark;
 use crate::weak::{self, Wall};
 
-/// How long the kernel may take to let go of a device after its last user.
+/// How long the kernel may take to release a device after its last user.
 const SETTLE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Refuses a sandbox that is another instance's: by its directory's mark, or by a cgroup that bears its name elsewhere. No other
-/// sandbox has the same id, so such a group is its own, and it would be called gone while it runs.
+/// Refuses a sandbox of another instance: by its directory's mark, or by a cgroup of its name elsewhere. No other
+/// sandbox has the same id, so such a group is its own, and we would report it as gone while it runs.
 pub fn expect_ours(native: &Native, sandbox: &SandboxId) -> Result<()> {
     let ours = &native.config.instance;
     mark::expect(&native.home.place(sandbox), sandbox, ours)?;
@@ -37,8 +37,8 @@ pub fn expect_ours(native: &Native, sandbox: &SandboxId) -> Result<()> {
     Ok(())
 }
 
-/// Returns the instance other than ours that has a group of this name in a tree. An error where that cannot be seen: what
-/// is not found is called gone.
+/// Returns the other instance that has a group of this name in a tree. Fails if that cannot be determined, because
+/// a sandbox that is not found counts as gone.
 fn other_of(tree: &Path, sandbox: &SandboxId, ours: &InstanceId) -> io::Result<Option<InstanceId>> {
     for entry in listing(tree)? {
         let Some(instance) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -47,7 +47,7 @@ fn other_of(tree: &Path, sandbox: &SandboxId, ours: &InstanceId) -> io::Result<O
         }
         match fs::symlink_metadata(entry.path().join(sandbox.as_str())) {
             Ok(_) => return Ok(Some(instance)),
-            // Or the group of that instance goes while we look.
+            // Also if the group of that instance is removed while we look.
             Err(error) if is_absent(&error) => {}
             Err(error) => return Err(error),
         }
@@ -55,7 +55,7 @@ fn other_of(tree: &Path, sandbox: &SandboxId, ours: &InstanceId) -> io::Result<O
     Ok(None)
 }
 
-/// Lists a directory; nothing if it is not there.
+/// Lists a directory; empty if it is missing.
 fn listing(directory: &Path) -> io::Result<Vec<DirEntry>> {
     match fs::read_dir(directory) {
         Err(error) if is_absent(&error) => Ok(Vec::new()),
@@ -63,7 +63,7 @@ fn listing(directory: &Path) -> io::Result<Vec<DirEntry>> {
     }
 }
 
-/// Lists block devices made of files of this home that no sandbox of it can be using.
+/// Lists block devices backed by files of this home that no sandbox of it can be using.
 pub fn remains(native: &Native) -> Result<Vec<String>> {
     let failed = |what| move |error| Error::internal(format!("could not list {what} of this home"), error);
     let deadline = Instant::now() + SETTLE;
@@ -78,7 +78,7 @@ pub fn remains(native: &Native) -> Result<Vec<String>> {
 }
 
 fn unused_devices(native: &Native, sandboxes: &[SandboxId]) -> io::Result<Vec<String>> {
-    // While the directory of a sandbox is left it may use them: a disk others were forked from, a volume, a snapshot.
+    // While any sandbox's directory is left it may use them: a disk that forks start from, a volume, a snapshot.
     if !sandboxes.is_empty() {
         return Ok(Vec::new());
     }
@@ -87,12 +87,12 @@ fn unused_devices(native: &Native, sandboxes: &[SandboxId]) -> io::Result<Vec<St
     devices_of(Path::new("/sys/block"), &home)
 }
 
-/// Lists the devices that are made of files below a directory.
+/// Lists the devices backed by files below a directory.
 fn devices_of(devices: &Path, directory: &Path) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     for device in listing(devices)? {
         let file = match fs::read_to_string(device.path().join("loop/backing_file")) {
-            // Not a loop device, or one without a file, or gone since.
+            // Not a loop device, or one without a file, or gone meanwhile.
             Err(error) if is_absent(&error) => continue,
             file => PathBuf::from(file?.trim_end()),
         };
@@ -104,8 +104,8 @@ fn devices_of(devices: &Path, directory: &Path) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The kernel says ENXIO or ENODEV for a device or a group that goes while it is read, and ENOTDIR for what has nothing below
-/// it.
+/// The kernel says ENXIO or ENODEV for a device or a group that is removed while it is read, and ENOTDIR for a path
+/// below a file.
 fn is_absent(error: &io::Error) -> bool {
     let gone = [Errno::NXIO, Errno::NODEV, Errno::NOTDIR].map(Errno::raw_os_error);
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error().is_some_and(|code| gone.contains(&code))

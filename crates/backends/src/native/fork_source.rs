@@ -1,9 +1,9 @@
 //! Takes the files of a sandbox, to make forks from.
 //!
-//! They are on its disk, in generations of which only the last is written to. Where nothing runs, a new generation is
-//! put on top (`restack.rs`), and the disk with those before it is the base of whoever starts from it, under another
-//! name in the directory of each: it goes with the last of them, and nobody counts. Where something runs, all of it stands
-//! still while the disk is copied.
+//! They are on its disk, in generations of which only the last is written to. If no command runs, we put a new
+//! generation on top (`restack.rs`); the disk with the earlier ones is then the base of every sandbox that starts
+//! from it, under another name in the directory of each. It is removed with the last of these names, so we need no
+//! counter. If a command runs, everything is frozen while the disk is copied.
 
 mod restack;
 
@@ -35,13 +35,13 @@ pub struct Taken {
     pub digest: Option<String>,
 }
 
-/// A disk with files that nobody writes to any more.
+/// A disk with files that no process writes to any more.
 #[derive(Debug)]
 pub struct Base {
     pub file: File,
-    /// The last generation that is meant; there may be later ones, which are somebody's own.
+    /// The last generation to use; later ones belong to other sandboxes.
     pub generation: u32,
-    /// Where it is mounted from; nowhere, if it was just copied.
+    /// The device it is mounted from; empty if it was just copied.
     pub device: PathBuf,
 }
 
@@ -67,13 +67,13 @@ pub fn take_files<'a>(native: &'a Native, held: &HeldSandbox<'_>) -> Result<Box<
     if disks.len() > BASES_MAX {
         return Err(too_deep(held.sandbox));
     }
-    // What is mounted by the caller is not part of the root that would be built anew.
+    // The caller's mounts are not part of the root that would be rebuilt.
     let method = match held.idle && held.spec.mounts.is_empty() && !weak::off(weak::Wall::Nesting) {
         true => Method::Layered,
         false => Method::Copied,
     };
     let taken = take(native, held, method, &disks);
-    // That it went on meanwhile explains whatever else went wrong.
+    // If the sandbox went on meanwhile, report that: it explains any other failure.
     let (taken, method) = taken.map_err(|failure| match held.grip.confirm() {
         Ok(()) => refuse(held.sandbox, failure),
         Err(error) => error,
@@ -84,7 +84,7 @@ pub fn take_files<'a>(native: &'a Native, held: &HeldSandbox<'_>) -> Result<Box<
     Ok(Box::new(NativeForkSource { native, taken, method }))
 }
 
-/// Returns the disks its files are on, its own first.
+/// Returns the disks with its files, its own first.
 pub fn disks(native: &Native, held: &HeldSandbox<'_>) -> Result<Vec<(PathBuf, PathBuf)>> {
     let disks = native.home.disks(held.sandbox);
     match matches!(Storage::choose(held.spec, native.privilege), Storage::Disk(_)) && !disks.is_empty() {
@@ -93,7 +93,7 @@ pub fn disks(native: &Native, held: &HeldSandbox<'_>) -> Result<Vec<(PathBuf, Pa
     }
 }
 
-/// Takes them by the method, or copies them where a disk has as many generations as it may.
+/// Takes the files by the method, or copies them if a disk has no room for another generation.
 fn take(
     native: &Native,
     held: &HeldSandbox<'_>,
@@ -130,7 +130,7 @@ fn base((path, device): &(PathBuf, PathBuf), generation: u32) -> Result<Base, Fa
     Ok(Base { file, generation, device: device.clone() })
 }
 
-/// Copies a disk on which everything stands still, once all that is in memory has been written to it.
+/// Copies a disk while everything on it is frozen, after all data in memory has been written to it.
 pub fn copy(native: &Native, (path, device): &(PathBuf, PathBuf)) -> std::io::Result<Base> {
     let mounted = disk::mount_again(path, Some(device), None, coracle_sys::mount::Attributes::empty())?;
     let root = open_root(&mounted)?;
@@ -145,8 +145,8 @@ fn open_root(mounted: &disk::Mounted) -> std::io::Result<std::os::fd::OwnedFd> {
     Ok(openat(&mounted.tree, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Returns the highest number of a generation. The guest made them; no link is followed, and a number is all that
-/// comes out.
+/// Returns the highest number of a generation. The guest made the directories, so this follows no link and returns
+/// only a number.
 fn last_generation(root: &std::os::fd::OwnedFd) -> std::io::Result<u32> {
     let mut generation = 0;
     for entry in rustix::fs::Dir::read_from(root)? {

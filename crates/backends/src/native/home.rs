@@ -1,4 +1,4 @@
-//! What a sandbox has in the home: a directory with its storage, its guest's socket and a note of what it uses.
+//! What a sandbox has in the home: a directory with its storage, its guest's socket and a record of what it uses.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -26,7 +26,7 @@ const DISK: &str = "disk";
 const FIRST: &str = "first";
 /// Where the guest writes why it ended, if it ended by itself.
 const END: &str = "end";
-/// Disks one sandbox starts from, one below the other: each is a device and a filesystem of the machine's.
+/// Most disks one sandbox starts from, one below the other: each is a device and a filesystem of the machine.
 pub const BASES_MAX: usize = 16;
 
 /// The part of the home this backend uses.
@@ -47,12 +47,12 @@ pub struct SandboxDir {
     directory: File,
 }
 
-/// What a sandbox is made from that others may want to remove.
+/// What a sandbox is made from, and others may want to remove.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Uses {
     pub image: Option<String>,
     pub volumes: Vec<VolumeName>,
-    /// Of each disk it starts from, the topmost first, the last generation that is meant.
+    /// For each disk it starts from, the topmost first, the last generation to use.
     #[serde(default)]
     pub bases: Vec<u32>,
     /// The image below those disks.
@@ -72,7 +72,7 @@ impl Directories {
         }
     }
 
-    /// Makes the directory of a sandbox, with the mark of our instance. The way to it is ours alone.
+    /// Makes the directory of a sandbox, with the mark of our instance. Only our user may enter its parents.
     pub fn make_dir(&self, sandbox: &SandboxId, instance: &InstanceId) -> io::Result<SandboxDir> {
         private(&self.sandboxes)?;
         let path = self.place(sandbox);
@@ -81,12 +81,12 @@ impl Directories {
         Ok(SandboxDir { directory: File::open(&path)?, path })
     }
 
-    /// Returns where the directory of a sandbox is, or would be.
+    /// Returns the path of a sandbox's directory, which need not exist.
     pub fn place(&self, sandbox: &SandboxId) -> PathBuf {
         self.sandboxes.join(sandbox.as_str())
     }
 
-    /// Opens the directory of a sandbox that is there.
+    /// Opens the directory of an existing sandbox.
     pub fn dir(&self, sandbox: &SandboxId) -> io::Result<SandboxDir> {
         let path = self.sandboxes.join(sandbox.as_str());
         Ok(SandboxDir { directory: File::open(&path)?, path })
@@ -96,24 +96,24 @@ impl Directories {
         place::connect(&self.sandboxes.join(sandbox.as_str()), SOCKET)
     }
 
-    /// Returns where the first process of a sandbox is written down.
+    /// Returns the file that records the first process of a sandbox.
     pub fn first(&self, sandbox: &SandboxId) -> PathBuf {
         self.sandboxes.join(sandbox.as_str()).join(FIRST)
     }
 
-    /// Returns the word a guest has left, and when.
+    /// Returns why a guest ended, as it wrote it, and when.
     pub fn end(&self, sandbox: &SandboxId) -> Option<(End, SystemTime)> {
         let path = self.sandboxes.join(sandbox.as_str()).join(END);
         let end = End::from_byte(*fs::read(&path).ok()?.first()?)?;
         Some((end, fs::metadata(&path).ok()?.modified().ok()?))
     }
 
-    /// Tells whether a sandbox keeps its files in a directory here.
+    /// Tells whether a sandbox keeps its files in a plain directory here.
     pub fn has_plain_storage(&self, sandbox: &SandboxId) -> bool {
         self.sandboxes.join(sandbox.as_str()).join(STORAGE).symlink_metadata().is_ok()
     }
 
-    /// Returns whether the sandbox has anything here.
+    /// Tells whether the sandbox has anything here.
     pub fn has(&self, sandbox: &SandboxId) -> bool {
         self.sandboxes.join(sandbox.as_str()).symlink_metadata().is_ok()
     }
@@ -142,7 +142,7 @@ impl Directories {
     /// Returns what one sandbox uses.
     pub fn uses_of(&self, sandbox: &SandboxId) -> io::Result<Option<Uses>> {
         match fs::read(self.sandboxes.join(sandbox.as_str()).join(USES)) {
-            // Written before anything is used: without it, nothing is.
+            // It is written before anything is used: without it, nothing is.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             text => serde_json::from_slice(&text?).map(Some).map_err(|error| {
                 io::Error::other(format!("what sandbox `{sandbox}` uses cannot be read ({error}): close it"))
@@ -161,12 +161,12 @@ impl Directories {
         names.map_while(known).collect()
     }
 
-    /// Returns where files go that have no name yet and will get one in a sandbox's directory.
+    /// Returns the directory for nameless files, which get a name in a sandbox's directory later.
     pub fn nameless(&self) -> &Path {
         &self.sandboxes
     }
 
-    /// Removes the sandbox's directory, whatever was written to it. Succeeds if it is not there.
+    /// Removes the sandbox's directory, whatever was written to it. Succeeds if it is missing.
     pub fn remove(&self, sandbox: &SandboxId) -> io::Result<()> {
         let parent = match File::open(&self.sandboxes) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -182,49 +182,50 @@ impl SandboxDir {
         UnixListener::bind(short_path(&self.directory, SOCKET))
     }
 
-    /// Makes the file the guest writes its end to. It has its byte already: on a full disk there may be no room for one.
+    /// Makes the file the guest writes its end to. It already has its byte, because a full disk may have no room
+    /// for one.
     pub fn make_end(&self) -> io::Result<File> {
         let path = self.path.join(END);
         fs::write(&path, [0])?;
         File::options().write(true).open(path)
     }
 
-    /// Writes down what the sandbox is made from, before it is.
+    /// Records what the sandbox is made from, before it is made.
     pub fn note(&self, uses: &Uses) -> io::Result<()> {
-        // Whole or not at all: whoever reads it decides by it what may be removed.
+        // Complete or not at all: readers decide by it what may be removed.
         let draft = self.path.join(".uses");
         fs::write(&draft, serde_json::to_vec(uses)?)?;
         fs::rename(draft, self.path.join(USES))
     }
 
-    /// Returns the file a disk goes into.
+    /// Returns the path of its disk.
     pub fn disk(&self) -> PathBuf {
         self.path.join(DISK)
     }
 
-    /// Returns the file of a disk the sandbox starts from.
+    /// Returns the path of a disk the sandbox starts from.
     pub fn base(&self, index: usize) -> PathBuf {
         self.path.join(base(index))
     }
 
-    /// Gives a disk that the sandbox starts from a name here: while one has it, it stays.
+    /// Gives a disk that the sandbox starts from a name here: it stays while it has a name.
     pub fn link_base(&self, index: usize, disk: &File) -> io::Result<()> {
         use coracle_sys::rustix::fs::{AtFlags, CWD, linkat};
         let source = format!("/proc/self/fd/{}", disk.as_raw_fd());
         Ok(linkat(CWD, source, &self.directory, base(index), AtFlags::SYMLINK_FOLLOW)?)
     }
 
-    /// Writes down the device a disk is mounted from.
+    /// Records the device a disk is mounted from.
     pub fn note_device(&self, disk: &Path, device: &Path) -> io::Result<()> {
         let name = disk.file_name().unwrap_or_default().to_string_lossy();
         fs::write(self.path.join(device_of(&name)), device.as_os_str().as_encoded_bytes())
     }
 
-    /// Makes the directory that is the storage where there is no disk. What is inside belongs to `owner`, or to us.
+    /// Makes the directory for its files where there is no disk. They belong to `owner`, or to us.
     pub fn make_storage(&self, owner: Option<u32>) -> io::Result<PathBuf> {
         let directory = self.path.join(STORAGE);
         DirBuilder::new().mode(0o755).create(&directory)?;
-        // Whatever the caller's umask made of it.
+        // Independent of the caller's umask.
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o755))?;
         if owner.is_some() {
             std::os::unix::fs::chown(&directory, owner, owner)?;

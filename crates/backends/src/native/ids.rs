@@ -8,14 +8,14 @@ use crate::weak;
 
 /// How many users a sandbox has.
 pub const COUNT: u32 = 65_536;
-/// Ranges start above those that distributions hand out to people's subordinate ids, and stay below the sign bit.
+/// Ranges start above those that distributions give to people as subordinate ids, and stay below the sign bit.
 const FIRST: u32 = 0x2000_0000;
 const RANGES: u64 = 0x5000;
 
 /// Returns the machine's id that is root in the sandbox.
 ///
-/// Each sandbox gets a range of its own by its name. Two that meet in one are no worse off than with one range for
-/// all: they share no file, process or namespace.
+/// Each sandbox gets its own range, by its name. Two that get the same range are no worse off than with one range
+/// for all: they share no file, process or namespace.
 pub fn base(sandbox: &SandboxId) -> u32 {
     if weak::off(weak::Wall::UserNamespace) {
         return 0;

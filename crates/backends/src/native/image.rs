@@ -11,7 +11,7 @@ use coracle_images::{Hold, Image, host};
 
 use super::{Native, snapshot};
 
-/// Bytes of what is to be executed, where and as whom.
+/// Most bytes of the command, directory and user that an image sets.
 const WORDS_MAX: usize = 128 << 10;
 
 /// The root of one sandbox.
@@ -19,23 +19,23 @@ const WORDS_MAX: usize = 128 << 10;
 pub struct Root {
     /// The topmost layer first.
     pub layers: Vec<PathBuf>,
-    /// Layers of directories that are the machine's own.
+    /// Layers of the machine's own directories.
     pub shared: Vec<host::Shared>,
     pub config: image::Config,
     pub env: Vec<(String, String)>,
-    /// Keeps the layers there until the sandbox's own note of them is.
+    /// Keeps the layers from being removed until the sandbox has recorded that it uses them.
     _hold: Option<Hold>,
 }
 
 impl Root {
-    /// Names the directories its shared layers are of, in their order.
+    /// Returns the directory names of its shared layers, in their order.
     pub fn shared_names(&self) -> Vec<String> {
         self.shared.iter().map(|layer| layer.name.to_owned()).collect()
     }
 }
 
 impl Native {
-    /// Brings the image the spec names, if it is not here.
+    /// Pulls the image the spec names, if it is missing.
     pub(super) fn prepare_image(&self, spec: &Spec, progress: &dyn Progress) -> Result<()> {
         if let Some(image) = ImageId::among_names(&spec.image) {
             return snapshot::find(self, &image).map(drop);
@@ -47,8 +47,8 @@ impl Native {
         }
     }
 
-    /// Returns the root of an image; with a digest, as a sandbox was made from it earlier, whatever the name leads to by
-    /// now.
+    /// Returns the root of an image. With a digest, returns the image an earlier sandbox was made from, even if the
+    /// name leads elsewhere now.
     pub(super) fn root(&self, image: &str, digest: Option<&str>) -> Result<Root> {
         let Some(reference) = reference(image)? else { return self.host() };
         let hold = self.images.hold()?;
@@ -64,7 +64,7 @@ impl Native {
         let mut config = found.config;
         config.digest = Some(found.digest);
         if !self.privilege.is_root() {
-            // There is one user, and it is root inside.
+            // There is only one user, and it is root inside.
             config.user = None;
         }
         config.workdir = config.workdir.filter(|workdir| workdir.starts_with('/') && workdir != "/");
@@ -104,7 +104,7 @@ fn reference(image: &str) -> Result<Option<Reference>> {
     if image == image::HOST { Ok(None) } else { image.parse().map(Some) }
 }
 
-/// Refuses what a stranger wrote into an image if no command could be started with it, before it is kept anywhere.
+/// Refuses an image whose untrusted configuration would let no command start, before it is stored anywhere.
 fn check(reference: &Reference, image: &Image) -> Result<()> {
     let config = &image.config;
     let words = config.entrypoint.iter().chain(&config.cmd).chain(&config.workdir).chain(&config.user);

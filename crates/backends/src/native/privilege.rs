@@ -1,4 +1,4 @@
-//! Whether we have the machine's root, and so which of two ways sandboxes are made.
+//! Whether we are root on this machine, which decides how sandboxes are made.
 
 use std::fs;
 use std::io;
@@ -7,12 +7,12 @@ use std::os::fd::OwnedFd;
 use super::ids;
 use crate::weak;
 
-/// Who makes the sandboxes.
+/// The rights of the process that makes sandboxes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privilege {
-    /// A sandbox has ids of its own, cgroups, a disk; files are shown with its ids.
+    /// A sandbox has its own ids, cgroups and a disk; files are mapped to its ids.
     Root,
-    /// A sandbox has one user, who is the caller outside, and what an ordinary user may bound.
+    /// A sandbox has one user, who is the caller outside, and only the limits that an ordinary user can set.
     Rootless { uid: u32, gid: u32 },
 }
 
@@ -29,12 +29,13 @@ impl Privilege {
         self == Self::Root
     }
 
-    /// Gives a new namespace its users. Returns the namespace.
+    /// Maps the users of a new namespace. Returns the namespace.
     pub fn map_ids(self, pid: i32, base: u32) -> io::Result<OwnedFd> {
         let (users, groups) = match self {
             Self::Root => (format!("0 {base} {}", ids::COUNT), format!("0 {base} {}", ids::COUNT)),
             Self::Rootless { uid, gid } => {
-                // Without this an ordinary user may not map groups: giving one up could open a file closed to it.
+                // Without this an ordinary user may not map groups: dropping a group could open a file that denies
+                // access to it.
                 fs::write(format!("/proc/{pid}/setgroups"), "deny")?;
                 (format!("0 {uid} 1"), format!("0 {gid} 1"))
             }

@@ -44,7 +44,7 @@ pub fn probe(native: &Native) -> Probe {
     Probe { available: reason.is_none(), reason, version: None, endpoint: None, profile: Profile { walls } }
 }
 
-/// Tells what is to be expected of a sandbox of this spec, at the price of a look at what is known already.
+/// Returns the expected walls of a sandbox with this spec, from what is already known.
 pub fn expect(native: &Native, spec: &Spec) -> Result<Profile> {
     if native.privilege.is_root() {
         native.layout()?;
@@ -57,7 +57,7 @@ pub fn expect(native: &Native, spec: &Spec) -> Result<Profile> {
     Ok(Profile { walls })
 }
 
-/// Refuses a spec that `create` would refuse, at the price of what `create` looks at anyway.
+/// Refuses a spec that `create` would refuse, with the checks that `create` makes anyway.
 pub fn fit(native: &Native, spec: &Spec) -> Result<()> {
     match unavailable(native) {
         Some(reason) => {
@@ -68,19 +68,19 @@ pub fn fit(native: &Native, spec: &Spec) -> Result<()> {
     }
 }
 
-/// What is known of a sandbox that has just come up.
+/// What we know of a sandbox that has just come up.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen {
     /// Its first process.
     pub guest: i32,
-    /// Those commands may have.
+    /// The capabilities commands may have.
     pub capabilities: u64,
-    /// Its forker said that Landlock stands, before any code of the image ran.
+    /// The forker reported that Landlock is in force, before any code of the image ran.
     pub landlock: bool,
 }
 
-/// Looks at a guest's forker, which every command is forked from, and records what holds. A wall that ought to stand
-/// and does not is an error: nothing must run there.
+/// Looks at a guest's forker, from which every command is forked, and records which walls hold. A missing wall that
+/// must hold is an error: nothing must run there.
 pub fn observe(native: &Native, spec: &Spec, seen: Seen) -> io::Result<Profile> {
     if weak::off(weak::Wall::Observation) {
         return Ok(Profile { walls: Vec::new() });
@@ -90,7 +90,7 @@ pub fn observe(native: &Native, spec: &Spec, seen: Seen) -> io::Result<Profile> 
     let forker =
         children.split_whitespace().next().ok_or_else(|| io::Error::other("the guest has no forker"))?;
     let status = fs::read_to_string(format!("/proc/{forker}/status"))?;
-    // What is not in the bounding set no command can ever have.
+    // No command can ever have a capability that is not in the bounding set.
     let bound = format!("{:016x}", seen.capabilities);
     let expected = [
         ("Seccomp:", "2"),
@@ -120,7 +120,7 @@ pub fn observe(native: &Native, spec: &Spec, seen: Seen) -> io::Result<Profile> 
         walls.push(namespace((wall, name), true));
     }
     if landlock::version() > 0 && !seen.landlock {
-        return Err(io::Error::other("the kernel has Landlock, and it does not stand"));
+        return Err(io::Error::other("the kernel has Landlock, but it is not in force"));
     }
     walls.extend(process_walls(native.privilege, spec.privileges));
     walls.push(landlock_wall(seen.landlock));
@@ -156,9 +156,7 @@ fn process_walls(privilege: Privilege, privileges: Privileges) -> [Wall; 4] {
         hint: None,
     };
     let users = match privilege {
-        Privilege::Root => {
-            wall("separate_users", true, "ids nobody else has, the guest's apart from commands'")
-        }
+        Privilege::Root => wall("separate_users", true, "ids of its own, the guest's apart from commands'"),
         Privilege::Rootless { .. } => Wall {
             hint: Some("run as root".to_owned()),
             ..wall("separate_users", false, "without root a sandbox has one user, who is the caller outside")

@@ -1,8 +1,10 @@
-//! How much is written to a disk file at once. On a full machine a request that finds room for a part of itself is a lie:
-//! the kernel (6.18) takes a short write to the file of a loop device for a whole one, and `fsync` inside succeeds.
+//! Limits how much is written to a disk file at once. On a full machine, a request that finds room for only a part
+//! of itself loses the rest without an error: the kernel (6.18) takes a short write to the file of a loop device for a
+//! complete one, and `fsync` inside succeeds.
 //!
-//! A request of one page is written whole or fails. It costs bulk writes most of their speed, so it is asked for only
-//! while the machine's disk is nearly full, and taken back afterwards: devices outlive us, and others use them.
+//! A request of one page is written completely or fails. It costs bulk writes most of their speed, so we set it
+//! only while the machine's disk is nearly full, and undo it afterwards: devices outlive us, and other processes
+//! use them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,15 +14,16 @@ use coracle_core::SandboxId;
 use super::Native;
 
 const BLOCK_DEVICES: &str = "/sys/block";
-/// The largest request in kilobytes, as it is and as it may be.
+/// The largest request in kilobytes: the current one and the most possible.
 const LARGEST: &str = "queue/max_sectors_kb";
 const LARGEST_POSSIBLE: &str = "queue/max_hw_sectors_kb";
 /// A page.
 const SMALL: &str = "4";
 
-/// Has every disk below a directory written to in small requests, or in large ones again. Where that fails, nothing changes.
+/// Makes the kernel write to every disk below a directory in small requests, or in large ones again. If that fails,
+/// nothing changes.
 pub fn make_small(directory: &Path, small: bool) {
-    // The kernel names files without links on the way.
+    // The kernel reports file names with links resolved.
     let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     for device in devices_of(&directory) {
         match small {
@@ -30,10 +33,10 @@ pub fn make_small(directory: &Path, small: bool) {
     }
 }
 
-/// Gives the devices a sandbox is about to let go of their large requests back.
+/// Restores large requests on the devices a sandbox is about to release.
 pub fn restore_of(native: &Native, sandbox: &SandboxId) {
     let disks = native.home.disks(sandbox);
-    // Looking at every device is for when it is likely to be of use: closing is on everybody's way.
+    // Look at every device only if it is likely to help: every close comes through here.
     let is_large = |device: &PathBuf| {
         device.file_name().is_some_and(|name| !is_small(&Path::new(BLOCK_DEVICES).join(name)))
     };
@@ -49,7 +52,7 @@ pub fn restore_of(native: &Native, sandbox: &SandboxId) {
 }
 
 fn shrink(device: &Path) {
-    // The kernel stops the device for some milliseconds to change this, whatever it was before.
+    // The kernel stops the device for some milliseconds to change this, even if the value stays the same.
     if !is_small(device) {
         let _ = fs::write(device.join(LARGEST), SMALL);
     }

@@ -1,6 +1,8 @@
-//! Images made from sandboxes: the disks as they were, in a directory of the home, with a note of what is below them.
+//! Images made from sandboxes: copies of the disks, in a directory of the home, with a record of what is below
+//! them.
 //!
-//! A sandbox that is opened from one links the disks into its own directory, so that the image can go while it is used.
+//! A sandbox opened from one links the disks into its own directory, so the image can be removed while it is in
+//! use.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -23,24 +25,24 @@ use super::privilege::Privilege;
 use crate::place;
 
 const ABOUT: &str = "about";
-/// What a directory is called while it is being written.
+/// The prefix of a directory that is being written.
 const DRAFT: &str = "draft-";
 
-/// What is written down of one.
+/// The record of one image.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct About {
     /// The image below.
     pub origin: String,
     pub config: Config,
-    /// Of each disk, the topmost first, the last generation that is meant.
+    /// For each disk, the topmost first, the last generation to use.
     pub generations: Vec<u32>,
     pub created_at: Timestamp,
-    /// Whose sandbox it was made from.
+    /// The tenant of the sandbox it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
 }
 
-/// One that is here.
+/// One complete image.
 #[derive(Debug)]
 pub struct Kept {
     pub image: ImageId,
@@ -66,7 +68,7 @@ impl Kept {
         Ok(Taken { bases, origin: self.about.origin.clone(), digest: self.about.config.digest.clone() })
     }
 
-    /// Describes it as images are described.
+    /// Describes it in the form common to all images.
     pub fn stored(&self) -> Stored {
         let disks = (0..self.about.generations.len()).map(|index| self.directory.join(disk(index)));
         Stored {
@@ -84,24 +86,25 @@ impl Kept {
     }
 }
 
-/// Copies the disks of a sandbox that is held, and has all of it on the machine's disk before it has a name.
+/// Copies the disks of a sandbox that is held, and syncs everything to the machine's disk before the image gets its
+/// name.
 pub fn keep(native: &Native, held: &HeldSandbox<'_>, image: &ImageId) -> Result<Stored> {
     let disks = fork_source::disks(native, held)?;
     let refused = |failure| fork_source::refuse(held.sandbox, failure);
     let draft = draft(native, held, image, &disks).map_err(refused)?;
-    // Copied while it went on, they are no files of any moment.
+    // If the sandbox went on during the copy, the files are not from one moment.
     let kept = held.grip.confirm().and_then(|()| publish(native, image, draft).map_err(refused));
     if kept.is_err() {
-        // What cannot be removed now is tidied up later.
+        // What cannot be removed now is cleaned up later.
         let _ = discard(native, &format!("{DRAFT}{image}"));
     }
     Ok(kept?.stored())
 }
 
-/// An image that is all there, but for its name.
+/// A complete image without its name.
 struct Draft {
     path: PathBuf,
-    /// Locked: the collection of leftovers leaves it alone.
+    /// Locked: the cleanup of leftovers skips it.
     directory: File,
     about: About,
 }
@@ -117,12 +120,13 @@ fn draft(
     let draft = native.home.snapshots.join(format!("{DRAFT}{image}"));
     place::private(&draft).map_err(at("make a directory"))?;
     let directory = File::open(&draft).map_err(at("open a directory"))?;
-    // Whoever tidies up leaves alone what is locked.
+    // A cleanup skips locked directories.
     flock(&directory, FlockOperation::LockExclusive).map_err(Into::into).map_err(at("lock a directory"))?;
     let mut generations = Vec::new();
     for (index, disk) in disks.iter().enumerate() {
         let copied = fork_source::copy(native, disk).map_err(at("copy a disk"))?;
-        // Of a disk below, what others wrote to it since is in the copy, and not meant.
+        // The copy of a disk below also has generations that other sandboxes wrote later; they do not belong to
+        // this image.
         let meant = index.checked_sub(1).and_then(|below| uses.bases.get(below)).copied();
         generations.push(meant.unwrap_or(copied.generation));
         name(&copied.file, &directory, index).map_err(at("keep a disk"))?;
@@ -145,7 +149,7 @@ fn publish(native: &Native, image: &ImageId, draft: Draft) -> Result<Kept, Failu
     Ok(Kept { image: image.clone(), about: draft.about, directory: finished })
 }
 
-/// Gives a copy a name, once it is on the machine's disk.
+/// Names a copy, once it is on the machine's disk.
 fn name(file: &File, directory: &File, index: usize) -> io::Result<()> {
     use std::os::fd::AsRawFd;
     file.sync_all()?;
@@ -153,7 +157,7 @@ fn name(file: &File, directory: &File, index: usize) -> io::Result<()> {
     Ok(linkat(CWD, source, directory, disk(index), AtFlags::SYMLINK_FOLLOW)?)
 }
 
-/// Gives the directory its name: it is there whole or not at all, power cuts included.
+/// Gives the directory its name: it appears complete or not at all, even after a power cut.
 fn rename(draft: &Draft, finished: &Path) -> io::Result<()> {
     let path = draft.path.join(ABOUT);
     fs::write(&path, serde_json::to_vec(&draft.about)?)?;
@@ -163,7 +167,7 @@ fn rename(draft: &Draft, finished: &Path) -> io::Result<()> {
     File::open(finished.parent().unwrap_or(finished))?.sync_all()
 }
 
-/// Finds one.
+/// Finds one image.
 pub fn find(native: &Native, image: &ImageId) -> Result<Kept> {
     let directory = native.home.snapshots.join(image.as_str());
     match read(&directory) {
@@ -173,7 +177,7 @@ pub fn find(native: &Native, image: &ImageId) -> Result<Kept> {
     }
 }
 
-/// Lists all.
+/// Lists all images.
 pub fn list(native: &Native) -> Result<Vec<Kept>> {
     let images = names(native)?.into_iter().filter_map(|name| ImageId::among_names(&name));
     let mut kept = Vec::new();
@@ -187,7 +191,7 @@ pub fn list(native: &Native) -> Result<Vec<Kept>> {
     Ok(kept)
 }
 
-/// Removes one. Sandboxes made from it keep their disks.
+/// Removes one image. Sandboxes made from it keep their disks.
 pub fn remove(native: &Native, image: &ImageId) -> Result<Removed> {
     let kept = find(native, image)?;
     let bytes = kept.stored().size_bytes;
@@ -196,7 +200,7 @@ pub fn remove(native: &Native, image: &ImageId) -> Result<Removed> {
     Ok(Removed { references: vec![image.to_string()], layers: kept.about.generations.len() as u64, bytes })
 }
 
-/// Removes what the dead left half written.
+/// Removes what dead processes left half written.
 pub fn tidy(native: &Native) -> Result<()> {
     for name in names(native)?.into_iter().filter(|name| name.starts_with(DRAFT)) {
         let Ok(directory) = File::open(native.home.snapshots.join(&name)) else { continue };
@@ -218,7 +222,7 @@ fn names(native: &Native) -> Result<Vec<String>> {
     }
 }
 
-/// Takes a directory out of sight first: what is half removed must not be found.
+/// Renames a directory first: no process must find one that is half removed.
 fn discard(native: &Native, name: &str) -> io::Result<()> {
     let hidden = match name.starts_with(DRAFT) {
         true => name.to_owned(),

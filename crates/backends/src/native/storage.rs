@@ -15,19 +15,19 @@ use crate::weak;
 pub enum Storage {
     /// A filesystem of its own in a file of the home.
     Disk(Size),
-    /// A filesystem in memory, counted as the sandbox's.
+    /// A filesystem in memory, which counts as the sandbox's memory.
     Memory(Size),
     /// A directory of the home, which nothing bounds.
     Directory,
 }
 
-/// Files in memory without a bound on memory get this many megabytes.
+/// The size in megabytes of files in memory if memory has no limit.
 const MEMORY_DEFAULT: u64 = 1024;
 const INODES_DEFAULT: u64 = 1_000_000;
 
 impl Storage {
-    /// Chooses by what the spec says and what there is here: a bound that was asked for is kept in memory rather than
-    /// not at all.
+    /// Chooses by the spec and by what this machine has: keeps files in memory rather than drop a limit that was
+    /// asked for.
     pub fn choose(spec: &Spec, privilege: Privilege) -> Self {
         let limits = &spec.limits;
         if weak::off(weak::Wall::Disk) {
@@ -41,7 +41,7 @@ impl Storage {
             (_, None) => Self::Directory,
             (chosen, Some(megabytes)) => match why_no_disk(privilege) {
                 None => Self::Disk(Size { megabytes, inodes }),
-                // Who says `disk` wants no memory, and is refused.
+                // A caller who says `disk` does not want memory, and is refused.
                 Some(_) if chosen.is_none() && in_memory_instead(spec, megabytes) => {
                     Self::Memory(Size { megabytes, inodes })
                 }
@@ -76,7 +76,7 @@ impl Storage {
     }
 }
 
-/// Says what of this would be enforced here, for people.
+/// Says which of these would be enforced here, for people.
 pub fn probe(privilege: Privilege) -> Wall {
     let (enforced, (how, hint)) = match why_no_disk(privilege) {
         None => (true, ("a filesystem of its own in a file, or in memory".to_owned(), None)),
@@ -86,9 +86,9 @@ pub fn probe(privilege: Privilege) -> Wall {
 }
 
 fn unbounded(privilege: Privilege) -> (String, Option<String>) {
-    let why = why_no_disk(privilege).unwrap_or("nobody asked for it");
+    let why = why_no_disk(privilege).unwrap_or("no disk was asked for");
     let hint = "with `storage: memory` files are bounded everywhere";
-    (format!("a directory nothing bounds: {why}"), Some(hint.to_owned()))
+    (format!("a directory without a limit: {why}"), Some(hint.to_owned()))
 }
 
 /// Returns why there are no disks here, if there are none.
@@ -99,13 +99,13 @@ fn why_no_disk(privilege: Privilege) -> Option<&'static str> {
     }
 }
 
-/// A bound that was asked for is kept in memory rather than not at all, if there is that much.
+/// Tells whether a limit that was asked for can be kept in memory instead, because there is that much.
 fn in_memory_instead(spec: &Spec, megabytes: u64) -> bool {
     let fits = spec.limits.memory_mb.is_none_or(|memory| megabytes <= memory);
     spec.limits.required.contains(&Limit::Disk) && fits
 }
 
-/// Returns where something is mounted that can be written to and that no filesystem of ours bounds.
+/// Returns where a writable mount is that no filesystem of ours bounds.
 fn unbounded_mount(spec: &Spec, privilege: Privilege) -> Option<&str> {
     let is_unbounded = |mount: &&Mount| {
         let ours = matches!(mount.source, Source::Volume(_)) && why_no_disk(privilege).is_none();

@@ -1,4 +1,4 @@
-//! What sandboxes of this instance have left on the machine.
+//! Finds what sandboxes of this instance have on the machine.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -50,7 +50,7 @@ fn groups(directory: &Path) -> io::Result<Vec<SandboxId>> {
 
 fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
     if elsewhere::expect_ours(native, &sandbox).is_err() {
-        // Of what another instance has made nobody here can say that it is gone.
+        // We cannot say that a sandbox another instance has made is gone.
         return Ok(Found { sandbox, alive: true, end: None, objects: vec!["directory".to_owned()] });
     }
     let cage = native.cage(&sandbox)?;
@@ -68,7 +68,7 @@ fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
     Ok(Found { sandbox, alive, end, objects })
 }
 
-/// Returns how a guest that is gone has ended, by the word it left. Its file is in our directory, and the guest alone has
+/// Returns how a guest ended that is gone, by what it wrote. Its file is in our directory, and only the guest has
 /// it open: no command can.
 pub fn guest_end(native: &Native, sandbox: &SandboxId) -> Option<GuestEnd> {
     let (end, at) = native.home.end(sandbox)?;
@@ -83,7 +83,7 @@ fn timestamp(at: SystemTime) -> Timestamp {
     Timestamp::from_millis(u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Tells whether a guest listens. An error where neither that nor the opposite is proved: the reader of the survey would
+/// Tells whether a guest listens. Fails if neither that nor the opposite is proved: the reader of the survey would
 /// destroy the sandbox.
 fn is_alive(native: &Native, sandbox: &SandboxId, population: Population) -> Result<bool> {
     match native.home.connect(sandbox) {

@@ -1,4 +1,4 @@
-//! What a sandbox uses: its cgroups say it, and the filesystem its own files are on.
+//! What a sandbox uses, from its cgroups and the filesystem of its own files.
 
 use std::fs::File;
 
@@ -8,7 +8,7 @@ use coracle_sys::rustix::fs::fstatvfs;
 
 use super::Native;
 
-/// Reads what can be read. Without root there is no cgroup, and nothing of that is known.
+/// Reads what can be read. Without root there is no cgroup, and its numbers are absent.
 pub fn usage(native: &Native, sandbox: &SandboxId) -> Result<Usage> {
     let cage = native.cage(sandbox)?;
     let counted = cage.group().map(coracle_sys::cgroup::Group::usage).unwrap_or_default();
@@ -23,12 +23,12 @@ pub fn usage(native: &Native, sandbox: &SandboxId) -> Result<Usage> {
     })
 }
 
-/// Returns what is used of the filesystem the sandbox's files are on, and how large that is.
+/// Returns how much of the filesystem with the sandbox's files is used, and how large it is.
 ///
-/// The root of the guest is an overlay, whose numbers are those of the filesystem that is written to. No path is walked:
-/// the link leads to the root and no further.
+/// The root of the guest is an overlay, which reports the numbers of the filesystem that is written to. Walks no
+/// path: the link leads to the root and no further.
 fn disk(native: &Native, sandbox: &SandboxId, guest: Option<i32>) -> Option<(u64, u64)> {
-    // Files in a plain directory are bounded by nothing and counted by nobody: the numbers would be the machine's.
+    // Nothing bounds or counts files in a plain directory: the numbers would be the machine's.
     if native.home.has_plain_storage(sandbox) {
         return None;
     }

@@ -1,5 +1,5 @@
-//! Volumes: directories that outlive sandboxes. As root each is a filesystem of a fixed size in a file; without, a
-//! plain directory.
+//! Volumes: directories that outlive sandboxes. As root each is a filesystem of a fixed size in a file; without
+//! root, a plain directory.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,34 +23,34 @@ use crate::place;
 const DISK: &str = "disk";
 const DATA: &str = "data";
 const LOCK: &str = "lock";
-/// Others hold a volume while they make a sandbox, which takes milliseconds, or format one.
+/// Other processes hold a volume while they make a sandbox, which takes milliseconds, or format one.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One volume that is there.
+/// One existing volume.
 #[derive(Debug)]
 pub struct Volume {
     pub name: VolumeName,
-    /// Another sandbox has it already.
+    /// Another sandbox uses it already.
     pub in_use: bool,
     directory: PathBuf,
-    /// Keeps it from being removed until the sandbox's own note of it is written.
+    /// Keeps it from being removed until the sandbox has recorded that it uses it.
     _hold: File,
 }
 
 impl Volume {
-    /// Returns the file its filesystem is in, if it has one of its own.
+    /// Returns the file with its filesystem, if it has its own.
     pub fn disk(&self) -> Option<PathBuf> {
         Some(self.directory.join(DISK)).filter(|disk| disk.exists())
     }
 
-    /// Returns its directory, where it has no filesystem of its own.
+    /// Returns its directory, if it has no filesystem of its own.
     pub fn data(&self) -> PathBuf {
         self.directory.join(DATA)
     }
 }
 
-/// Finds a volume or makes it, and keeps it from being removed while the result lives. A sandbox that is about to be
-/// replaced does not count as one that uses it.
+/// Finds a volume or makes it, and keeps it from being removed while the result lives. A sandbox that is about to
+/// be replaced does not count as a user of it.
 pub fn ensure(
     native: &Native,
     name: &VolumeName,
@@ -64,13 +64,13 @@ pub fn ensure(
     if !directory.join(DISK).exists() && !directory.join(DATA).exists() {
         make(native, &directory, size).map_err(failed)?;
     }
-    // Where one cannot be read, it may be that one's.
+    // If a sandbox's record cannot be read, that sandbox may use the volume.
     let others = |uses| users(&uses, name).iter().any(|user| Some(user) != replaced);
     let in_use = native.home.uses().map_or(true, others);
     Ok(Volume { name: name.clone(), in_use, directory, _hold: lock })
 }
 
-/// Makes what is in it under another name first: it appears whole or not at all.
+/// Makes its content under another name first: it appears complete or not at all.
 fn make(native: &Native, directory: &Path, size: Option<Size>) -> io::Result<()> {
     let draft = directory.join("draft");
     remove_entry(directory, "draft")?;
@@ -88,7 +88,7 @@ fn make(native: &Native, directory: &Path, size: Option<Size>) -> io::Result<()>
     }
 }
 
-/// Empties a new filesystem of what its makers put there for those who repair it.
+/// Empties a new filesystem of what mke2fs put there for repairs.
 fn clear(disk: &Path) -> io::Result<()> {
     use coracle_sys::rustix::fs::{AtFlags, unlinkat};
     let mounted = disk::mount(disk, Purpose::Volume, None)?;
@@ -100,8 +100,8 @@ fn make_open(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
-/// Keeps others from making, removing or beginning to use a volume. Whoever removes one removes its lock with it, so
-/// what was locked must still be there.
+/// Keeps other processes from making, removing or beginning to use a volume. A removal removes the lock too, so
+/// this checks that the locked file still exists.
 fn lock(directory: &Path, name: &VolumeName) -> Result<File> {
     let failed = |error| Error::internal(format!("could not lock volume `{name}`"), error);
     let deadline = Instant::now() + PATIENCE;
@@ -115,7 +115,7 @@ fn lock(directory: &Path, name: &VolumeName) -> Result<File> {
         .hint("try again"))
 }
 
-/// Locks a volume; nothing if another holds the lock, or has just removed it.
+/// Locks a volume; `None` if another process holds the lock, or has just removed it.
 fn try_lock(directory: &Path) -> io::Result<Option<File>> {
     place::private(directory)?;
     let path = directory.join(LOCK);
@@ -189,7 +189,7 @@ fn describe(native: &Native, name: VolumeName, uses: &BTreeMap<SandboxId, Uses>)
     })
 }
 
-/// Returns what a directory takes. It was written by agents, but no link is followed, and a count is all that comes out.
+/// Returns how much a directory uses. Agents wrote it, so this follows no link and returns only a count.
 fn used(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries

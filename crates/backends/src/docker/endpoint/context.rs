@@ -1,4 +1,5 @@
-//! Docker's contexts: `config.json` says which one is used, `contexts/` under its digest says where its engine is.
+//! Docker's contexts: `config.json` says which one is in use; a file in `contexts/` says where its container engine
+//! is.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,17 +14,17 @@ use super::Endpoint;
 
 /// The context that stands for `DOCKER_HOST` or the usual socket; no file describes it.
 pub const DEFAULT: &str = "default";
-/// Files a person's tools write; a large one is a few kilobytes.
+/// Files that a person's tools write; a large one is a few kilobytes.
 const FILE_MAX: u64 = 1024 * 1024;
 
-/// The part of `config.json` that is about contexts.
+/// The part of `config.json` about contexts.
 #[derive(Debug, Deserialize)]
 struct Chosen {
     #[serde(rename = "currentContext", default)]
     name: Option<String>,
 }
 
-/// The part of a context's `meta.json` that says where its engine is.
+/// The part of a context's `meta.json` that says where its container engine is.
 #[derive(Debug, Deserialize)]
 struct Meta {
     #[serde(rename = "Name")]
@@ -45,14 +46,14 @@ struct Target {
     unverified: bool,
 }
 
-/// Returns the context that was chosen by `docker context use`.
+/// Returns the context chosen by `docker context use`.
 pub fn current(config: Option<&Path>) -> Result<Option<String>> {
     let Some(path) = config.map(|directory| directory.join("config.json")) else { return Ok(None) };
     let chosen: Option<Chosen> = read(&path)?;
     Ok(chosen.and_then(|chosen| chosen.name).filter(|name| !name.is_empty()))
 }
 
-/// Returns where the engine of a context is.
+/// Returns where the container engine of a context is.
 pub fn endpoint(config: Option<&Path>, name: &str) -> Result<Endpoint> {
     let directory = config.ok_or_else(|| unknown(name))?.join("contexts");
     let digest = digest(name);
@@ -75,7 +76,7 @@ fn digest(name: &str) -> String {
     Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads a file of Docker's; one that is not there is `None`.
+/// Reads a file of Docker's; `None` if it is missing.
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let unreadable = || Error::new(Kind::Invalid, format!("could not read Docker's `{}`", path.display()));
     let mut text = Vec::new();

@@ -1,4 +1,4 @@
-//! What the user's environment and files say about engines, and which endpoint follows from it.
+//! What the user's environment and files say about container engines, and which endpoint follows from it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::{Endpoint, context};
 const DOCKER_SOCKET: &str = "/var/run/docker.sock";
 const PODMAN_SOCKET: &str = "/run/podman/podman.sock";
 
-/// What the user's environment and files say; backends read no environment themselves.
+/// What the user's environment and files say; backends do not read the environment themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Engines {
     pub docker_host: Option<String>,
@@ -18,17 +18,17 @@ pub struct Engines {
     pub docker_config: Option<PathBuf>,
     pub docker_tls_verify: bool,
     pub docker_cert_path: Option<PathBuf>,
-    /// Where podman listens.
+    /// Where Podman listens.
     pub container_host: Option<String>,
-    /// Where sockets of this user's programs are.
+    /// The directory of this user's sockets.
     pub runtime_directory: Option<PathBuf>,
-    /// The ssh program and arguments that come first.
+    /// The ssh program and its first arguments.
     pub ssh: Option<Vec<String>>,
-    /// What the image `host` means on engines, which have none of this machine's files.
+    /// The image that `host` means on container engines, which have none of this machine's files.
     pub image: Option<String>,
 }
 
-/// Returns where Docker listens: what `DOCKER_HOST` says, else the context, else the usual socket.
+/// Returns where Docker listens: at `DOCKER_HOST`, else by the context, else at the usual socket.
 pub fn docker(engines: &Engines) -> Result<Endpoint> {
     if let Some(host) = &engines.docker_host {
         return Endpoint::secured(host, certificates(engines));
@@ -43,7 +43,7 @@ pub fn docker(engines: &Engines) -> Result<Endpoint> {
     }
 }
 
-/// Returns where podman listens: what `CONTAINER_HOST` says, else this user's socket, else the machine's.
+/// Returns where Podman listens: at `CONTAINER_HOST`, else at this user's socket, else at the machine's.
 pub fn podman(engines: &Engines) -> Result<Endpoint> {
     if let Some(host) = &engines.container_host {
         return Endpoint::parse(host);

@@ -1,7 +1,8 @@
-//! A place on another machine, reached by the user's own ssh: `ssh://[user@]host[:port][/path/to/engine.sock]`.
+//! A container engine on another machine, reached by the user's own ssh:
+//! `ssh://[user@]host[:port][/path/to/engine.sock]`.
 //!
 //! Host and user become arguments of ssh and, through the user's settings (`ProxyCommand … %h`), words of a shell.
-//! The path becomes a part of a forwarding, where ssh gives meaning to `:`, `[`, `\`, `%` and `$`.
+//! The path becomes part of a forwarding, where ssh gives meaning to `:`, `[`, `\`, `%` and `$`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use coracle_core::Result;
 
 use super::{bracketed, host_and_port, plain_word, refuse, socket};
 
-/// An engine on another machine.
+/// A container engine on another machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SshPlace {
     /// Without one, ssh's own settings decide.
@@ -18,12 +19,12 @@ pub struct SshPlace {
     /// A name, an address, or an alias in ssh's own settings.
     pub host: String,
     pub port: Option<u16>,
-    /// The engine's socket there; without one, the machine is asked.
+    /// The container engine's socket there; without one, we ask the machine.
     pub socket: Option<PathBuf>,
 }
 
 impl SshPlace {
-    /// Reads what stands behind `ssh://`.
+    /// Reads the text after `ssh://`.
     pub(super) fn parse(text: &str, rest: &str) -> Result<Self> {
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (user, host) = match authority.rsplit_once('@') {
@@ -31,7 +32,7 @@ impl SshPlace {
             None => (None, authority),
         };
         if user.is_some_and(|user| !plain_word(user)) {
-            return Err(refuse(text, "has no user that could be one"));
+            return Err(refuse(text, "has an invalid user"));
         }
         let (host, port) = host_and_port(text, host)?;
         let socket = match path {
@@ -56,7 +57,7 @@ impl fmt::Display for SshPlace {
     }
 }
 
-/// Reads the path of a socket that can stand in a forwarding; what another machine says is read by this, too.
+/// Reads the path of a socket that can be part of a forwarding. Also used for paths that another machine sends.
 pub fn remote_socket(path: &str) -> Option<PathBuf> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@".contains(&byte);
     let path = socket(path, path).ok()?;

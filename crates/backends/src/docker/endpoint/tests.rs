@@ -1,4 +1,4 @@
-//! What is an endpoint, what is none, and which one settings lead to.
+//! What is an endpoint, what is not, and which one settings lead to.
 
 use std::fs;
 use std::path::Path;
@@ -98,7 +98,7 @@ fn what_no_engine_is_reached_by_is_refused_with_a_hint() {
     }
 }
 
-/// CVE-2017-1000117 and its like: a host that is an option or a shell's word runs a program on this machine.
+/// CVE-2017-1000117 and the like: a host that is an option or special to a shell runs a program on this machine.
 #[test]
 fn a_host_a_user_or_a_path_that_could_mean_something_to_ssh_is_refused() {
     for text in [
@@ -187,7 +187,7 @@ fn the_variable_comes_before_the_context_and_that_before_the_chosen_one() {
 }
 
 #[test]
-fn without_a_word_from_anyone_it_is_the_usual_socket() {
+fn without_settings_it_is_the_usual_socket() {
     let usual = Endpoint::Unix("/var/run/docker.sock".into());
     let chosen = Docker::new(r#"{"currentContext":"gone"}"#);
     let default = Engines { docker_context: Some("default".into()), ..chosen.engines() };

@@ -1,4 +1,4 @@
-//! Bytes made by a thread that blocks, as the body of a request that does not.
+//! Turns bytes from a blocking thread into the body of an asynchronous request.
 
 use std::io::{self, Write};
 use std::thread::JoinHandle;
@@ -9,23 +9,23 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Large enough that sending does not cost more than packing.
 const CHUNK: usize = 64 << 10;
-/// Chunks that wait for an engine slower than the disk.
+/// Chunks that wait for a container engine slower than the disk.
 const WAITING: usize = 8;
 
-/// Whoever makes the bytes.
+/// The thread that makes the bytes.
 #[derive(Debug)]
 pub struct Feed(JoinHandle<io::Result<()>>);
 
 impl Feed {
-    /// Waits for its end; returns why it failed, unless it was only that nobody wanted more.
+    /// Waits for its end. Returns why it failed, unless the request only stopped reading.
     pub fn failure(self) -> Option<io::Error> {
         let made = self.0.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
         made.err().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
     }
 }
 
-/// Starts to make bytes. Where making fails the request fails: half a body never passes for a whole one. It ends when
-/// nobody takes them any more.
+/// Starts to make bytes. If that fails the request fails: half a body never passes for a complete one. Ends when
+/// the request stops reading.
 pub fn feed(
     make: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
 ) -> (Feed, impl Stream<Item = io::Result<Bytes>> + Send + 'static) {

@@ -1,4 +1,4 @@
-//! Handing an archive to the engine.
+//! Loads an archive into the container engine.
 
 use std::fs::File;
 use std::io;
@@ -14,10 +14,10 @@ use super::feed;
 use crate::docker::Docker;
 use crate::docker::patience::UPLOAD;
 
-/// What Docker and podman begin a line with that names an image.
+/// How Docker and Podman begin a line that names an image.
 const LOADED: [&str; 2] = ["Loaded image: ", "Loaded image(s): "];
 
-/// Brings the images of an archive and returns those that have names.
+/// Loads the images of an archive and returns those that have names.
 pub fn load(engine: &Docker, mut archive: File, cancel: &Cancel) -> Result<Vec<Stored>> {
     let (feed, body) = feed(move |into| io::copy(&mut archive, into).map(drop));
     let said = engine.client.ask_until(cancel, "load an archive", async |docker: bollard::Docker| {
@@ -42,7 +42,7 @@ pub fn load(engine: &Docker, mut archive: File, cancel: &Cancel) -> Result<Vec<S
     names(&said.concat()).iter().map(|reference| engine.stored(reference)).collect()
 }
 
-/// Returns what the engine has against the archive; other errors are not about it.
+/// Returns the container engine's objection to the archive; other errors are not about it.
 fn refused(error: Refusal) -> Result<String, Refusal> {
     match error {
         Refusal::DockerStreamError { error } => Ok(error),

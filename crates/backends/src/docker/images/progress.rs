@@ -1,15 +1,15 @@
-//! What an engine says while it pulls, in our words.
+//! Translates a container engine's progress of a pull.
 
 use std::collections::BTreeSet;
 
 use bollard::models::CreateImageInfo;
 use coracle_core::image::{Phase, Progress, Step};
 
-/// One pull that is told about.
+/// One pull whose progress is reported.
 pub struct PullProgress<'a> {
     progress: &'a dyn Progress,
     reference: String,
-    /// Layers that were named before any of them moved: how many there are is known only then.
+    /// Layers that were named before any of them moved: only then is their number known.
     waiting: Vec<String>,
     begun: bool,
     finished: BTreeSet<String>,
@@ -20,7 +20,7 @@ impl<'a> PullProgress<'a> {
         Self { progress, reference, waiting: Vec::new(), begun: false, finished: BTreeSet::new() }
     }
 
-    /// Takes one line of the engine's.
+    /// Takes one line of the container engine.
     pub fn hear(&mut self, line: &CreateImageInfo) {
         let (Some(layer), Some(status)) = (&line.id, &line.status) else { return };
         let Some(phase) = phase(status) else { return };
@@ -35,14 +35,14 @@ impl<'a> PullProgress<'a> {
         self.move_layer(layer, phase, done, total);
     }
 
-    /// Says that the image is here.
+    /// Reports that the image is complete.
     pub fn finish(mut self, digest: &str) {
         self.begin("");
         let (reference, digest) = (self.reference, digest.to_owned());
         self.progress.report(&Step::Finished { reference, digest });
     }
 
-    /// Says what it is about when the first layer moves, or when nothing had to be done.
+    /// Reports the image when the first layer moves, or when there is nothing to do.
     fn begin(&mut self, moving: &str) {
         if std::mem::replace(&mut self.begun, true) {
             return;
@@ -50,7 +50,7 @@ impl<'a> PullProgress<'a> {
         let waiting = std::mem::take(&mut self.waiting);
         let unheard = !moving.is_empty() && !waiting.iter().any(|layer| layer == moving);
         let layers = waiting.iter().collect::<BTreeSet<_>>().len() + usize::from(unheard);
-        // Only the engine knows the digest, and says it last.
+        // Only the container engine knows the digest, and sends it last.
         let step = Step::Resolved { reference: self.reference.clone(), digest: String::new(), layers };
         self.progress.report(&step);
         for layer in waiting {
@@ -60,7 +60,7 @@ impl<'a> PullProgress<'a> {
 
     fn move_layer(&mut self, layer: &str, phase: Phase, done: u64, total: u64) {
         let ended = matches!(phase, Phase::Done | Phase::Present);
-        // Some engines say twice that a layer is there.
+        // Some container engines report twice that a layer is complete.
         if ended && !self.finished.insert(layer.to_owned()) {
             return;
         }
@@ -68,7 +68,7 @@ impl<'a> PullProgress<'a> {
     }
 }
 
-/// Returns what a layer's status means; nothing where it is about no layer.
+/// Returns what a layer's status means; `None` if it is not about a layer.
 fn phase(status: &str) -> Option<Phase> {
     match status {
         "Pulling fs layer" | "Waiting" => Some(Phase::Waiting),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_layers_is_told_before_the_first_moves() {
+    fn the_number_of_layers_is_reported_before_the_first_moves() {
         let diary = Diary::default();
         let mut pull = PullProgress::new("app".to_owned(), &diary);
 

@@ -1,4 +1,4 @@
-//! Pulling through the engine, with the user's own credentials.
+//! Pulls through the container engine, with the user's own credentials.
 
 use bollard::auth::DockerCredentials;
 use bollard::errors::Error as Refusal;
@@ -12,7 +12,7 @@ use super::progress::PullProgress;
 use crate::docker::Docker;
 use crate::steps::says_missing;
 
-/// Brings what a reference names now.
+/// Pulls what a reference names now.
 pub fn pull(engine: &Docker, reference: &Reference, progress: &dyn Progress) -> Result<Stored> {
     let credentials = credentials(engine, reference.registry())?;
     let name = reference.to_string();
@@ -37,10 +37,10 @@ pub fn pull(engine: &Docker, reference: &Reference, progress: &dyn Progress) -> 
     Ok(stored)
 }
 
-/// Returns what the user is known by at a registry, in the engine's form.
+/// Returns the user's credentials for a registry, in the container engine's form.
 pub fn credentials(engine: &Docker, registry: &str) -> Result<Option<DockerCredentials>> {
     let found = credentials::find(engine.config.registries.docker_config.as_deref(), registry)?;
-    // The engine keeps its own registry under the address from the time before there were others.
+    // The container engine stores its own registry under an address from before there were others.
     let server = if registry == "docker.io" { "https://index.docker.io/v1/" } else { registry };
     let empty = DockerCredentials { serveraddress: Some(server.to_owned()), ..Default::default() };
     Ok(found.map(|found| match found {
@@ -69,7 +69,8 @@ fn words(error: &Refusal) -> String {
     }
 }
 
-/// What an engine says of a registry it could not ask is no fault of the engine's or ours.
+/// Explains that the container engine could not reach a registry, which is no fault of the container engine or of
+/// ours.
 fn unreached(reference: &Reference, error: Error) -> Error {
     let registry = reference.registry();
     match error.kind {
@@ -86,7 +87,7 @@ fn unreached(reference: &Reference, error: Error) -> Error {
 
 fn not_found(reference: &Reference, said: &str) -> Error {
     let registry = reference.registry();
-    Error::new(Kind::ImageNotFound, format!("there is no image `{reference}` to be had: {said}"))
+    Error::new(Kind::ImageNotFound, format!("image `{reference}` was not found: {said}"))
         .hint(format!("check the name and the tag; if it is private, run `docker login {registry}`"))
         .detail("image", reference.to_string())
 }

@@ -1,4 +1,4 @@
-//! Removing an image from the engine. One that a container uses stays: the engine is never asked to force it.
+//! Removes an image from the container engine. One that a container uses stays: we never force the removal.
 
 use bollard::models::ImageDeleteResponseItem;
 use bollard::query_parameters::RemoveImageOptions;
@@ -7,7 +7,7 @@ use coracle_core::{Error, Kind, Result};
 
 use super::{Docker, failure, missing};
 
-/// Forgets the images with this name, written out, or this digest.
+/// Removes the names of images with this full name, or this digest.
 pub fn remove(engine: &Docker, name: &str) -> Result<Removed> {
     let mut meant: Vec<Stored> = engine.list()?;
     meant.retain(|stored| stored.reference == name || stored.digest == name);
@@ -19,7 +19,7 @@ pub fn remove(engine: &Docker, name: &str) -> Result<Removed> {
         let items = forget(engine, &stored.reference)?;
         let layers = items.iter().filter(|item| item.deleted.is_some()).count() as u64;
         removed.layers += layers;
-        // What of it other images share is not told; without any layer gone nothing was freed.
+        // The container engine does not report what other images share; if no layer was removed, nothing was freed.
         removed.bytes += if layers > 0 { stored.size_bytes } else { 0 };
         removed.references.push(stored.reference);
     }

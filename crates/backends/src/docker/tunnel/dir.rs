@@ -17,22 +17,23 @@ use crate::docker::endpoint::{SOCKET_PATH_MAX, SshPlace, remote_socket};
 const CONTROL: &str = "control";
 const ENGINE: &str = "engine";
 const LOCK: &str = "lock";
-/// What ssh writes to its log, and what others of its programs write to standard error.
+/// ssh's log, and the file for what its other programs write to standard error.
 const LOG: &str = "log";
 const TALK: &str = "talk";
 const REMEMBERED: &str = "socket";
 const PROCESS: &str = "process";
-/// While it is bound, ssh's control socket has a name that is this much longer.
+/// While ssh binds its control socket, the name is this much longer.
 const DRAFT_SUFFIX: usize = 17;
-/// The bytes of a directory's own name and of what is in it: `/coracle-4294967295-01234567/0123456789abcdef/control`.
+/// The bytes of a directory's own name and of what is in it:
+/// `/coracle-4294967295-01234567/0123456789abcdef/control`.
 const BELOW: usize = 54;
-/// A line of the log for each time the engine was not there; more of them tell nothing new.
+/// ssh logs a line each time the container engine was unreachable; more of them say nothing new.
 const LOG_MAX: u64 = 64 * 1024;
-/// As long as making a connection may take (30 s), asking (15 s) and the first answer (10 s), twice over.
+/// The time to connect (30 s), to ask (15 s) and for the first answer (10 s), twice over.
 const TURN: Duration = Duration::from_secs(120);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// Returns the directory for the sockets of an instance's connections, which may not exist yet.
+/// Returns the directory for the sockets of an instance's connections, which need not exist.
 ///
 /// It is not in the home, whose path may be too long for a socket.
 pub fn directory(config: &BackendConfig) -> PathBuf {
@@ -53,14 +54,14 @@ pub struct TunnelDir {
     path: PathBuf,
 }
 
-/// The right to make or end a connection, for as long as it is kept.
+/// The right to make or end a connection, for as long as the value lives.
 #[derive(Debug)]
 pub struct Turn {
     _lock: File,
 }
 
 impl TunnelDir {
-    /// Makes the directory of a connection: the same for the same place and ssh, whoever asks.
+    /// Makes the directory of a connection: the same for the same machine and ssh, for every caller.
     pub fn of(runtime: &Path, place: &SshPlace, ssh: &[String]) -> Result<Self> {
         let name = hex(format!("{place}\0{}", ssh.join("\0")).as_bytes(), 8);
         let dir = Self { path: runtime.join(name) };
@@ -85,7 +86,7 @@ impl TunnelDir {
         ours(&self.path)
     }
 
-    /// Waits for our turn. Whoever has it is bounded in all they do, so longer than that is a fault.
+    /// Waits for our turn. Everything a holder does is bounded in time, so a longer wait is a fault.
     pub fn lock(&self) -> Result<Turn> {
         let deadline = Instant::now() + TURN;
         while Instant::now() < deadline {
@@ -93,25 +94,25 @@ impl TunnelDir {
             let path = self.path.join(LOCK);
             let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
             let lock = lock.map_err(|error| unusable(&self.path).caused_by(error))?;
-            // A lock that was removed while we waited for it keeps nobody out.
+            // A lock file that was removed while we waited locks out no other process.
             if lock.try_lock().is_ok() && same(&lock, &path) {
                 return Ok(Turn { _lock: lock });
             }
-            // The kernel has no way to wait for a lock until a deadline.
+            // The kernel cannot wait for a lock until a deadline.
             std::thread::sleep(BETWEEN_LOOKS);
         }
         Err(Error::new(
             Kind::NotAvailable,
-            format!("waited in vain for the lock in `{}`", self.path.display()),
+            format!("timed out waiting for the lock in `{}`", self.path.display()),
         )
-        .hint("another call of coracle is connecting and does not come to an end; end it"))
+        .hint("another call of coracle is connecting and does not finish; end it"))
     }
 
     pub fn control(&self) -> PathBuf {
         self.path.join(CONTROL)
     }
 
-    /// Returns the socket that leads to the engine.
+    /// Returns the socket that leads to the container engine.
     pub fn engine(&self) -> PathBuf {
         self.path.join(ENGINE)
     }
@@ -120,13 +121,13 @@ impl TunnelDir {
         self.path.join(LOG)
     }
 
-    /// Opens the file for what programs say to standard error.
+    /// Opens the file for the programs' standard error.
     pub fn talk(&self) -> Result<File> {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(self.path.join(TALK));
         file.map_err(|error| unusable(&self.path).caused_by(error))
     }
 
-    /// Returns what ssh has said, from the beginning.
+    /// Returns ssh's messages, from the beginning.
     pub fn words(&self) -> String {
         let mut text = Vec::new();
         for name in [LOG, TALK] {
@@ -136,7 +137,7 @@ impl TunnelDir {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// Keeps the log from growing for as long as the connection lives; ssh appends to it.
+    /// Truncates the log when it is too long; ssh appends to it for as long as the connection lives.
     pub fn tend(&self) {
         if fs::metadata(self.log()).is_ok_and(|log| log.len() > LOG_MAX) {
             let _ = OpenOptions::new().write(true).truncate(true).open(self.log());
@@ -150,7 +151,7 @@ impl TunnelDir {
         }
     }
 
-    /// Returns where the other machine said its engine is.
+    /// Returns where the other machine said its container engine is.
     pub fn remembered(&self) -> Option<PathBuf> {
         remote_socket(&fs::read_to_string(self.path.join(REMEMBERED)).ok()?)
     }
@@ -164,7 +165,7 @@ impl TunnelDir {
         let _ = fs::remove_file(self.path.join(REMEMBERED));
     }
 
-    /// Writes down which process the connection is.
+    /// Records the process of the connection.
     pub fn note_process(&self, note: &str) -> Result<()> {
         fs::write(self.path.join(PROCESS), note).map_err(|error| unusable(&self.path).caused_by(error))
     }
@@ -188,7 +189,7 @@ pub fn remove_empty(runtime: &Path) -> Result<()> {
     }
 }
 
-/// Makes a directory, or checks that the one that is there is ours alone: its parent may be open to everyone.
+/// Makes a directory, or checks that the existing one is ours alone: its parent may be writable by all users.
 fn ours(path: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -199,10 +200,8 @@ fn ours(path: &Path) -> Result<()> {
     let found = fs::symlink_metadata(path).map_err(|error| unusable(path).caused_by(error))?;
     match found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0 {
         true => Ok(()),
-        false => {
-            Err(unusable(path)
-                .hint("it belongs to somebody else or is open to others; look at it and remove it"))
-        }
+        false => Err(unusable(path)
+            .hint("it belongs to another user or others may enter it; look at it and remove it")),
     }
 }
 

@@ -1,8 +1,8 @@
-//! The master connection: the user's own ssh, in the background, told as little as possible.
+//! The master connection: the user's own ssh, in the background, with as few options as possible.
 //!
-//! Host keys, users, keys and jumps are the user's settings' business. What is ours: no questions, for nobody is there
-//! to answer; no agent, no display and no forwardings lent to the other machine; an end when it is idle or when the
-//! other side no longer answers.
+//! Host keys, users, keys and jumps come from the user's settings. We add: no questions, because no person is there
+//! to answer; no agent, display or forwardings for the other machine; an end when it is idle or when the other side
+//! no longer answers.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -23,7 +23,7 @@ use crate::docker::endpoint::SshPlace;
 
 /// To connect (ssh itself gives up after ten seconds), exchange keys and log in, through a jump or two.
 const START: Duration = Duration::from_secs(30);
-/// One that was asked to end says goodbye to the other side; one that was killed is taken down by the kernel.
+/// A master that was asked to end says goodbye to the other side; the kernel ends one that was killed.
 const GONE: Duration = Duration::from_secs(2);
 const OPTIONS: &[&str] = &[
     "BatchMode=yes",
@@ -38,14 +38,14 @@ const OPTIONS: &[&str] = &[
 const MASTER_OPTIONS: &[&str] = &[
     // Long enough for a person to think between two commands. Connections through it count as use.
     "ControlPersist=600",
-    // The other machine is given up after fifteen seconds without a sign of life.
+    // ssh gives up on the other machine after fifteen seconds without a sign of life.
     "ServerAliveInterval=5",
     "ServerAliveCountMax=3",
     "StreamLocalBindMask=0177",
     "StreamLocalBindUnlink=yes",
 ];
 
-/// How a place is connected to.
+/// How to connect to a machine.
 #[derive(Debug)]
 pub struct Master<'a> {
     pub place: &'a SshPlace,
@@ -53,7 +53,7 @@ pub struct Master<'a> {
 }
 
 impl Master<'_> {
-    /// Connects and returns when the connection stands, in the background.
+    /// Connects, and returns when the connection runs in the background.
     pub fn start(&self, dir: &TunnelDir) -> Result<()> {
         let mut command = self.command(dir)?;
         command.args(["-M", "-N", "-f", "-E"]).arg(dir.log()).args(set(MASTER_OPTIONS));
@@ -80,7 +80,7 @@ impl Master<'_> {
             .caused_by(error)
     }
 
-    /// In a group of its own, so that what ssh has started ends with it.
+    /// In its own process group, so that what ssh has started ends with it.
     fn command(&self, dir: &TunnelDir) -> Result<Command> {
         let missing = || Error::invalid("engines.ssh", "names no program");
         let (program, first) = self.ssh.split_first().ok_or_else(missing)?;
@@ -89,14 +89,14 @@ impl Master<'_> {
         Ok(command)
     }
 
-    /// The options of the place and then the host, which can be nothing else after `--`.
+    /// The options of the machine and then the host, which can be nothing else after `--`.
     fn target(&self) -> Vec<String> {
         let user = self.place.user.iter().flat_map(|user| ["-l".to_owned(), user.clone()]);
         let port = self.place.port.iter().flat_map(|port| ["-p".to_owned(), port.to_string()]);
         user.chain(port).chain(["--".to_owned(), self.place.host.clone()]).collect()
     }
 
-    /// Writes down which process it is, for when it hangs and can no longer be asked.
+    /// Records the master's process, for when it hangs and can no longer be asked.
     fn note(&self, dir: &TunnelDir) -> Result<()> {
         let asked = Mux::greet(&dir.control(), mux::FIRST_PATIENCE).and_then(|mut mux| mux.process());
         let process = asked.map_err(|_| words::not_reached(self.place, &dir.words()))?;
@@ -108,18 +108,18 @@ fn set(options: &[&'static str]) -> impl Iterator<Item = &'static str> {
     options.iter().flat_map(|option| ["-o", option])
 }
 
-/// Waits for the end of a process; at the deadline it and all it has started are killed.
+/// Waits for the end of a process. At the deadline, kills it and all it has started.
 pub fn ended(mut child: Child, deadline: Instant) -> Option<ExitStatus> {
     let process = Pid::from_child(&child);
     let in_time = pidfd_open(process, PidfdFlags::empty()).is_ok_and(|process| wait(&process, deadline));
     if !in_time {
-        // It is our child and not waited for yet, so the number is still its own.
+        // It is our child and not waited for yet, so the kernel has not reused its pid.
         let _ = kill_process_group(process, Signal::KILL);
     }
     child.wait().ok().filter(|_| in_time)
 }
 
-/// Ends the connection of a directory, if there is one: by asking it, or by force if it does not come to an end.
+/// Ends the connection of a directory, if there is one: asks it to, and kills it if it does not end.
 pub fn end(dir: &TunnelDir) {
     let process = noted(dir);
     let _ = Mux::greet(&dir.control(), mux::LAST_PATIENCE).and_then(Mux::terminate);
@@ -129,21 +129,21 @@ pub fn end(dir: &TunnelDir) {
     }
 }
 
-/// Returns the process that was written down, if it still is that process.
+/// Returns the recorded process, if it still is that process.
 fn noted(dir: &TunnelDir) -> Option<OwnedFd> {
     let note = dir.process()?;
     let (process, begin) = note.split_once(' ')?;
     let number: u32 = process.parse().ok()?;
     let process = Pid::from_raw(i32::try_from(number).ok()?)?;
     let process = pidfd_open(process, PidfdFlags::empty()).ok()?;
-    // The descriptor holds the process; what is read of the number after that is about the same one or about nothing.
+    // The descriptor holds the process; what is read by its pid after that is about the same process or about none.
     begun(number).is_some_and(|found| found == begin).then_some(process)
 }
 
-/// Returns when a process was started, in ticks since the machine was.
+/// Returns when a process was started, in ticks since boot.
 fn begun(process: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in parentheses, may hold anything. Twenty fields after it is the time.
+    // The name, in parentheses, may contain anything. The start time is twenty fields after it.
     let (_, fields) = stat.rsplit_once(") ")?;
     fields.split(' ').nth(19).map(str::to_owned)
 }

@@ -1,7 +1,7 @@
-//! The few words of OpenSSH's `PROTOCOL.mux` that a connection is looked at, used and ended with.
+//! The few messages of OpenSSH's `PROTOCOL.mux` that check, use and end a connection.
 //!
-//! Spoken here and not by `ssh -O`, which takes a process each time, has no deadline when the master hangs, and adds
-//! whatever forwardings the user's settings hold.
+//! We speak it ourselves instead of running `ssh -O`, which takes a process each time, has no deadline when the
+//! master hangs, and adds the forwardings of the user's settings.
 
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -17,27 +17,27 @@ const OPEN_FORWARD: u32 = 0x1000_0006;
 const OK: u32 = 0x8000_0001;
 const ALIVE: u32 = 0x8000_0005;
 const LOCAL: u32 = 1;
-/// What stands for a port where an address is a path.
+/// Stands for a port where an address is a path.
 const PATH: u32 = -2_i32 as u32;
 
-/// How long a master may take to answer before it is replaced. It answers from its event loop, at once, unless the machine is
-/// busy; and replacing it cuts the connections that others have over it.
+/// How long a master may take to answer before we replace it. It answers from its event loop, at once, unless the
+/// machine is busy; and replacing it cuts the connections that other calls have over it.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a master that we end may take to answer before it is killed.
 pub const LAST_PATIENCE: Duration = Duration::from_secs(2);
-/// One that was just made is not hung: on a busy machine it may have to wait for its turn.
+/// A new master does not hang: on a busy machine it may have to wait for its turn.
 pub const FIRST_PATIENCE: Duration = Duration::from_secs(20);
-/// What is said to us has a few words at most; ssh itself stops at 256 KiB.
+/// A master's messages have a few words at most; ssh itself stops at 256 KiB.
 const MESSAGE_MAX: usize = 16 * 1024;
 
-/// A conversation with a master that is alive.
+/// A connection to a master that is alive.
 #[derive(Debug)]
 pub struct Mux {
     stream: UnixStream,
 }
 
 impl Mux {
-    /// Connects to a master and hears its greeting. One that hangs is an error in bounded time.
+    /// Connects to a master and reads its greeting. Fails in bounded time if it hangs.
     pub fn greet(control: &Path, patience: Duration) -> io::Result<Self> {
         let stream = UnixStream::connect(control)?;
         stream.set_read_timeout(Some(patience))?;
@@ -58,7 +58,7 @@ impl Mux {
         }
     }
 
-    /// Lets connections to the socket `local` here lead to the socket `remote` there.
+    /// Forwards connections from the socket `local` here to the socket `remote` there.
     pub fn forward(&mut self, local: &Path, remote: &Path) -> io::Result<()> {
         let mut rest = Vec::new();
         for path in [local, remote] {
@@ -78,10 +78,10 @@ impl Mux {
         }
     }
 
-    /// Ends the master and returns when it has let go of us.
+    /// Ends the master and returns when it has closed our connection.
     pub fn terminate(mut self) -> io::Result<()> {
         self.say(&[TERMINATE, 0], &[])?;
-        // An answer, then the end; in what order is not promised.
+        // An answer, then the end; the protocol does not promise the order.
         while !self.hear()?.is_empty() {}
         Ok(())
     }
@@ -94,7 +94,7 @@ impl Mux {
         self.stream.write_all(&message)
     }
 
-    /// Returns the next message; the end of the conversation is an empty one.
+    /// Returns the next message; an empty one at the end of the connection.
     fn hear(&mut self) -> io::Result<Vec<u8>> {
         let mut length = [0; 4];
         match self.stream.read_exact(&mut length) {

@@ -1,4 +1,4 @@
-//! Asking another machine where its engine is, when nobody has said so.
+//! Asks another machine where its container engine is, when the user has not said so.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::master::{self, Master};
 use super::words;
 use crate::docker::endpoint::remote_socket;
 
-/// A shell's start files and a look at a few paths.
+/// For a shell's start files and a look at a few paths.
 const ASK: Duration = Duration::from_secs(15);
 /// Our few words, after whatever the start files of a shell print.
 const ANSWER_MAX: u64 = 64 * 1024;
@@ -21,19 +21,20 @@ const FOUND: &str = "coracle-engine ";
 const MISSING: &str = "coracle-missing ";
 const REFUSED: &str = "coracle-refused ";
 
-/// What became of a socket that cannot be connected to.
+/// The state of a socket that cannot be connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It is there and may be used, so something is in the way.
+    /// It exists and we may use it, so something else is wrong.
     Usable,
-    /// It is there for others.
+    /// It exists, but we may not use it.
     Refused,
     Missing,
 }
 
-/// Docker first, then podman; the user's own before the machine's, and what the user has told Docker before all.
+/// Docker first, then Podman; the user's own before the machine's, and what the user has configured for Docker
+/// before all.
 ///
-/// Read by a plain `sh` from its input: the login shell over there may be any.
+/// A plain `sh` reads it from its input: the login shell there may be any.
 const WHERE: &str = r#"
 PATH=$PATH:/usr/local/bin:/usr/bin:/bin
 own=${XDG_RUNTIME_DIR:-/run/user/$(id -u)}
@@ -48,7 +49,7 @@ done
 if [ -n "$refused" ]; then echo "coracle-refused $refused"; fi
 "#;
 
-/// Returns the engine's socket on the other machine.
+/// Returns the container engine's socket on the other machine.
 pub fn ask(master: &Master<'_>, dir: &TunnelDir) -> Result<PathBuf> {
     let deadline = Instant::now() + ASK;
     let answer = converse(master, dir, (WHERE, deadline))?;
@@ -60,7 +61,7 @@ pub fn ask(master: &Master<'_>, dir: &TunnelDir) -> Result<PathBuf> {
     }
 }
 
-/// Returns what is at a path, where the other machine lets us look.
+/// Returns what is at a path, if the other machine lets us look.
 pub fn look(master: &Master<'_>, dir: &TunnelDir, socket: &Path) -> Option<Presence> {
     let (path, deadline) =
         (socket.to_str().filter(|path| remote_socket(path).is_some())?, Instant::now() + ASK);
@@ -74,12 +75,12 @@ pub fn look(master: &Master<'_>, dir: &TunnelDir, socket: &Path) -> Option<Prese
         .find_map(|(word, presence)| said(&answer, word).map(|_| presence))
 }
 
-/// Returns the path that follows a word of ours; what else a shell over there prints is none.
+/// Returns the path that follows our word; ignores what else a shell there prints.
 fn said(answer: &str, word: &str) -> Option<PathBuf> {
     answer.lines().find_map(|line| remote_socket(line.strip_prefix(word)?))
 }
 
-/// Puts a question and returns what comes back, unless it takes too long.
+/// Sends a question and returns the answer, unless it takes too long.
 fn converse(
     master: &Master<'_>,
     dir: &TunnelDir,
@@ -89,7 +90,7 @@ fn converse(
     command.arg("sh").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(dir.talk()?);
     let mut child = command.spawn().map_err(|error| master.no_program(error))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    // Less than a page, which any pipe has room for: writing does not wait for a reader.
+    // Less than a page, which any pipe has room for: the write does not block.
     let asked = stdin.map(|mut stdin| stdin.write_all(question.as_bytes()));
     let answer = stdout.map(listen);
     let ended = master::ended(child, deadline);
@@ -101,7 +102,7 @@ fn converse(
 }
 
 /// Reads to the end on a thread: the connection itself, not only our child, holds the other end of the pipe, so
-/// nothing but the deadline of whoever receives bounds the wait. The thread ends with the connection at the latest.
+/// only the receiver's deadline bounds the wait. The thread ends with the connection at the latest.
 fn listen(stdout: ChildStdout) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

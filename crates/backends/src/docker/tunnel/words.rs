@@ -1,6 +1,6 @@
-//! What went wrong with a connection, from ssh's own words, and what to do about it.
+//! Explains what went wrong with a connection, from ssh's own messages, and what to do about it.
 //!
-//! The words may be the other machine's: they are shown without what could move a terminal's cursor, and in part.
+//! The messages may come from the other machine: we show only a part, without what could move a terminal's cursor.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const GROUP: &str =
 /// A line of ssh's is shorter; a hostile banner is not.
 const LINE_MAX: usize = 300;
 
-/// What ssh says, in the order it is looked for, and what helps.
+/// ssh's messages, in the order to look for them, and what helps.
 const KNOWN: &[(&str, Cure)] = &[
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", Cure::KeyChanged),
     ("Host key verification failed", Cure::KeyUnknown),
@@ -45,7 +45,7 @@ pub fn not_reached(place: &SshPlace, words: &str) -> Error {
     said(Error::new(Kind::NotAvailable, format!("could not connect to `{place}`")), place, words)
 }
 
-/// The connection stands, but leads to no engine.
+/// The connection works, but leads to no container engine.
 pub fn not_led(place: &SshPlace, socket: &Path, words: &str, found: Option<Presence>) -> Error {
     let (socket, host) = (socket.display(), &place.host);
     let error =
@@ -73,7 +73,7 @@ pub fn too_slow(place: &SshPlace, limit: Duration) -> Error {
         .hint(format!("find out what `{} true` waits for", command(place)))
 }
 
-/// What listens there speaks something else.
+/// What listens there does not speak Docker's API.
 pub fn no_engine(place: &SshPlace, socket: &Path) -> Error {
     Error::new(
         Kind::NotAvailable,
@@ -82,7 +82,7 @@ pub fn no_engine(place: &SshPlace, socket: &Path) -> Error {
     .hint("name the socket of Docker or podman: `ssh://host/path/to/engine.sock`")
 }
 
-/// What listens there says nothing.
+/// What listens there does not answer.
 pub fn silent(place: &SshPlace, socket: &Path) -> Error {
     Error::new(
         Kind::NotAvailable,
@@ -91,7 +91,7 @@ pub fn silent(place: &SshPlace, socket: &Path) -> Error {
     .hint(format!("see whether it works there: `{} docker version`", command(place)))
 }
 
-/// There is an engine, but not for us.
+/// There is a container engine, but we may not use it.
 pub fn refused(place: &SshPlace, socket: &Path) -> Error {
     let message = format!("the user on `{}` may not use the engine at `{}`", place.host, socket.display());
     Error::new(Kind::NotAvailable, message).hint(
@@ -99,7 +99,7 @@ pub fn refused(place: &SshPlace, socket: &Path) -> Error {
     )
 }
 
-/// There is no engine.
+/// There is no container engine.
 pub fn nowhere(place: &SshPlace, words: &str) -> Error {
     let message =
         format!("found no engine on `{}`: neither Docker's socket nor podman's is there", place.host);
@@ -111,7 +111,7 @@ pub fn nowhere(place: &SshPlace, words: &str) -> Error {
     }
 }
 
-/// Adds what ssh said and what helps.
+/// Adds ssh's message and what helps.
 fn said(error: Error, place: &SshPlace, words: &str) -> Error {
     let known = KNOWN.iter().find_map(|(text, cure)| {
         words.lines().find(|line| line.contains(text)).map(|line| (shown(line), *cure))
@@ -129,7 +129,7 @@ impl Cure {
         let ssh = command(place);
         match self {
             Self::KeyChanged => format!(
-                "somebody may be in between: ask who runs the machine; if its key is new, `ssh-keygen -R {}`",
+                "the connection may be intercepted: ask the machine's operator; if its key is new, `ssh-keygen -R {}`",
                 host(place)
             ),
             Self::KeyUnknown => {
@@ -155,7 +155,7 @@ fn command(place: &SshPlace) -> String {
     format!("ssh{port} {user}{}", place.host)
 }
 
-/// Returns the name under which a key is known.
+/// Returns the name under which ssh stores a host key.
 fn host(place: &SshPlace) -> String {
     match place.port {
         Some(port) => format!("'[{}]:{port}'", place.host),
@@ -163,7 +163,7 @@ fn host(place: &SshPlace) -> String {
     }
 }
 
-/// Returns the last thing that was said.
+/// Returns the last message.
 fn line(words: &str) -> Option<String> {
     words.lines().rfind(|line| !line.trim().is_empty()).map(shown)
 }

@@ -1,4 +1,4 @@
-//! The plan a guest of ours builds its sandbox by.
+//! The boot plan of a native sandbox.
 
 use coracle_core::backend::{Life, Order};
 use coracle_wire::{Boot, MemoryStorage, ProcessLimit};
@@ -9,7 +9,7 @@ use crate::boot::{self, Known};
 use crate::native::privilege::Privilege;
 use crate::native::storage::Storage;
 
-/// Returns the plan without what depends on cgroups and mounts that are still to be opened.
+/// Returns the plan without the parts that depend on cgroups and mounts, which are opened later.
 pub fn plan(order: &Order<'_>, parts: &Parts<'_>, privilege: Privilege) -> Boot {
     let (root, storage) = (&parts.root, parts.storage);
     let in_use = parts.brought.iter().filter_map(Brought::volume_in_use).cloned().collect();

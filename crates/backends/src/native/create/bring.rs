@@ -1,4 +1,4 @@
-//! The directories a caller brings into a sandbox, found and checked before anything is made.
+//! The directories a caller mounts in a sandbox, found and checked before anything is made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -15,21 +15,21 @@ use crate::native::Native;
 use crate::native::disk::Size;
 use crate::native::volumes::{self, Volume};
 
-/// A directory that is there.
+/// A directory that exists.
 #[derive(Debug)]
 pub struct Brought {
     pub path: PathBuf,
-    /// The very directory that was checked, where it is the machine's: its name may lead elsewhere a moment later.
+    /// The very directory that was checked, if it is the machine's: its name may lead elsewhere a moment later.
     pub directory: Option<File>,
-    /// The file with the filesystem it is in, if that is its own.
+    /// The file with its filesystem, if it has its own.
     pub disk: Option<PathBuf>,
     pub access: Access,
-    /// Keeps a volume from being removed until the sandbox's note of it is written.
+    /// Keeps a volume from being removed until the sandbox has recorded that it uses it.
     volume: Option<Arc<Volume>>,
 }
 
 impl Brought {
-    /// Returns the volume it is, if another sandbox uses that.
+    /// Returns the volume's name, if another sandbox uses it.
     pub fn volume_in_use(&self) -> Option<&VolumeName> {
         self.volume.as_deref().filter(|volume| volume.in_use).map(|volume| &volume.name)
     }
@@ -38,7 +38,7 @@ impl Brought {
 /// Finds all of them.
 pub fn all(native: &Native, order: &Order<'_>) -> Result<Vec<Brought>> {
     let spec = order.spec;
-    // Each once and in one order: two who want the same volumes must not wait for each other.
+    // Each once and in one order: two callers that want the same volumes must not deadlock.
     let names: BTreeSet<_> = volumes(spec).into_iter().collect();
     let volumes = names.into_iter().map(|name| {
         let volume = volumes::ensure(native, &name, size(spec), order.replaces)?;
@@ -58,7 +58,7 @@ pub fn volumes(spec: &Spec) -> Vec<VolumeName> {
     spec.mounts.iter().filter_map(volume).collect()
 }
 
-/// What is done about sockets in directories of the machine.
+/// What to do about sockets in directories of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sockets {
     Refuse,
@@ -94,7 +94,7 @@ fn one(
     }
 }
 
-/// A new volume holds what the sandbox it is made for may write.
+/// A new volume has room for what the sandbox it is made for may write.
 fn size(spec: &Spec) -> Option<Size> {
     Some(Size { megabytes: spec.limits.workspace_mb?, inodes: spec.limits.inodes? })
 }

@@ -1,17 +1,17 @@
-//! The limits of a spec, as the kernel takes them.
+//! Translates the limits of a spec into the kernel's.
 
 use coracle_core::Spec;
 use coracle_sys::cgroup::Values;
 
 use crate::weak;
 
-/// The part of the memory that sockets may hold beside it. Enough for a full window on some connections, and little
-/// beside what a sandbox may have anyway.
+/// Sockets may use one part in this many of the memory limit, beside it. Enough for a full window on some
+/// connections, and little compared with what a sandbox may have anyway.
 const SOCKETS: u64 = 4;
-/// A connection that gets no buffer at all would stand still.
+/// A connection without any buffer would stand still.
 const SOCKETS_MIN: u64 = 4 << 20;
 
-/// Returns the limits as the kernel takes them.
+/// Returns the limits in the kernel's units.
 pub fn values(spec: &Spec) -> Values {
     let limits = &spec.limits;
     if weak::off(weak::Wall::Limits) {

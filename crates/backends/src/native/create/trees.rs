@@ -1,5 +1,5 @@
-//! The mounts a sandbox is built from. As root they are opened here and attached by the guest; without root nobody
-//! outside may copy a mount, and the guest is told the paths.
+//! The mounts a sandbox is built from. As root the host opens them here and the guest attaches them. Without root
+//! no process outside may copy a mount, so the guest gets the paths.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ use crate::native::privilege::Privilege;
 use crate::native::storage::Storage;
 use crate::weak::{self, Wall};
 
-/// Name and number of each harmless device, in the order the guest expects them. Taken by number: a host's `/dev` is
+/// Name and number of each harmless device, in the order the guest expects. Checked by number: a host's `/dev` is
 /// not always what it should be.
 const DEVICES: [(&str, u64); 6] = [
     ("null", 0x103),
@@ -34,18 +34,19 @@ const DEVICES: [(&str, u64); 6] = [
 ];
 const O_PATH: i32 = 0o10_000_000;
 
-/// Everything that is mounted, in the order the guest expects it.
+/// Everything that is mounted, in the order the guest expects.
 #[derive(Debug)]
 pub enum Trees {
     Opened {
         trees: Vec<OwnedFd>,
-        /// Those among them that show nobody's files until it is said whose they are inside.
+        /// Those among them whose owner inside is not known yet; until then their files belong to no user of the
+        /// sandbox.
         shared: Vec<Shared>,
     },
     Named(Vec<Source>),
 }
 
-/// A user of the sandbox, as it counts itself.
+/// A user of the sandbox, with the sandbox's own ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     pub uid: u32,
@@ -56,22 +57,22 @@ impl Owner {
     pub const ROOT: Self = Self { uid: 0, gid: 0 };
 }
 
-/// A directory of the machine, mounted and attached nowhere yet.
+/// A directory of the machine, mounted but not attached yet.
 #[derive(Debug)]
 pub struct Shared {
     mount: OwnedFd,
-    /// Who has it on the machine.
+    /// Its owner on the machine.
     outside: Owner,
     /// The machine's id of the sandbox's root.
     base: u32,
 }
 
 impl Shared {
-    /// Maps the owner of the directory to the user `inside`, in both directions: the owner's files are that user's in the
-    /// sandbox, and files that user makes are the owner's outside.
+    /// Maps the owner of the directory to the user `inside`, in both directions: the owner's files belong to that
+    /// user in the sandbox, and files that user creates belong to the owner outside.
     ///
-    /// Other users of the sandbox get ids of the sandbox's own range, which no user of the machine has: the kernel maps no
-    /// two users to one. Files of other users of the machine belong to no user of the sandbox.
+    /// Other users of the sandbox get ids of the sandbox's own range, which no user of the machine has: the kernel
+    /// maps no two users to one. Files of other users of the machine belong to no user of the sandbox.
     pub fn show_to(&self, inside: Owner) -> io::Result<()> {
         let users = ranges(self.base, self.outside.uid, inside.uid);
         let groups = ranges(self.base, self.outside.gid, inside.gid);
@@ -80,8 +81,8 @@ impl Shared {
     }
 }
 
-/// Returns the ids of files as the sandbox has them: `outside` stands for `inside`, and the other ids of the sandbox's range,
-/// which starts at `base`, for themselves. Where `outside` is one of these, the two change places.
+/// Returns the id map of files: `outside` maps to `inside`, and the other ids of the sandbox's range, which starts
+/// at `base`, to themselves. If `outside` is one of these, the two are swapped.
 fn ranges(base: u32, outside: u32, inside: u32) -> Vec<idmap::Range> {
     let (end, own) = (base + ids::COUNT, base + inside);
     let mut taken = vec![(outside, own)];
@@ -102,14 +103,14 @@ fn ranges(base: u32, outside: u32, inside: u32) -> Vec<idmap::Range> {
     ranges
 }
 
-/// What they are opened from.
+/// What the mounts are opened from.
 #[derive(Debug)]
 pub struct Site<'a> {
     pub root: &'a Root,
     pub dir: &'a SandboxDir,
     pub storage: Storage,
     pub brought: &'a [Brought],
-    /// How many disks it starts from.
+    /// How many disks the sandbox starts from.
     pub bases: usize,
     /// The devices its disks were last seen on, its own first.
     pub known: &'a [PathBuf],
@@ -119,7 +120,7 @@ pub struct Site<'a> {
 }
 
 impl Trees {
-    /// Opens them, or says where they are.
+    /// Opens the mounts, or returns their paths.
     pub fn open(site: &Site<'_>, privilege: Privilege) -> Result<Self, Failure> {
         match privilege {
             Privilege::Root => site.opened(),
@@ -129,7 +130,7 @@ impl Trees {
 }
 
 impl Site<'_> {
-    /// What is the machine's own is shown with the ids of the namespace, so that root's files are root's.
+    /// Maps the machine's own files to the namespace's ids, so that root's files belong to root.
     fn opened(&self) -> Result<Trees, Failure> {
         let lower = |path: &Path| copy(path, read_only(), Some(self.namespace));
         let mut trees = Vec::new();
@@ -174,7 +175,7 @@ impl Site<'_> {
         Ok(trees)
     }
 
-    /// Opens the disks it starts from, to be read only.
+    /// Opens the disks the sandbox starts from, read-only.
     fn opened_bases(&self) -> Result<Vec<OwnedFd>, Failure> {
         let open = |index: usize| {
             let file = self.dir.base(index);
@@ -203,7 +204,7 @@ impl Site<'_> {
         Ok(mounted.tree)
     }
 
-    /// Opens a mount; a directory of the machine's is returned once more, to be shown to somebody.
+    /// Opens a mount. Returns a directory of the machine a second time, so that it can be mapped to a user later.
     fn opened_mount(&self, brought: &Brought) -> io::Result<(OwnedFd, Option<Shared>)> {
         let attributes = if brought.access == Access::ReadWrite { mount::plain() } else { read_only() };
         if let Some(file) = &brought.disk {
@@ -243,12 +244,12 @@ impl Site<'_> {
     }
 }
 
-/// What a mount gets that may not be written to.
+/// The attributes of a mount that must not be written to.
 fn read_only() -> Attributes {
     if weak::off(Wall::Layers) { weak::plain() } else { weak::plain() | Attributes::MOUNT_ATTR_RDONLY }
 }
 
-/// What a mount of files that others share gets.
+/// The attributes of a mount with files that several sandboxes share.
 fn sealed() -> Attributes {
     if weak::off(Wall::Layers) { Attributes::empty() } else { Attributes::MOUNT_ATTR_RDONLY }
 }
@@ -276,7 +277,7 @@ mod tests {
 
     const BASE: u32 = 0x2000_0000;
 
-    /// Returns whom a file of `outside` shows as, by the ranges.
+    /// Returns the user that owns a file of `outside` in the sandbox, by the ranges.
     fn shown(ranges: &[idmap::Range], outside: u32) -> Option<u32> {
         let within =
             ranges.iter().find(|range| (range.inside..range.inside + range.count).contains(&outside))?;
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_owns_a_directory_is_one_user_inside_and_every_user_is_somebody_outside() {
+    fn the_owner_of_a_directory_is_one_user_inside_and_every_user_has_an_id_outside() {
         for (outside, inside) in [(0, 0), (1000, 0), (1000, 1000), (0, 65_534), (BASE, 0), (BASE + 7, 1000)] {
             let ranges = ranges(BASE, outside, inside);
 
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_are_nobodys() {
+    fn files_of_other_users_belong_to_no_user_inside() {
         let ranges = ranges(BASE, 1000, 0);
 
         assert_eq!((shown(&ranges, 0), shown(&ranges, 1001)), (None, None));

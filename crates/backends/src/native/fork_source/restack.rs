@@ -1,6 +1,6 @@
 //! Has a process inside a sandbox put a new generation of files on top of its own.
 //!
-//! That process makes sure, right before the step that cannot be undone, that the sandbox is still held: we may have
+//! Right before the step that cannot be undone, that process checks that the sandbox is still held: we may have
 //! been stopped in between.
 
 use std::fs::{self, File};
@@ -27,7 +27,7 @@ use crate::native::storage::Storage;
 use crate::native::{Native, ids};
 use crate::{program, weak};
 
-/// It takes a millisecond; past this the process inside never will.
+/// The process takes a millisecond; if it takes longer than this, it will never finish.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The guest of a sandbox.
@@ -36,28 +36,29 @@ struct Process {
     handle: OwnedFd,
 }
 
-/// What the process inside says.
+/// The answer of the process inside.
 enum Word {
-    /// The disk takes no further generation; nothing was done.
+    /// The disk has no room for another generation; nothing was changed.
     Full,
     Done(Done),
 }
 
-/// What it has done.
+/// What the process has done.
 struct Done {
     generation: u32,
     /// The device of the root it left.
     device: u64,
 }
 
-/// What is sent to the process inside.
+/// What we send to the process inside.
 struct Materials<'a> {
     root: &'a Root,
     bases: &'a [u32],
     trees: Vec<OwnedFd>,
 }
 
-/// Does it, and returns the last generation that nobody writes to any more; nothing, if there are as many as a disk takes.
+/// Restacks, and returns the last generation that no process writes to any more; `None` if the disk has no room for
+/// another.
 pub fn restack(
     native: &Native,
     held: &HeldSandbox<'_>,
@@ -77,7 +78,7 @@ pub fn restack(
     match word.unwrap_or_else(|| Err(missing()))? {
         Word::Full => Ok(None),
         Word::Done(done) => {
-            check(&guest, &done).map_err(at("see the new root stand"))?;
+            check(&guest, &done).map_err(at("check the new root"))?;
             Ok(Some(done.generation))
         }
     }
@@ -99,7 +100,8 @@ fn delegate(
     told.map_err(at("put another generation on top"))
 }
 
-/// Finds the guest's process by its number, which may be somebody else's by now: only one in its cgroup is it.
+/// Finds the guest's process by its pid. The kernel may have reused it, so only a process in the guest's cgroup
+/// counts.
 fn find_guest(held: &HeldSandbox<'_>, cage: &Cage<'_>) -> io::Result<Process> {
     let gone = || io::Error::other("it is gone");
     let pid = held.placement.0["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).ok_or_else(gone)?;
@@ -133,7 +135,8 @@ fn open_trees(
     site.opened_again()
 }
 
-/// Starts the process beside the guest. It has a copy of what holds the sandbox: the guest goes on only when it has ended.
+/// Starts the process beside the guest. It has a copy of the connection that holds the sandbox, so the guest goes
+/// on only after it has ended.
 fn start(
     native: &Native,
     lent: &Lent<'_>,
@@ -194,7 +197,7 @@ fn listen(mut socket: &UnixStream) -> io::Result<Word> {
     Ok(Word::Done(Done { generation: u32::from_le_bytes([a, b, c, d]), device: u64::from_le_bytes(device) }))
 }
 
-/// Ends the process, which has ended by itself where all went well, and waits for that.
+/// Kills the process, which has ended by itself after a success, and waits for its end.
 fn end(helper: &Launched) {
     use coracle_sys::rustix::event::{PollFd, PollFlags, poll};
     let soon = coracle_sys::rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -205,8 +208,8 @@ fn end(helper: &Launched) {
     signal::reap_descriptor(&helper.pidfd);
 }
 
-/// Makes sure that the guest, and the forker all commands come from, have the new root: what they wrote to the old one
-/// would show in what was taken.
+/// Checks that the guest, and the forker that all commands come from, have the new root: what they wrote to the old
+/// one would show in the files that were taken.
 fn check(guest: &Process, done: &Done) -> io::Result<()> {
     let pid = guest.pid;
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
