@@ -70,7 +70,7 @@ impl Context {
 
     /// Waits until the events of this call are written.
     pub fn finish(&self) {
-        self.engines.take().iter().for_each(Engine::finish_telling);
+        self.engines.take().iter().for_each(|engine| engine.records().finish_telling());
     }
 
     /// Pulls the image of a sandbox before the sandbox is made: until here the person can interrupt without leaving
@@ -78,7 +78,7 @@ impl Context {
     pub fn bring_image(&self, engine: &Engine, spec: &Spec) -> Result<()> {
         match spec.image == image::HOST {
             true => Ok(()),
-            false => engine.prepare(spec, &self.call()?),
+            false => engine.lifecycle().prepare(spec, &self.call()?),
         }
     }
 
@@ -98,7 +98,7 @@ impl Context {
 
     /// Returns the sandbox a person names: by its id, its key, or the beginning of its id.
     pub fn sandbox(&self, engine: &Engine, name: &SandboxName) -> Result<SandboxId> {
-        engine.sandbox_named(&self.caller()?, name.as_str())
+        engine.access().sandbox_named(&self.caller()?, name.as_str())
     }
 
     /// Returns the exec of a sandbox that a person names by its id, or the beginning of it; if none is named, the one
@@ -106,8 +106,8 @@ impl Context {
     pub fn exec(&self, engine: &Engine, sandbox: &SandboxId, name: Option<&ExecName>) -> Result<ExecId> {
         let caller = self.caller()?;
         match name {
-            Some(name) => engine.exec_named(&caller, sandbox, name.as_str()),
-            None => engine.main_exec(&caller, sandbox),
+            Some(name) => engine.execs().named(&caller, sandbox, name.as_str()),
+            None => engine.execs().main(&caller, sandbox),
         }
     }
 
@@ -121,7 +121,7 @@ impl Context {
         }
         let (engine, caller) = (self.engine()?, self.caller()?);
         for (sandbox, path) in readings {
-            if engine.is_exact_name(&caller, sandbox.as_str())? {
+            if engine.access().is_exact_name(&caller, sandbox.as_str())? {
                 return Ok(CopyPath::Inside { sandbox, path });
             }
         }
@@ -132,7 +132,7 @@ impl Context {
     pub fn attach(&self, name: &SandboxName) -> Result<Attached> {
         let engine = self.engine()?;
         let sandbox = self.sandbox(&engine, name)?;
-        engine.attach(&self.caller()?, &sandbox)
+        engine.execs().attach(&self.caller()?, &sandbox)
     }
 
     pub fn now(&self) -> Timestamp {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use coracle::{Error, Result, SandboxId};
 use coracle_core::Home;
-use coracle_engine::Engine;
+use coracle_engine::Egress;
 use coracle_engine::egress::Start;
 
 /// The running binary, even if its file was replaced since.
@@ -31,7 +31,7 @@ pub struct Processes {
 }
 
 impl Start for Processes {
-    fn start(&self, _: &Engine, sandbox: &SandboxId, _: &Path) -> Result<()> {
+    fn start(&self, _: &Egress, sandbox: &SandboxId, _: &Path) -> Result<()> {
         let failed =
             |error| Error::internal(format!("could not start the keeper of sandbox `{sandbox}`"), error);
         let mut keeper = Command::new(OURSELVES)

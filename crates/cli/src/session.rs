@@ -46,8 +46,8 @@ impl<'a> Session<'a> {
         let call = self.context.call()?;
         let (call, watcher) = self.watched(call, &request, Vec::new())?;
         let end = match json {
-            true => engine.exec(call, sandbox, &request).map(End::Captured),
-            false => engine.exec_watched(call, sandbox, &request).map(End::Watched),
+            true => engine.execs().run(call, sandbox, &request).map(End::Captured),
+            false => engine.execs().run_watched(call, sandbox, &request).map(End::Watched),
         };
         let end = watcher.finish(end)?;
         let exit = Exit::of_progress(end.progress());
@@ -66,7 +66,7 @@ impl<'a> Session<'a> {
         // A new sandbox has its own epoch; the caller's is about another one.
         let call = call.on_behalf_of(call.caller.under(None));
         let (call, watcher) = self.watched(call, &command.request, ports)?;
-        let ran = engine.run(call, OneCommand { output, tied: true, ..command });
+        let ran = engine.lifecycle().run(call, OneCommand { output, tied: true, ..command });
         if let Some(signal) = watcher.signalled() {
             return Ok(Ended::Signalled(Exit::of_signal(signal)));
         }

@@ -42,7 +42,7 @@ pub struct Target {
 
 impl Target {
     pub fn control(&self) -> Result<Control> {
-        self.engine.control(&self.caller, &self.sandbox, &self.exec)
+        self.engine.execs().control(&self.caller, &self.sandbox, &self.exec)
     }
 }
 

@@ -28,14 +28,14 @@ pub fn if_due(engine: &Engine, home: &Home) {
         glance(engine, MOMENT);
     }
     if take_turn(&home.collected(), LAYERS_EVERY) {
-        complain(&engine.collect_at_hand());
+        complain(&engine.upkeep().collect_at_hand());
     }
 }
 
 /// Sweeps without waiting for container engines longer than `patience`, and reports what did not work. Returns the
 /// backends that did not answer.
 pub fn glance(engine: &Engine, patience: Duration) -> Vec<String> {
-    match engine.glance(patience) {
+    match engine.upkeep().glance(patience) {
         Ok(Glance { report, silent }) => {
             complain(&report);
             silent
@@ -49,12 +49,12 @@ pub fn glance(engine: &Engine, patience: Duration) -> Vec<String> {
 
 /// Removes unused layers.
 pub fn layers(engine: &Engine) {
-    complain(&engine.collect());
+    complain(&engine.upkeep().collect());
 }
 
 /// Sweeps, reports what did not work, and returns what was done.
 pub fn now(engine: &Engine) -> Option<Report> {
-    match engine.sweep() {
+    match engine.upkeep().sweep() {
         Ok(report) => {
             complain(&report);
             Some(report)

@@ -71,7 +71,7 @@ impl Coracle {
         let caller = assemble::caller(&config);
         let engine = assemble::engine(&config)?;
         let spares = config.spares.unwrap_or(SPARES);
-        let pool = (spares > 0).then(|| Arc::new(engine.keep_spares(spares)));
+        let pool = (spares > 0).then(|| Arc::new(engine.lifecycle().keep_spares(spares)));
         Ok(Self { engine, caller, pool })
     }
 
@@ -83,7 +83,7 @@ impl Coracle {
 
     /// Tells whether sandboxes can be made on this machine.
     pub fn is_available(&self) -> bool {
-        self.engine.backends().iter().any(|backend| backend.probe().available)
+        self.engine.placement().backends().iter().any(|backend| backend.probe().available)
     }
 
     /// Makes a new sandbox.

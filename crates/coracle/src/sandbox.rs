@@ -33,7 +33,7 @@ impl Sandbox {
     /// Connects to a sandbox that this run owns at `epoch`.
     pub(crate) fn enter(coracle: &Coracle, id: SandboxId, epoch: Epoch) -> Result<Self> {
         let caller = coracle.under(Some(epoch));
-        let attached = coracle.engine().attach(&caller, &id)?;
+        let attached = coracle.engine().execs().attach(&caller, &id)?;
         Ok(Self { coracle: coracle.clone(), caller, id, epoch, idle: Mutex::new(vec![attached]) })
     }
 
@@ -66,12 +66,12 @@ impl Sandbox {
 
     /// Reads the output of an exec after chunk `since_seq`, as it appears.
     pub fn follow(&self, exec: &ExecId, since_seq: u64) -> Result<Follow> {
-        self.coracle.engine().follow(&self.caller, &self.id, exec, since_seq)
+        self.coracle.engine().execs().follow(&self.caller, &self.id, exec, since_seq)
     }
 
     /// Takes control of an exec: standard input, signals, terminal size, stopping.
     pub fn control(&self, exec: &ExecId) -> Result<Control> {
-        self.coracle.engine().control(&self.caller, &self.id, exec)
+        self.coracle.engine().execs().control(&self.caller, &self.id, exec)
     }
 
     /// Waits for the end of an exec.
@@ -158,7 +158,7 @@ impl Sandbox {
         let spare = self.idle().pop();
         let mut attached = match spare {
             Some(attached) => attached,
-            None => self.coracle.engine().attach(&self.caller, &self.id)?,
+            None => self.coracle.engine().execs().attach(&self.caller, &self.id)?,
         };
         let done = act(&mut attached);
         let mut idle = self.idle();

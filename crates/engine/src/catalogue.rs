@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::ops::{self, Operation};
-use crate::{Call, Caller, Engine};
+use crate::{Call, Engine};
 
 /// The facts of one operation.
 #[derive(Debug, Clone, Copy)]
@@ -334,14 +334,7 @@ impl Engine {
     /// A [`Caller`] alone is a call that nobody watches and nothing ends early.
     pub fn call(&self, call: impl Into<Call>, name: &str, input: Value) -> Result<Value> {
         let (call, entry) = (call.into(), self.catalogue.expect(name)?);
-        self.performing(&call, entry.facts, || (entry.carry_out)(self, &call, input))
-    }
-
-    pub(crate) fn check_scope(&self, caller: &Caller, facts: &Facts) -> Result<()> {
-        match facts.scope {
-            Scope::Everybody => Ok(()),
-            Scope::Home(what) => self.check_own(caller, what),
-        }
+        self.access.performing(&call, entry.facts, || (entry.carry_out)(self, &call, input))
     }
 
     /// Turns an operation's output into JSON, if there is room for that.

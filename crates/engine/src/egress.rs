@@ -1,7 +1,8 @@
-//! The engine's part of the network of sandboxes: it sees to it that each has a keeper, and tells what was refused.
+//! The network of sandboxes: sees to it that each has a keeper, tells what was refused, and forwards ports.
 //!
 //! What a keeper does is in the crate `egress`; [`guest`] is how it gets at its guest.
 
+mod forward;
 mod guest;
 mod proxy_watch;
 
@@ -11,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use coracle_core::network::Denial;
 use coracle_core::network::listener::listeners;
+use coracle_core::network::{Caps, Denial};
 use coracle_core::{Error, Kind, Record, Result, SandboxId};
 use coracle_egress::directory::{self, is_kept};
 pub use coracle_egress::{denials, keeper, weak};
@@ -20,7 +21,8 @@ use coracle_wire::ExecState;
 
 use self::guest::KeptGuest;
 pub(crate) use self::proxy_watch::ProxyWatch;
-use crate::Engine;
+use crate::access::Access;
+use crate::records::Records;
 
 /// A keeper is there in milliseconds; a machine that swaps needs seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,7 +34,7 @@ const SLACK_MS: u64 = 20;
 /// Starts keepers, in whatever way this process can.
 pub trait Start: Send + Sync {
     /// Starts one and returns when it serves, or when it has ended because there is one already.
-    fn start(&self, engine: &Engine, sandbox: &SandboxId, directory: &Path) -> Result<()>;
+    fn start(&self, egress: &Egress, sandbox: &SandboxId, directory: &Path) -> Result<()>;
 }
 
 /// The keepers of a home: a directory for each sandbox that has a network.
@@ -59,7 +61,7 @@ impl Keepers {
     }
 
     /// Has a keeper hold the network the record says, starting one if there is none.
-    fn ensure(&self, engine: &Engine, record: &Record) -> Result<()> {
+    fn ensure(&self, egress: &Egress, record: &Record) -> Result<()> {
         let place = self.directory(&record.id);
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -73,7 +75,7 @@ impl Keepers {
             made.map_err(|error| failed(&record.id, error))?;
             match is_kept(&place).map_err(|error| failed(&record.id, error))? {
                 true => {}
-                false => self.start.start(engine, &record.id, &place)?,
+                false => self.start.start(egress, &record.id, &place)?,
             }
             // One that came to be answers now; others may have ended because somebody was faster.
             std::thread::sleep(PAUSE);
@@ -111,13 +113,31 @@ impl Keepers {
     }
 }
 
-impl Engine {
+/// The networks of a home's sandboxes.
+#[derive(Debug, Clone)]
+pub struct Egress {
+    records: Arc<Records>,
+    access: Arc<Access>,
+    keepers: Option<Keepers>,
+    caps: Caps,
+}
+
+impl Egress {
+    pub(crate) fn new(
+        records: Arc<Records>,
+        access: Arc<Access>,
+        keepers: Option<Keepers>,
+        caps: Caps,
+    ) -> Self {
+        Self { records, access, keepers, caps }
+    }
+
     /// Makes sure that a sandbox with a network has somebody to hold it.
     pub(crate) fn keep(&self, record: &Record) -> Result<()> {
         if record.spec.network.is_none() {
             return Ok(());
         }
-        match &self.parts.keepers {
+        match &self.keepers {
             Some(keepers) => keepers.ensure(self, record),
             None => Err(Error::new(Kind::Unsupported, "nobody here can hold the network of a sandbox")),
         }
@@ -137,12 +157,12 @@ impl Engine {
 
     /// Starts a keeper if there is none and the sandbox can be used.
     fn replace_keeper(&self, sandbox: &SandboxId) -> Result<()> {
-        let Some(keepers) = &self.parts.keepers else { return Ok(()) };
+        let Some(keepers) = &self.keepers else { return Ok(()) };
         if is_kept(&keepers.directory(sandbox)).map_err(|error| failed(sandbox, error))? {
             return Ok(());
         }
         // As the row has it now: the network may have been narrowed.
-        match self.store().find(sandbox)? {
+        match self.records.store().find(sandbox)? {
             Some(record) if record.state.accepts_work() => self.keep(&record),
             Some(_) | None => Ok(()),
         }
@@ -150,17 +170,17 @@ impl Engine {
 
     /// Ends whoever holds the network of a sandbox.
     pub(crate) fn unkeep(&self, sandbox: &SandboxId) -> Result<()> {
-        self.parts.keepers.as_ref().map_or(Ok(()), |keepers| keepers.end(sandbox))
+        self.keepers.as_ref().map_or(Ok(()), |keepers| keepers.end(sandbox))
     }
 
     /// Lists the sandboxes somebody holds, or held, the network of.
     pub(crate) fn kept(&self) -> Result<Vec<SandboxId>> {
-        self.parts.keepers.as_ref().map_or(Ok(Vec::new()), Keepers::list)
+        self.keepers.as_ref().map_or(Ok(Vec::new()), Keepers::list)
     }
 
     /// Returns what a sandbox was refused, oldest first.
     pub fn denials(&self, record: &Record) -> Vec<denials::Entry> {
-        match &self.parts.keepers {
+        match &self.keepers {
             Some(keepers) if !record.spec.network.is_none() => denials::read(&keepers.directory(&record.id)),
             _ => Vec::new(),
         }
@@ -179,7 +199,7 @@ impl Engine {
     /// Returns what was refused while an exec ran, by the clock, each thing once.
     pub(crate) fn denied_during(&self, record: &Record, state: &ExecState) -> Vec<Denial> {
         let Some(age) = state.age_ms else { return Vec::new() };
-        let began = self.parts.clock.now().as_millis().saturating_sub(age + SLACK_MS);
+        let began = self.records.now().as_millis().saturating_sub(age + SLACK_MS);
         let ended = began + state.duration_ms + 2 * SLACK_MS;
         let during = |entry: &denials::Entry| (began..=ended).contains(&entry.at.as_millis());
         distinct(self.denials(record).into_iter().filter(during))
@@ -187,7 +207,7 @@ impl Engine {
 
     /// Holds the network of a sandbox in this process, until it ends.
     pub fn keep_here(&self, sandbox: &SandboxId, body: keeper::Body, ready: impl FnOnce()) -> Result<()> {
-        let keepers = self.parts.keepers.as_ref();
+        let keepers = self.keepers.as_ref();
         let directory = keepers.map(|keepers| keepers.directory(sandbox));
         match directory {
             Some(directory) => keeper::keep(&directory, body, || self.terms(sandbox), ready),
@@ -197,16 +217,16 @@ impl Engine {
 
     /// Returns what the keeper of a sandbox has to know. Fails if the sandbox has ended.
     fn terms(&self, sandbox: &SandboxId) -> Result<keeper::Terms> {
-        let record = self.find(sandbox)?;
+        let record = self.records.find(sandbox)?;
         if record.state.is_ended() {
             return Err(record.state.refuse(sandbox, "hold the network of"));
         }
         Ok(keeper::Terms {
             listeners: listeners(&record.spec.network),
             network: record.network().clone(),
-            caps: self.policy().network.caps,
-            clock: self.parts.clock.clone(),
-            guest: Arc::new(KeptGuest { engine: self.clone(), record }),
+            caps: self.caps,
+            clock: self.records.clock().clone(),
+            guest: Arc::new(KeptGuest { access: self.access.clone(), record }),
         })
     }
 }
@@ -216,12 +236,12 @@ impl Engine {
 pub struct Threads;
 
 impl Start for Threads {
-    fn start(&self, engine: &Engine, sandbox: &SandboxId, _: &Path) -> Result<()> {
+    fn start(&self, egress: &Egress, sandbox: &SandboxId, _: &Path) -> Result<()> {
         let (ready, told) = std::sync::mpsc::sync_channel(1);
-        let (engine, id) = (engine.clone(), sandbox.clone());
+        let (egress, id) = (egress.clone(), sandbox.clone());
         let work = move || {
             // Whoever waits learns by the channel closing that it did not come to be.
-            let _ = engine.keep_here(&id, keeper::Body::Thread, || {
+            let _ = egress.keep_here(&id, keeper::Body::Thread, || {
                 let _ = ready.send(());
             });
         };

@@ -1,30 +1,76 @@
-//! Running commands: what a caller asks, checked, and carried out in a sandbox it was let into.
+//! Commands from request to end: started, followed, controlled, and their output kept when their sandbox is closed.
 
 pub mod attach;
 pub(crate) mod cancel;
 mod capture;
 pub mod control;
+mod events;
 pub mod follow;
 pub(crate) mod image;
 pub mod logs;
+pub mod naming;
 mod program;
 pub mod progress;
 mod request;
+mod stop;
 mod timeout;
 mod warm;
 mod watched;
 
-use coracle_core::ExecId;
+use std::sync::Arc;
+
 use coracle_core::network::Denial;
+use coracle_core::{ExecId, Policy};
 pub use coracle_wire::Terminal;
 
+use self::logs::Logs;
 pub use self::request::{ExecRequest, Secrets, Stdin, checked_grace};
 pub(crate) use self::request::{check_argv, command_user};
 pub use self::timeout::{Timeout, checked_wait};
 pub(crate) use self::warm::is_waiting_interpreter;
 pub use self::watched::Watched;
+use crate::access::Access;
+use crate::egress::Egress;
 use crate::exec::progress::Progress;
 use crate::guest::Gap;
+use crate::headroom::Headroom;
+use crate::inline::Inline;
+use crate::records::Records;
+
+/// Runs commands in sandboxes that callers were let into. Clones differ at most in how much output their answers carry.
+#[derive(Debug, Clone)]
+pub struct Execs {
+    records: Arc<Records>,
+    headroom: Arc<Headroom>,
+    access: Arc<Access>,
+    egress: Arc<Egress>,
+    policy: Arc<Policy>,
+    /// Where the output of closed sandboxes is kept; without it none is.
+    logs: Option<Logs>,
+    inline: Inline,
+}
+
+/// What commands are run with.
+pub(crate) struct ExecParts {
+    pub records: Arc<Records>,
+    pub headroom: Arc<Headroom>,
+    pub access: Arc<Access>,
+    pub egress: Arc<Egress>,
+    pub policy: Arc<Policy>,
+    pub logs: Option<Logs>,
+}
+
+impl Execs {
+    pub(crate) fn new(parts: ExecParts) -> Self {
+        let ExecParts { records, headroom, access, egress, policy, logs } = parts;
+        Self { records, headroom, access, egress, policy, logs, inline: Inline::default() }
+    }
+
+    /// Returns the same, with answers that carry this much output.
+    pub(crate) fn answering(&self, inline: Inline) -> Self {
+        Self { inline, ..self.clone() }
+    }
+}
 
 /// A command that was started.
 #[derive(Debug, Clone, PartialEq, Eq)]

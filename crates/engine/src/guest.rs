@@ -9,6 +9,7 @@ mod excerpt;
 mod execs;
 mod failure;
 mod files;
+pub(crate) mod hold;
 mod link;
 mod tunnel;
 

@@ -1,13 +1,68 @@
-//! The life of a sandbox: how it is made, paused, forked, held and ended.
+//! The life of a sandbox: how it is made, paused, forked and ended, and one command in a sandbox of its own.
 
-pub(crate) mod expiry;
 mod forget;
 pub(crate) mod fork;
-pub(crate) mod hold;
 pub(crate) mod one_command;
 mod pause;
 mod provision;
 pub(crate) mod sessions;
 pub(crate) mod spares;
 pub(crate) mod teardown;
-pub(crate) mod tie;
+
+use std::sync::Arc;
+
+use coracle_core::backend::Life;
+
+use self::spares::Spares;
+use crate::access::Access;
+use crate::egress::Egress;
+use crate::exec::Execs;
+use crate::headroom::Headroom;
+use crate::holdings::Holdings;
+use crate::inline::Inline;
+use crate::placement::Placement;
+use crate::records::Records;
+
+/// Makes and ends sandboxes. Clones share the spare pool, and differ at most in what the sandboxes they make end with and
+/// in how much output answers carry.
+#[derive(Debug, Clone)]
+pub struct Lifecycle {
+    records: Arc<Records>,
+    placement: Arc<Placement>,
+    headroom: Arc<Headroom>,
+    holdings: Arc<Holdings>,
+    access: Arc<Access>,
+    egress: Arc<Egress>,
+    execs: Execs,
+    spares: Arc<Spares>,
+    life: Life,
+}
+
+/// What sandboxes are made with.
+pub(crate) struct LifecycleParts {
+    pub records: Arc<Records>,
+    pub placement: Arc<Placement>,
+    pub headroom: Arc<Headroom>,
+    pub holdings: Arc<Holdings>,
+    pub access: Arc<Access>,
+    pub egress: Arc<Egress>,
+    pub execs: Execs,
+}
+
+impl Lifecycle {
+    pub(crate) fn new(parts: LifecycleParts) -> Self {
+        let LifecycleParts { records, placement, headroom, holdings, access, egress, execs } = parts;
+        let (spares, life) = (Arc::default(), Life::Own);
+        Self { records, placement, headroom, holdings, access, egress, execs, spares, life }
+    }
+
+    /// Returns the same, with answers that carry this much output.
+    pub(crate) fn answering(&self, inline: Inline) -> Self {
+        Self { execs: self.execs.answering(inline), ..self.clone() }
+    }
+
+    /// Returns the same, whose sandboxes end with this process, however that dies.
+    fn tied_to_this_process(&self) -> Self {
+        Self { life: Life::Maker, ..self.clone() }
+    }
+}

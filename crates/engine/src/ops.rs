@@ -14,7 +14,7 @@ use serde_json::Value;
 pub use self::parse::{INPUT_MAX, parse};
 pub use self::read::read;
 use crate::catalogue::{Entry, Facts};
-use crate::{Call, Engine, spans};
+use crate::{Call, Engine};
 
 /// What an input asks for.
 pub trait Operation {
@@ -32,21 +32,7 @@ impl Engine {
     /// A [`Caller`] alone is a call that nobody watches and nothing ends early.
     pub fn perform<O: Operation>(&self, call: impl Into<Call>, input: O) -> Result<O::Output> {
         let call = call.into();
-        self.performing(&call, O::FACTS, || input.carry_out(self, &call))
-    }
-
-    /// Opens the span of an operation, checks that the caller may ask for it, and keeps its deadline.
-    pub(crate) fn performing<T>(
-        &self,
-        call: &Call,
-        facts: &'static Facts,
-        deed: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
-        spans::within(spans::operation(facts.name, call), || {
-            self.check_scope(&call.caller, facts)?;
-            let _deadline = call.watch_deadline();
-            deed()
-        })
+        self.access.performing(&call, O::FACTS, || input.carry_out(self, &call))
     }
 
     /// Takes room for an answer of this many bytes that was made before, or refuses to give it.

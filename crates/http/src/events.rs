@@ -45,7 +45,7 @@ pub async fn serve(
     let caller = &identity.caller;
     let whose = caller.tenant.as_ref().map(|tenant| tenant.as_str()).unwrap_or_default();
     let seat = service.streams().take(&format!("events {whose}"), caller.tenant.as_ref())?;
-    let watch = service.engine().watch(caller, since, filter);
+    let watch = service.engine().access().watch(caller, since, filter);
     let reader = Reader { watch, seat, recheck: TokenRecheck::new(identity, service) };
     Ok(sse::response(hearing, stream::unfold(Some(reader), step)))
 }

@@ -69,7 +69,8 @@ pub async fn download(
         let (last, caller) = (sender.clone(), identity.caller.clone());
         let read = reading
             .ask(&identity, move |engine| {
-                let mut attached = engine.answering(Inline::at_most(PIECE)).attach(&caller, &sandbox)?;
+                let mut attached =
+                    engine.answering(Inline::at_most(PIECE)).execs().attach(&caller, &sandbox)?;
                 attached.act_as(user);
                 let _seat = places.take(sandbox.as_str(), caller.tenant.as_ref())?;
                 attached.read_file(path.as_bytes(), &mut Sink(sender))
@@ -125,7 +126,7 @@ pub async fn upload(
     let written = service
         .ask(&identity, move |engine| {
             let mut source = Source { pieces, rest: Bytes::new(), ended: false };
-            let mut attached = engine.attach(&caller, &sandbox)?;
+            let mut attached = engine.execs().attach(&caller, &sandbox)?;
             attached.act_as(wanted.user);
             attached.write_file(&file, &mut source)
         })

@@ -22,7 +22,7 @@ async fn ready(State(service): State<Service>) -> Response {
     if service.closing().is_cancelled() {
         return not_ready(Error::new(Kind::NotAvailable, "the daemon is about to end"));
     }
-    match service.look(|engine| engine.check_store()).await {
+    match service.look(|engine| engine.records().check_store()).await {
         Ok(()) => reply::json(&json!({"status": "ready"})),
         // Unauthenticated clients must not learn what exactly is wrong.
         Err(_) => not_ready(Error::new(Kind::NotAvailable, "the store does not answer")),

@@ -73,7 +73,7 @@ impl Reader {
                 let call = Call::by(caller.clone()).cancelled_by(cancel.clone());
                 // The status reports whether the exec exists and is the caller's, before it reports that too many
                 // clients read it.
-                let mut follow = engine.follow(call, &sandbox_id, &exec_id, since)?;
+                let mut follow = engine.execs().follow(call, &sandbox_id, &exec_id, since)?;
                 let seat = places.take(sandbox_id.as_str(), caller.tenant.as_ref())?;
                 if attend {
                     follow.attend()?;

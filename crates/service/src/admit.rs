@@ -89,7 +89,7 @@ async fn recognise(service: &Service, shows: Result<auth::Shows, Refusal>) -> Re
 
 fn within_rate(service: &Service, identity: &Identity) -> Result<(), Refusal> {
     let caller = &identity.caller;
-    match (&caller.tenant, service.engine().rate_for(caller)) {
+    match (&caller.tenant, service.engine().access().rate_for(caller)) {
         (Some(tenant), Some(rate)) => service.0.allowances.take(tenant, rate, Instant::now()),
         _ => Ok(()),
     }

@@ -108,7 +108,7 @@ impl Keys {
     /// Forgets answers that are past their retention.
     pub fn forget(&self, engine: &Engine) -> Result<usize> {
         let kept = u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX);
-        let before = engine.observed()?.as_millis().saturating_sub(kept);
+        let before = engine.records().observed()?.as_millis().saturating_sub(kept);
         self.answers.forget_asked(Timestamp::from_millis(before))
     }
 
@@ -142,7 +142,7 @@ impl Keys {
         let Some(_turn) = Turn::take(&self.underway, &request.asked, cancellable) else {
             return Err(under_way());
         };
-        match self.answers.ask(&request.asked, &request.question, engine.observed()?, BOUNDS)? {
+        match self.answers.ask(&request.asked, &request.question, engine.records().observed()?, BOUNDS)? {
             Recalled::New => self.carry_out(engine, identity, call, request),
             Recalled::Unanswered if request.is_repeatable(engine) => {
                 self.carry_out(engine, identity, call, request)

@@ -125,7 +125,7 @@ impl Service {
         match identity.caller.tenant {
             None => Ok(self.0.ceiling.clone()),
             Some(_) => {
-                let policy = self.engine().policy_for(&identity.caller);
+                let policy = self.engine().access().policy_for(&identity.caller);
                 Ceiling::of_model_with_token(identity.bounds.as_deref(), policy)
             }
         }

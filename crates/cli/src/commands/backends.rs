@@ -13,7 +13,7 @@ use crate::table::Columns;
 pub struct Args {}
 
 pub fn carry_out(context: &Context, Args {}: Args) -> Result<Exit, Stop> {
-    let probed = context.untouched_engine()?.probe_all();
+    let probed = context.untouched_engine()?.placement().probe_all();
     match context.json {
         true => stdout::json(&probed.iter().map(object).collect::<Vec<_>>())?,
         false => print(&probed)?,

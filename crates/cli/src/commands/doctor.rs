@@ -36,7 +36,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 
 fn walls(context: &Context) -> Result<Exit, Stop> {
     let engine = context.untouched_engine()?;
-    let (findings, level) = (engine.probe_all(), engine.level());
+    let (findings, level) = (engine.placement().probe_all(), engine.headroom().level());
     let host = HostImage::seen_from(config::directory_of_user().as_deref());
     match context.json {
         true => stdout::json(&json!({"backends": findings, "host_image": host, "storage": level}))?,
@@ -107,9 +107,9 @@ fn orphans(context: &Context) -> Result<Exit, Stop> {
 
 /// Where the records are lost, everything that carries the home's mark is an orphan.
 fn look(context: &Context) -> Result<Left, Error> {
-    match context.untouched_engine().and_then(|engine| engine.orphans()) {
+    match context.untouched_engine().and_then(|engine| engine.upkeep().orphans()) {
         Err(error) if assemble::are_records_lost(&error) => {
-            let mut left = context.engine_without_records()?.orphans()?;
+            let mut left = context.engine_without_records()?.upkeep().orphans()?;
             left.trouble.push(error.chain());
             Ok(left)
         }

@@ -42,7 +42,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let from = args.since.map(|span| ago(context.now(), span.duration));
     let sandbox = args.sandbox.map(|name| context.sandbox(&engine, &name)).transpose()?;
     let filter = Filter { tenant: None, sandbox, kinds: args.kind, from };
-    let mut watch = engine.watch(&caller, since, filter);
+    let mut watch = engine.access().watch(&caller, since, filter);
     let wait = if args.follow { LOOK } else { Duration::ZERO };
     loop {
         let before = watch.seq();
@@ -60,7 +60,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 fn beginning(engine: &Engine, args: &Args) -> Result<u64, Stop> {
     match (args.since_seq, args.follow && args.since.is_none()) {
         (Some(seq), _) => Ok(seq),
-        (None, true) => Ok(engine.newest_event()?),
+        (None, true) => Ok(engine.records().newest_event()?),
         (None, false) => Ok(0),
     }
 }

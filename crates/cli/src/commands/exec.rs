@@ -56,7 +56,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     if args.detach {
         request.timeout = request.timeout.in_background();
         let caller = context.caller()?;
-        let exec = engine.exec_start(&caller, &sandbox, &request)?.exec_id;
+        let exec = engine.execs().start(&caller, &sandbox, &request)?.exec_id;
         match context.json {
             true => stdout::json(&Detached::of(&engine, &caller, sandbox, exec)?)?,
             false => stdout::line(exec.as_str())?,

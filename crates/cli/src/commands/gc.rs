@@ -13,7 +13,7 @@ pub struct Args {}
 
 /// Exits with 1 if something could not be removed: the next sweep tries again.
 pub fn carry_out(context: &Context, Args {}: Args) -> Result<Exit, Stop> {
-    let report = context.untouched_engine()?.gc()?;
+    let report = context.untouched_engine()?.upkeep().gc()?;
     match context.json {
         true => stdout::json(&report)?,
         false => {

@@ -36,7 +36,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 fn keep(context: &Context, sandbox: &SandboxId) -> Result<(), Error> {
     leave_home(context)?;
     let engine = context.untouched_engine()?;
-    engine.keep_here(sandbox, Body::Process, || {
+    engine.egress().keep_here(sandbox, Body::Process, || {
         // Fails if the process that started this keeper is gone; the sandbox still exists.
         let _ = keepers::say_ready();
     })

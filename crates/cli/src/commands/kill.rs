@@ -35,9 +35,9 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 
 fn signal_all(context: &Context, engine: &Engine, sandbox: &SandboxId, signal: i32) -> Result<Vec<ExecId>> {
     let caller = context.caller()?;
-    let mut execs = engine.known_execs(&caller, sandbox)?;
+    let mut execs = engine.execs().known(&caller, sandbox)?;
     execs.retain(|exec| exec.running);
-    let send = |id: &ExecId| engine.control(&caller, sandbox, id)?.signal(signal);
+    let send = |id: &ExecId| engine.execs().control(&caller, sandbox, id)?.signal(signal);
     let sent = execs.iter().map(|exec| send(&exec.id)).collect();
     reached(execs, sent)
 }

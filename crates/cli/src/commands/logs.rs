@@ -86,7 +86,7 @@ fn to_the_end(
     since: u64,
     print: impl FnMut(Chunk) -> Result<(), Stop>,
 ) -> Result<(exec_wait::Output, Exit), Stop> {
-    let follow = target.engine.follow(&target.caller, &target.sandbox, &target.exec, since)?;
+    let follow = target.engine.execs().follow(&target.caller, &target.sandbox, &target.exec, since)?;
     let progress = exec_output::each_chunk(follow, print)?;
     let exit = Exit::of_progress(&progress);
     Ok((progress.into(), exit))

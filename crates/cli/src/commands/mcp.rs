@@ -87,7 +87,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     if let Some(Verb::Install(install)) = args.verb {
         let spec = one_of(args.spec, install.spec.clone())?;
         let ceiling = args.offer.ceiling(context, described(spec.clone())?)?;
-        context.engine()?.check_ceiling(&context.caller()?.below(ceiling))?;
+        context.engine()?.access().check_ceiling(&context.caller()?.below(ceiling))?;
         let mut flags = flags(context, &args.offer, args.close_at_end);
         flags.extend(args.user.iter().flat_map(|user| ["--user".to_owned(), user.clone()]));
         flags.extend(spec.flags()?);
@@ -98,7 +98,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let streams = Streams::take()?;
     let (engine, caller) = (context.engine()?, context.caller()?);
     let model = caller.clone().below(ceiling);
-    engine.check_ceiling(&model)?;
+    engine.access().check_ceiling(&model)?;
     let toolbox = Toolbox::of(engine.catalogue(), args.offer.mode, &sets, model.ceiling.as_deref());
     let answering = engine.answering(Inline::at_most(engine.policy().inline_output));
     let server = Server::new(answering, Identity::of_client(model)?, toolbox);

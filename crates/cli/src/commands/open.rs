@@ -35,7 +35,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let input = open::Input { session_key: args.key.clone(), replace: args.replace, spec };
     let opened = engine.perform(context.call()?, input)?;
     if opened.created {
-        let before = args.key.map(|key| engine.ended_with_key(&caller, &key)).transpose()?.flatten();
+        let before = args.key.map(|key| engine.access().ended_with_key(&caller, &key)).transpose()?.flatten();
         if let Some(Record { id, state: State::Expired, .. }) = before {
             stderr::note(&format!(
                 "sandbox `{id}` had this name and expired; this one starts without its files"

@@ -65,10 +65,10 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 
 /// Where the records are lost, everything that carries the home's mark is found and removed without them.
 fn remove_everything(context: &Context, forget: &[String]) -> Result<Purged> {
-    match context.untouched_engine().and_then(|engine| engine.purge(forget)) {
+    match context.untouched_engine().and_then(|engine| engine.upkeep().purge(forget)) {
         Err(error) if assemble::are_records_lost(&error) => {
             stderr::warning(&format!("the home has lost its records: {}", error.chain()));
-            context.engine_without_records()?.purge(forget)
+            context.engine_without_records()?.upkeep().purge(forget)
         }
         purged => purged,
     }

@@ -71,7 +71,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     bring_images(&engine, &context.caller()?);
     sweep::glance(&engine, sweep::LISTING);
     let spares = config.spares.unwrap_or(SPARES);
-    let pool = (spares > 0).then(|| engine.keep_spares(spares));
+    let pool = (spares > 0).then(|| engine.lifecycle().keep_spares(spares));
     if let Some(metrics) = telemetry::metrics() {
         metrics.watch(&engine);
     }

@@ -61,9 +61,9 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let Some(_lock) = lock::only_one(&home, Duty::KeepSpares)? else { return Ok(Exit::SUCCESS) };
     // Leave the terminal's session: a hangup or Ctrl-C is meant for the call that started us.
     let _ = rustix::process::setsid();
-    let pool = engine.keep_spares(count);
+    let pool = engine.lifecycle().keep_spares(count);
     if let Some(shape) = args.like.as_deref().and_then(|text| serde_json::from_str::<Spec>(text).ok()) {
-        engine.want(&shape);
+        engine.lifecycle().want(&shape);
     }
     let listener =
         spare_pool::listen(&home).map_err(|error| Error::internal("could not listen for calls", error))?;
@@ -126,14 +126,14 @@ fn converse(shop: &Shop, stream: &UnixStream) {
 fn answer(shop: &Shop, stream: &UnixStream, request: Request) -> std::io::Result<()> {
     match request {
         Request::Take { run, spec } => {
-            let given = shop.engine.give_out(&caller(run), &spec).unwrap_or_else(|error| {
+            let given = shop.engine.lifecycle().give_out(&caller(run), &spec).unwrap_or_else(|error| {
                 stderr::warning(&error.chain());
                 None
             });
             spare_pool::send(stream, &given)
         }
         Request::Dismiss { run, sandbox } => {
-            spare_pool::send(stream, &shop.engine.dismiss(&caller(run), &sandbox).is_ok())
+            spare_pool::send(stream, &shop.engine.lifecycle().dismiss(&caller(run), &sandbox).is_ok())
         }
         Request::End => {
             shop.told_to_end.store(true, Ordering::Relaxed);

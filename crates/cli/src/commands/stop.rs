@@ -73,7 +73,7 @@ pub fn stop_all(
         let input = exec_stop::Input { sandbox_id: sandbox.clone(), exec_id: exec.id.clone(), grace_ms };
         engine.perform(&caller, input).map(drop)
     };
-    let execs = engine.known_execs(&caller, sandbox)?;
+    let execs = engine.execs().known(&caller, sandbox)?;
     let mut stopped = Vec::new();
     for some in execs.chunks(AT_ONCE) {
         std::thread::scope(|scope| {

@@ -4,7 +4,7 @@
 //! epoch again, and its check is the one that counts. Where a change of owner has left something to be killed, nobody
 //! gets through before it is.
 //!
-//! The engine itself comes by [`Engine::visit`], for no caller: to fetch output before a sandbox goes, to ask how it is
+//! The engine itself comes by [`Access::visit`], for no caller: to fetch output before a sandbox goes, to ask how it is
 //! without that being a use of it, and to serve its network. It starts and changes nothing there.
 
 use std::os::unix::net::UnixStream;
@@ -14,10 +14,12 @@ use coracle_core::store::Durability;
 use coracle_core::{Epoch, Error, Kind, Record, Result, SandboxId, State, lifecycle};
 use coracle_wire::Acting;
 
+use super::Access;
+use crate::access::expiry::refuse;
+use crate::access::tie::Tied;
 use crate::guest::{Failure, Guest};
-use crate::lifecycle::expiry::refuse;
-use crate::lifecycle::tie::Tied;
-use crate::{Caller, Engine, crash, spans, unknown};
+use crate::records::unknown;
+use crate::{Caller, crash, spans};
 
 /// An admitted caller, connected.
 #[derive(Debug)]
@@ -37,12 +39,12 @@ impl Inside {
     }
 }
 
-impl Engine {
+impl Access {
     /// Lets the caller in, if the sandbox takes work and is the caller's.
     pub(crate) fn enter(&self, caller: &Caller, id: &SandboxId) -> Result<Inside> {
         let (record, epoch) = self.admit(caller, id)?;
         // Before it writes: what it syncs must not be lost for want of room.
-        self.watch_level();
+        self.headroom.watch();
         let guest = self.reach(&record, epoch)?;
         Ok(Inside::new(record, guest))
     }
@@ -52,6 +54,11 @@ impl Engine {
         let (record, epoch) = self.admit_if(caller, id, State::accepts_looks)?;
         let guest = self.reach(&record, epoch)?;
         Ok(Inside::new(record, guest))
+    }
+
+    /// Checks that the caller may use the sandbox now.
+    pub fn check_entry(&self, caller: &Caller, id: &SandboxId) -> Result<()> {
+        self.enter(caller, id).map(drop)
     }
 
     /// Returns the record and the epoch to act under.
@@ -99,10 +106,10 @@ impl Engine {
     pub(crate) fn carry_out_kill(&self, record: &Record, guest: &mut Guest) -> Result<()> {
         let Some(before) = record.pending_kill else { return Ok(()) };
         guest.kill_before(before)?;
-        self.crash_at(crash::KILL_CONFIRM_AFTER);
+        self.records.crash_at(crash::KILL_CONFIRM_AFTER);
         // Lost with the machine's power, it is done again; there is nothing left to kill then.
-        let confirmed = self.freeing(|| {
-            self.change(&record.id, Durability::Process, &mut |mut row| {
+        let confirmed = self.headroom.freeing(|| {
+            self.records.change(&record.id, Durability::Process, &mut |mut row| {
                 row.pending_kill = row.pending_kill.filter(|pending| *pending != before);
                 Ok(row)
             })
@@ -111,7 +118,7 @@ impl Engine {
     }
 
     fn greet(&self, record: &Record, epoch: Epoch) -> Result<Guest> {
-        if record.boot != self.parts.boot && self.backend_of(record)?.ends_with_this_machine() {
+        if record.boot != self.records.boot() && self.placement.backend_of(record)?.ends_with_this_machine() {
             return Err(self.end_without_guest(record, Reason::Restarted));
         }
         match self.knock(record, epoch)? {
@@ -137,18 +144,24 @@ impl Engine {
         Ok(introduce(record, self.stream_to(record)?)?)
     }
 
+    /// Returns what a guest says of itself, if it answers; the sandbox is not in use by that.
+    pub(crate) fn status_unnoticed(&self, record: &Record) -> Option<coracle_wire::Status> {
+        let guest = record.state.accepts_looks().then(|| self.visit(record))?;
+        guest.ok()?.status_unnoticed().ok()
+    }
+
     /// Opens a stream to a guest, on which nothing was said yet.
     pub(crate) fn stream_to(&self, record: &Record) -> Result<UnixStream> {
         let placement = record.placement.as_ref().ok_or_else(|| unknown(&record.id))?;
-        self.backend_of(record)?.connect(&record.id, placement)
+        self.placement.backend_of(record)?.connect(&record.id, placement)
     }
 
     /// Records that a sandbox vanished and returns what to tell the caller.
     pub(crate) fn lose(&self, record: &Record, reason: &str) -> Error {
-        match self.note(&record.id, lifecycle::Event::Vanished, reason) {
+        match self.records.note(&record.id, lifecycle::Event::Vanished, reason) {
             Ok(()) => lost(&record.id, Some(reason)),
             // Somebody was faster, closing it perhaps; what they made of it is the answer.
-            Err(error) => match self.find(&record.id) {
+            Err(error) => match self.records.find(&record.id) {
                 Ok(row) if row.state == State::Lost => lost(&row.id, row.reason.as_deref()),
                 Ok(row) if !row.state.accepts_work() => refuse(&row, "use"),
                 Ok(_) => error,

@@ -9,11 +9,12 @@ use coracle_core::store::Durability;
 use coracle_core::{Claim, Epoch, Error, Kind, Record, Result, RunId, SandboxId, State, lease};
 use coracle_wire::{FaultCode, Running};
 
+use super::Access;
 use crate::access::gate::lost;
 use crate::egress::weak::{self, Wall};
+use crate::guest::hold::LEASE;
 use crate::guest::{Failure, Guest};
-use crate::lifecycle::hold::LEASE;
-use crate::{Caller, Engine, crash};
+use crate::{Caller, crash};
 
 /// A change of owner that was recorded.
 #[derive(Debug)]
@@ -23,18 +24,18 @@ pub(crate) struct HandedOver {
     pub unfenced: Option<Error>,
 }
 
-impl Engine {
+impl Access {
     /// Takes a sandbox that is nobody's. For its owner nothing changes.
     pub(crate) fn claim(&self, caller: &Caller, id: &SandboxId) -> Result<HandedOver> {
         let before = self.lasting(caller, id)?;
-        self.crash_at(crash::CLAIM_CHECK_AFTER);
+        self.records.crash_at(crash::CLAIM_CHECK_AFTER);
         let record = self.change_owner(id, &caller.claim, &lease::Event::Claim, Running::Keep)?;
-        self.crash_at(crash::CLAIM_ROW_AFTER);
+        self.records.crash_at(crash::CLAIM_ROW_AFTER);
         let unfenced = match record.lease.epoch() == before.lease.epoch() {
             true => None,
             false => self.fence(&record, None).err(),
         };
-        self.crash_at(crash::CLAIM_FENCE_AFTER);
+        self.records.crash_at(crash::CLAIM_FENCE_AFTER);
         Ok(HandedOver { record, unfenced })
     }
 
@@ -55,14 +56,14 @@ impl Engine {
             None => self.hold_idle(caller, &before, epoch)?,
             Some(_) => None,
         };
-        self.crash_at(crash::TRANSFER_CHECK_AFTER);
+        self.records.crash_at(crash::TRANSFER_CHECK_AFTER);
         // Bound to the epoch that was looked at: a change of owner in between must not be carried on from.
         let claim = Claim { run: caller.claim.run.clone(), epoch: Some(epoch) };
         let event = lease::Event::Transfer { to: to.clone() };
         let record = self.change_owner(id, &claim, &event, running.unwrap_or(Running::Kill))?;
-        self.crash_at(crash::TRANSFER_ROW_AFTER);
+        self.records.crash_at(crash::TRANSFER_ROW_AFTER);
         let unfenced = self.fence(&record, held).err();
-        self.crash_at(crash::TRANSFER_FENCE_AFTER);
+        self.records.crash_at(crash::TRANSFER_FENCE_AFTER);
         Ok(HandedOver { record, unfenced })
     }
 
@@ -72,11 +73,11 @@ impl Engine {
         if before.state.is_ended() {
             return Err(before.state.refuse(id, "give back"));
         }
-        self.crash_at(crash::RELEASE_CHECK_AFTER);
+        self.records.crash_at(crash::RELEASE_CHECK_AFTER);
         let record = self.change_owner(id, &caller.claim, &lease::Event::Release, running)?;
-        self.crash_at(crash::RELEASE_ROW_AFTER);
+        self.records.crash_at(crash::RELEASE_ROW_AFTER);
         let unfenced = self.fence(&record, None).err();
-        self.crash_at(crash::RELEASE_FENCE_AFTER);
+        self.records.crash_at(crash::RELEASE_FENCE_AFTER);
         Ok(HandedOver { record, unfenced })
     }
 
@@ -109,7 +110,7 @@ impl Engine {
         event: &lease::Event,
         running: Running,
     ) -> Result<Record> {
-        self.change(id, Durability::Power, &mut |mut row| {
+        self.records.change(id, Durability::Power, &mut |mut row| {
             if row.state.is_ended() {
                 return Err(row.state.refuse(&row.id, "hand over"));
             }
@@ -132,7 +133,7 @@ impl Engine {
         let mut guest = match self.reach(record, epoch) {
             Ok(guest) => guest,
             // A dead guest runs nothing. One that only does not answer may run anything.
-            Err(_) if self.find(&record.id)?.state == State::Lost => return Ok(None),
+            Err(_) if self.records.find(&record.id)?.state == State::Lost => return Ok(None),
             Err(error) => return Err(error),
         };
         let held = match weak::off(Wall::Handover) {
@@ -149,7 +150,7 @@ impl Engine {
     fn reword(&self, caller: &Caller, record: &Record, failure: Failure) -> Error {
         let error = Error::from(failure);
         let denied = |row: Record| row.lease.admit(&caller.claim).err();
-        match self.find(&record.id).ok().filter(|_| error.kind == Kind::StaleEpoch).and_then(denied) {
+        match self.records.find(&record.id).ok().filter(|_| error.kind == Kind::StaleEpoch).and_then(denied) {
             Some(denied) => denied.into_error(&record.id),
             None => error,
         }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use coracle_core::{Cancel, Epoch, Error, Kind, Record, State};
 
-use crate::Engine;
+use super::Access;
 use crate::guest::Guest;
 
 /// An engine that is started again answers within seconds, even with many containers.
@@ -14,11 +14,11 @@ const APART: Duration = Duration::from_millis(100);
 /// How often one caller goes looking. An engine that breaks off more often while one command runs is none to wait for.
 pub(crate) const TIMES_MAX: u32 = 16;
 
-impl Engine {
+impl Access {
     /// Returns a new connection to a guest whose last one has ended; nothing if it is gone, or not back in time. What
     /// is on this machine has no way that could break: there the end of a connection is the end of its guest.
     pub(crate) fn rejoin(&self, cancel: &Cancel, record: &Record, epoch: Epoch) -> Option<Guest> {
-        if self.backend_of(record).is_ok_and(|backend| backend.ends_with_this_machine()) {
+        if self.placement.backend_of(record).is_ok_and(|backend| backend.ends_with_this_machine()) {
             return None;
         }
         let began = Instant::now();
@@ -37,6 +37,6 @@ impl Engine {
     /// Tells whether nobody could be asked, as opposed to somebody having said that it is gone.
     fn may_come_back(&self, record: &Record, error: &Error) -> bool {
         error.kind == Kind::NotAvailable
-            && self.find(&record.id).is_ok_and(|row| State::accepts_looks(row.state))
+            && self.records.find(&record.id).is_ok_and(|row| State::accepts_looks(row.state))
     }
 }

@@ -6,13 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use coracle_core::difference::Wish;
 use coracle_core::image::Images;
-use coracle_core::selection::AUTO;
 use coracle_core::spec::{Purpose, SpecInput};
 use coracle_core::tenant::{self, Rate};
 use coracle_core::{Backend, Error, ImageId, Kind, Policy, Result, Spec, TenantId};
 
-use crate::turns::Turns;
-use crate::{Caller, Engine};
+use super::Access;
+use crate::Caller;
 
 /// The rules as they are for tenants, worked out once.
 #[derive(Debug)]
@@ -22,8 +21,6 @@ pub(crate) struct Tenancy {
     /// Held while sandboxes of tenants are counted and their rows written: of two who ask at the same time for the last
     /// place, one gets it. One daemon serves a home, and tenants have no other way in.
     counting: Mutex<()>,
-    /// Taken while volumes of a tenant are made and while an image is claimed or removed, for the same reason.
-    pub turns: Turns,
 }
 
 impl Tenancy {
@@ -33,7 +30,6 @@ impl Tenancy {
             named: policy.tenants.named.iter().map(own).collect(),
             others: policy.of_tenant(&policy.tenants.others),
             counting: Mutex::new(()),
-            turns: Turns::default(),
         }
     }
 }
@@ -41,18 +37,18 @@ impl Tenancy {
 /// The right to write the rows of a tenant's new sandboxes; nothing to take where there is no tenant.
 pub(crate) type RowsLock<'a> = Option<MutexGuard<'a, ()>>;
 
-impl Engine {
+impl Access {
     /// Returns the operator's rules as they are for a caller.
     pub fn policy_for(&self, caller: &Caller) -> &Policy {
         match &caller.tenant {
-            None => self.policy(),
+            None => &self.policy,
             Some(tenant) => self.tenancy.named.get(tenant).unwrap_or(&self.tenancy.others),
         }
     }
 
     /// Returns how often a caller may ask for something; as often as it likes if absent.
     pub fn rate_for(&self, caller: &Caller) -> Option<Rate> {
-        caller.tenant.as_ref().and_then(|tenant| self.policy().tenants.of(tenant).rate)
+        caller.tenant.as_ref().and_then(|tenant| self.policy.tenants.of(tenant).rate)
     }
 
     /// Checks what a caller wants of a sandbox, and fills in the rest. Every sandbox that is made for somebody comes by
@@ -108,25 +104,12 @@ impl Engine {
         }
     }
 
-    /// Refuses a tenant backends that exist because somebody names them: a name is an address on other machines. Below a
-    /// ceiling nobody names one.
-    pub(crate) fn check_named(&self, caller: &Caller, name: &str) -> Result<()> {
-        let known = || name == AUTO || self.backends().iter().any(|backend| backend.name() == name);
-        if caller.ceiling.is_some() && caller.tenant.is_none() {
-            return Err(beyond("naming a backend").detail("field", "backend"));
-        }
-        match caller.tenant.is_none() || known() {
-            true => Ok(()),
-            false => Err(tenant::denied("a backend that is not this machine's").detail("field", "backend")),
-        }
-    }
-
     /// Checks that a tenant may have so many more sandboxes, and keeps others from counting until the lock is dropped.
     pub(crate) fn lock_rows(&self, tenant: Option<&TenantId>, more: usize) -> Result<RowsLock<'_>> {
         let Some(tenant) = tenant else { return Ok(None) };
         let counting = self.tenancy.counting.lock().unwrap_or_else(PoisonError::into_inner);
-        let most = self.policy().tenants.of(tenant).sandboxes;
-        match self.store().count(tenant)?.saturating_add(more) > most {
+        let most = self.policy.tenants.of(tenant).sandboxes;
+        match self.records.store().count(tenant)?.saturating_add(more) > most {
             true => Err(tenant::too_many(most)),
             false => Ok(Some(counting)),
         }

@@ -3,8 +3,9 @@
 use coracle_core::volume::{Kept, Volumes};
 use coracle_core::{Ceiling, Error, Kind, Record, Result, TenantId, VolumeName, tenant};
 
+use super::Access;
+use crate::Caller;
 use crate::access::tenancy::beyond;
-use crate::{Caller, Engine};
 
 /// The volumes of one backend, as somebody sees them.
 pub(crate) struct Shelf<'a> {
@@ -14,18 +15,18 @@ pub(crate) struct Shelf<'a> {
     ceiling: Option<&'a Ceiling>,
 }
 
-impl Engine {
+impl Access {
     /// Returns the volumes of the chosen backend, as a caller sees them.
     pub(crate) fn shelf<'a>(&'a self, caller: &'a Caller, named: Option<&str>) -> Result<Shelf<'a>> {
         named.map_or(Ok(()), |name| self.check_named(caller, name))?;
         let (tenant, ceiling) = (caller.tenant.as_ref(), caller.ceiling.as_deref());
         let ceiling = ceiling.filter(|ceiling| ceiling.is_of_model());
-        Ok(Shelf { volumes: self.volumes(named)?, tenant, ceiling })
+        Ok(Shelf { volumes: self.placement.volumes(named)?, tenant, ceiling })
     }
 
     /// Returns the volumes a sandbox has its own among.
     pub(crate) fn shelf_of<'a>(&'a self, record: &'a Record) -> Result<Shelf<'a>> {
-        let volumes = self.volumes(Some(&record.backend))?;
+        let volumes = self.placement.volumes(Some(&record.backend))?;
         Ok(Shelf { volumes, tenant: record.tenant.as_ref(), ceiling: None })
     }
 }

@@ -3,24 +3,24 @@
 //! It acts for the sandbox, whoever owns it, and asks nothing but for clients: the gate lets it in as a part of the engine.
 
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use coracle_core::{Kind, Record};
 use coracle_egress::keeper::{self, Lost, Parked};
 
-use crate::Engine;
-use crate::access::gate;
+use crate::access::{Access, gate};
 use crate::guest::Failure;
 
 /// The guest of one record.
 #[derive(Debug, Clone)]
 pub(super) struct KeptGuest {
-    pub(super) engine: Engine,
+    pub(super) access: Arc<Access>,
     pub(super) record: Record,
 }
 
 impl keeper::Guest for KeptGuest {
     fn connect(&self) -> Result<UnixStream, Lost> {
-        self.engine.stream_to(&self.record).map_err(|error| match error.kind {
+        self.access.stream_to(&self.record).map_err(|error| match error.kind {
             Kind::NotFound => Lost::Guest,
             _ => Lost::Connection,
         })

@@ -11,7 +11,7 @@ use coracle_egress::directory;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
-use crate::Engine;
+use super::Egress;
 
 /// How often a keeper is looked at that is no process of its own, or that cannot be watched.
 const LOOK: Duration = Duration::from_secs(1);
@@ -25,15 +25,15 @@ pub(crate) struct ProxyWatch {
     end: Arc<OwnedFd>,
 }
 
-impl Engine {
+impl Egress {
     /// Replaces a keeper that ends, for as long as the result is held. Returns nothing if the sandbox has no network, or
     /// if no thread can be started: then the next call replaces the keeper.
     pub(crate) fn watch_keeper(&self, record: &Record) -> Option<ProxyWatch> {
-        let keepers = self.parts.keepers.as_ref().filter(|_| !record.spec.network.is_none())?;
+        let keepers = self.keepers.as_ref().filter(|_| !record.spec.network.is_none())?;
         let (directory, sandbox) = (keepers.directory(&record.id), record.id.clone());
         let end = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).ok()?);
-        let (engine, ended) = (self.clone(), end.clone());
-        let watch = move || engine.look_after(&directory, &sandbox, &ended);
+        let (egress, ended) = (self.clone(), end.clone());
+        let watch = move || egress.look_after(&directory, &sandbox, &ended);
         std::thread::Builder::new().name("proxy-watch".to_owned()).stack_size(STACK).spawn(watch).ok()?;
         Some(ProxyWatch { end })
     }

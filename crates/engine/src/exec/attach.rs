@@ -5,16 +5,18 @@
 use coracle_core::{Result, SandboxId};
 use tracing::Span;
 
+use super::Execs;
 use crate::access::gate::Inside;
+use crate::catalogue::Facts;
 use crate::exec::{Captured, ExecRequest, Started};
 use crate::inline::Inline;
 use crate::ops::sandbox::{exec, fs_delete, fs_list, fs_move, fs_read, fs_stat, fs_write};
-use crate::{Call, Engine, Operation, files};
+use crate::{Call, files};
 
 /// A caller's standing connection to one sandbox.
 #[derive(Debug)]
 pub struct Attached {
-    engine: Engine,
+    execs: Execs,
     call: Call,
     id: SandboxId,
     inside: Inside,
@@ -22,12 +24,12 @@ pub struct Attached {
     user: Option<String>,
 }
 
-impl Engine {
+impl Execs {
     /// Connects to a sandbox for more than one operation.
     pub fn attach(&self, call: impl Into<Call>, id: &SandboxId) -> Result<Attached> {
         let call = call.into();
-        let inside = self.enter(&call.caller, id)?;
-        Ok(Attached { engine: self.clone(), call, id: id.clone(), inside, user: None })
+        let inside = self.access.enter(&call.caller, id)?;
+        Ok(Attached { execs: self.clone(), call, id: id.clone(), inside, user: None })
     }
 }
 
@@ -39,12 +41,12 @@ impl Attached {
 
     /// Runs a command to its end.
     pub fn exec(&mut self, request: &ExecRequest) -> Result<Captured> {
-        self.told::<exec::Input, _>(|this| this.engine.exec_in(&this.call, &mut this.inside, request))
+        self.told(&exec::FACTS, |this| this.execs.run_in(&this.call, &mut this.inside, request))
     }
 
     /// Starts a command and returns at once.
     pub fn exec_start(&mut self, request: &ExecRequest) -> Result<Started> {
-        self.told::<exec::Input, _>(|this| this.engine.start_in(&this.call, &mut this.inside, request))
+        self.told(&exec::FACTS, |this| this.execs.start_in(&this.call, &mut this.inside, request))
     }
 
     /// Has file operations act as this user from now on; if absent, as the one commands run as. `root` may do everything.
@@ -54,7 +56,7 @@ impl Attached {
 
     /// Writes a file whole from a source of bytes; returns its absolute path.
     pub fn write_file(&mut self, file: &files::NewFile, source: &mut dyn std::io::Read) -> Result<Vec<u8>> {
-        self.on_files::<fs_write::Input, _>(|this| files::write(&mut this.inside, file, source))
+        self.on_files(&fs_write::FACTS, |this| files::write(&mut this.inside, file, source))
     }
 
     /// Copies a file's bytes into a sink; returns how many.
@@ -70,31 +72,29 @@ impl Attached {
         sink: &mut dyn std::io::Write,
     ) -> Result<files::Original> {
         let wanted = files::Wanted { path, links };
-        self.on_files::<fs_read::Input, _>(|this| {
-            files::copy_out(&mut this.inside, wanted, sink, &this.engine.inline)
+        self.on_files(&fs_read::FACTS, |this| {
+            files::copy_out(&mut this.inside, wanted, sink, &this.execs.inline)
         })
     }
 
     /// Lists a directory.
     pub fn list(&mut self, path: &[u8], depth: files::Depth) -> Result<files::Entries> {
-        self.on_files::<fs_list::Input, _>(|this| {
-            files::list(&mut this.inside, path, depth, &Inline::default())
-        })
+        self.on_files(&fs_list::FACTS, |this| files::list(&mut this.inside, path, depth, &Inline::default()))
     }
 
     /// Lists everything below a directory. What cannot be listed is an error.
     pub fn tree(&mut self, path: &[u8]) -> Result<files::Tree> {
-        self.on_files::<fs_list::Input, _>(|this| files::tree::list(&mut this.inside, path))
+        self.on_files(&fs_list::FACTS, |this| files::tree::list(&mut this.inside, path))
     }
 
     /// Returns one entry; a symlink is not followed.
     pub fn stat(&mut self, path: &[u8]) -> Result<files::FileEntry> {
-        self.on_files::<fs_stat::Input, _>(|this| Ok(this.inside.guest.stat(path)?.into()))
+        self.on_files(&fs_stat::FACTS, |this| Ok(this.inside.guest.stat(path)?.into()))
     }
 
     /// Makes a directory for its owner alone, unless there is one.
     pub fn make_directory(&mut self, path: &[u8], links: files::Links) -> Result<()> {
-        self.on_files::<fs_write::Input, _>(|this| {
+        self.on_files(&fs_write::FACTS, |this| {
             files::tree::expect_trees(&this.inside)?;
             Ok(this.inside.guest.make_directory(path, links)?)
         })
@@ -108,9 +108,7 @@ impl Attached {
         mtime: files::Time,
         links: files::Links,
     ) -> Result<()> {
-        self.on_files::<fs_write::Input, _>(|this| {
-            Ok(this.inside.guest.make_link(path, target, mtime, links)?)
-        })
+        self.on_files(&fs_write::FACTS, |this| Ok(this.inside.guest.make_link(path, target, mtime, links)?))
     }
 
     /// Gives a directory its permissions and time, once all is in it.
@@ -121,41 +119,41 @@ impl Attached {
         mtime: files::Time,
         links: files::Links,
     ) -> Result<()> {
-        self.on_files::<fs_write::Input, _>(|this| {
+        self.on_files(&fs_write::FACTS, |this| {
             Ok(this.inside.guest.finish_directory(path, mode, mtime, links)?)
         })
     }
 
     /// Gives a file or directory another name, which nothing has yet.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
-        self.on_files::<fs_move::Input, _>(|this| {
+        self.on_files(&fs_move::FACTS, |this| {
             Ok(this.inside.guest.rename(from, to, false, files::Links::Follow)?)
         })
     }
 
     /// Gives a file or directory another name, in the place of a file or link that is there.
     pub fn replace(&mut self, from: &[u8], to: &[u8], links: files::Links) -> Result<()> {
-        self.on_files::<fs_move::Input, _>(|this| Ok(this.inside.guest.rename(from, to, true, links)?))
+        self.on_files(&fs_move::FACTS, |this| Ok(this.inside.guest.rename(from, to, true, links)?))
     }
 
     /// Removes a file, or with `Depth::Tree` a directory and what is in it.
     pub fn delete(&mut self, path: &[u8], depth: files::Depth) -> Result<()> {
-        self.on_files::<fs_delete::Input, _>(|this| files::delete(&mut this.inside, path, depth))
+        self.on_files(&fs_delete::FACTS, |this| files::delete(&mut this.inside, path, depth))
     }
 
-    fn on_files<O: Operation, T>(&mut self, deed: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        self.told::<O, T>(|this| {
+    fn on_files<T>(&mut self, facts: &'static Facts, deed: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.told(facts, |this| {
             this.inside.act_as(this.user.as_deref())?;
             deed(this)
         })
     }
 
-    /// Does what the operation `O` does, over this connection.
-    fn told<O: Operation, T>(&mut self, deed: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    /// Does what an operation does, over this connection.
+    fn told<T>(&mut self, facts: &'static Facts, deed: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         // Part of whatever the caller is at now, not of what it was at when it connected.
         self.call.parent = Span::current();
-        let (engine, call) = (self.engine.clone(), self.call.clone());
-        engine.performing(&call, O::FACTS, || {
+        let (access, call) = (self.execs.access.clone(), self.call.clone());
+        access.performing(&call, facts, || {
             self.renew()?;
             deed(self)
         })
@@ -163,14 +161,14 @@ impl Attached {
 
     /// Asks the store again, and connects again where the connection is spent.
     fn renew(&mut self) -> Result<()> {
-        let (record, epoch) = self.engine.admit(&self.call.caller, &self.id)?;
+        let (record, epoch) = self.execs.access.admit(&self.call.caller, &self.id)?;
         let same = record.placement == self.inside.record.placement && record.boot == self.inside.record.boot;
         match same && self.inside.guest.is_usable() {
             true => {
                 self.inside.guest.act_under(epoch);
-                self.engine.carry_out_kill(&record, &mut self.inside.guest)?;
+                self.execs.access.carry_out_kill(&record, &mut self.inside.guest)?;
             }
-            false => self.inside.guest = self.engine.reach(&record, epoch)?,
+            false => self.inside.guest = self.execs.access.reach(&record, epoch)?,
         }
         self.inside.record = record;
         Ok(())

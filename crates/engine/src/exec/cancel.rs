@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use coracle_core::cancel::Registration;
 use coracle_core::{Error, ExecId, Kind, Result, SandboxId};
 
+use super::Execs;
+use crate::Call;
 use crate::access::gate::Inside;
 use crate::guest::Guest;
 use crate::ops::sandbox::exec_stop;
-use crate::{Call, Engine};
 
 /// Between TERM and KILL. Clients give a server about two seconds before they kill it.
-const GRACE_MS: u64 = 500;
+const GRACE: Duration = Duration::from_millis(500);
 /// How long the caller waits for the command to be stopped before the call ends without it.
 const PATIENCE: Duration = Duration::from_millis(900);
 /// A guest may be busy, or its commands stand still: it is asked again after this, and then after longer.
@@ -36,7 +37,7 @@ pub(crate) enum AtCancel {
 /// A command to be stopped when its call is cancelled.
 #[derive(Debug)]
 pub(super) struct Stoppable {
-    engine: Engine,
+    execs: Execs,
     /// Under which it is stopped: nothing cancels that.
     call: Call,
     sandbox: SandboxId,
@@ -46,11 +47,11 @@ pub(super) struct Stoppable {
 }
 
 impl Stoppable {
-    pub(super) fn new(engine: &Engine, call: &Call, inside: &Inside, exec: &ExecId) -> Result<Self> {
+    pub(super) fn new(execs: &Execs, call: &Call, inside: &Inside, exec: &ExecId) -> Result<Self> {
         let waiting = inside.guest.handle().map_err(unshared)?;
         let call = Call { parent: call.parent.clone(), ..Call::by(call.caller.clone()) };
-        let (engine, sandbox, exec) = (engine.clone(), inside.record.id.clone(), exec.clone());
-        Ok(Self { engine, call, sandbox, exec, waiting })
+        let (execs, sandbox, exec) = (execs.clone(), inside.record.id.clone(), exec.clone());
+        Ok(Self { execs, call, sandbox, exec, waiting })
     }
 
     /// Stops the command from a thread of its own, over a connection of its own: the other one waits for the command,
@@ -73,11 +74,8 @@ impl Stoppable {
 
     /// Has it stopped, and tells whether there is nothing left to stop.
     fn is_stopped(&self) -> bool {
-        let (sandbox_id, exec_id) = (self.sandbox.clone(), self.exec.clone());
-        match self
-            .engine
-            .perform(&self.call, exec_stop::Input { sandbox_id, exec_id, grace_ms: Some(GRACE_MS) })
-        {
+        let stop = || self.execs.stop(&self.call.caller, &self.sandbox, &self.exec, Some(GRACE));
+        match self.execs.access.performing(&self.call, &exec_stop::FACTS, stop) {
             Ok(_) => true,
             // Not started yet: then its starter stops it. Or somebody else's by now, who decides about it.
             Err(error) => {

@@ -7,17 +7,18 @@ use std::time::Duration;
 use coracle_core::{ExecId, Result, SandboxId};
 use coracle_wire::{Chunk, Ending, Stream};
 
+use super::Execs;
 use super::cancel::{AtCancel, Stoppable, cut_at_cancel};
 use super::{Captured, ExecRequest, Started, Stdin, image};
 use crate::access::gate::Inside;
 use crate::access::rejoin;
+use crate::access::tie::Tied;
 use crate::call::Running;
 use crate::exec::progress::Progress;
 use crate::guest::{Capture, FOR_EVER, Launch};
-use crate::lifecycle::tie::Tied;
 use crate::ops::sandbox::exec;
 use crate::random::random;
-use crate::{Call, Engine, crash, spans};
+use crate::{Call, crash, spans};
 
 /// When the output of a command is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,30 +29,25 @@ pub(super) enum Reader {
     Attends,
 }
 
-impl Engine {
+impl Execs {
     /// Starts a command and returns at once. With `Stdin::Bytes` the input is written before it returns.
-    pub fn exec_start(
+    pub fn start(
         &self,
         call: impl Into<Call>,
         sandbox: &SandboxId,
         request: &ExecRequest,
     ) -> Result<Started> {
         let call = call.into();
-        self.performing(&call, &exec::FACTS, || {
-            self.start_in(&call, &mut self.enter(&call.caller, sandbox)?, request)
+        self.access.performing(&call, &exec::FACTS, || {
+            self.start_in(&call, &mut self.access.enter(&call.caller, sandbox)?, request)
         })
     }
 
     /// Runs a command to its end. If the call is cancelled, the command is stopped.
-    pub fn exec(
-        &self,
-        call: impl Into<Call>,
-        sandbox: &SandboxId,
-        request: &ExecRequest,
-    ) -> Result<Captured> {
+    pub fn run(&self, call: impl Into<Call>, sandbox: &SandboxId, request: &ExecRequest) -> Result<Captured> {
         let call = call.into();
-        self.performing(&call, &exec::FACTS, || {
-            self.exec_in(&call, &mut self.enter(&call.caller, sandbox)?, request)
+        self.access.performing(&call, &exec::FACTS, || {
+            self.run_in(&call, &mut self.access.enter(&call.caller, sandbox)?, request)
         })
     }
 
@@ -61,7 +57,7 @@ impl Engine {
         inside: &mut Inside,
         request: &ExecRequest,
     ) -> Result<Started> {
-        let exec_id = self.exec_id(request)?;
+        let exec_id = self.id_of(request)?;
         self.start_as(call, inside, request, exec_id, Reader::Later)
     }
 
@@ -75,10 +71,11 @@ impl Engine {
         reader: Reader,
     ) -> Result<Started> {
         spans::within(spans::start(&inside.record, &exec_id), || {
-            let (mut command, began) = (request.checked(&inside.record, self.policy())?, self.moment()?);
-            self.keep(&inside.record)?;
+            let (mut command, began) =
+                (request.checked(&inside.record, &self.policy)?, self.records.moment()?);
+            self.egress.keep(&inside.record)?;
             command.tied = Some(self.tie_exec(call, inside, request, &exec_id)?);
-            self.crash_at(crash::EXEC_ADMIT_AFTER);
+            self.records.crash_at(crash::EXEC_ADMIT_AFTER);
             let patience = patience(command.deadline_ms, command.grace_ms);
             let started = match reader {
                 Reader::Later => inside.guest.start(exec_id.as_str(), command),
@@ -89,7 +86,7 @@ impl Engine {
             };
             let existing =
                 started.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
-            self.crash_at(crash::EXEC_START_AFTER);
+            self.records.crash_at(crash::EXEC_START_AFTER);
             match reader {
                 Reader::Later => self.tell_started(&inside.record, &exec_id, began),
                 Reader::Attends => self.tell_started_soon(&inside.record, &exec_id, began),
@@ -104,29 +101,24 @@ impl Engine {
     }
 
     /// Runs a command to its end. If the call is cancelled, the command is stopped.
-    pub(crate) fn exec_in(
-        &self,
-        call: &Call,
-        inside: &mut Inside,
-        request: &ExecRequest,
-    ) -> Result<Captured> {
-        self.exec_until(call, inside, request, AtCancel::StopExec)
+    pub(crate) fn run_in(&self, call: &Call, inside: &mut Inside, request: &ExecRequest) -> Result<Captured> {
+        self.run_until(call, inside, request, AtCancel::StopExec)
     }
 
     /// Runs a command to its end, or until the call is cancelled.
-    pub(crate) fn exec_until(
+    pub(crate) fn run_until(
         &self,
         call: &Call,
         inside: &mut Inside,
         request: &ExecRequest,
         at_cancel: AtCancel,
     ) -> Result<Captured> {
-        let exec_id = self.exec_id(request)?;
+        let exec_id = self.id_of(request)?;
         let span = spans::exec(&inside.record, &exec_id);
-        spans::captured(span, || self.exec_as(call, inside, request, exec_id, at_cancel))
+        spans::captured(span, || self.run_as(call, inside, request, exec_id, at_cancel))
     }
 
-    fn exec_as(
+    fn run_as(
         &self,
         call: &Call,
         inside: &mut Inside,
@@ -134,12 +126,12 @@ impl Engine {
         exec_id: ExecId,
         at_cancel: AtCancel,
     ) -> Result<Captured> {
-        let (mut command, began) = (request.checked(&inside.record, self.policy())?, self.moment()?);
-        self.keep(&inside.record)?;
-        let _proxy_watch = self.watch_keeper(&inside.record);
-        let denied = self.last_denial(&inside.record);
+        let (mut command, began) = (request.checked(&inside.record, &self.policy)?, self.records.moment()?);
+        self.egress.keep(&inside.record)?;
+        let _proxy_watch = self.egress.watch_keeper(&inside.record);
+        let denied = self.egress.last_denial(&inside.record);
         command.tied = Some(self.tie_exec(call, inside, request, &exec_id)?);
-        self.crash_at(crash::EXEC_ADMIT_AFTER);
+        self.records.crash_at(crash::EXEC_ADMIT_AFTER);
         let stoppable = (at_cancel == AtCancel::StopExec && call.cancel.is_shared())
             .then(|| Stoppable::new(self, call, inside, &exec_id))
             .transpose()?
@@ -157,7 +149,7 @@ impl Engine {
             inline: &self.inline,
             started: &|existing| {
                 spans::started();
-                self.crash_at(crash::EXEC_START_AFTER);
+                self.records.crash_at(crash::EXEC_START_AFTER);
                 // The command runs meanwhile.
                 self.tell_started_soon(&inside.record, &exec_id, began);
                 let running = Running { sandbox: &inside.record.id, exec: &exec_id, existing };
@@ -188,10 +180,10 @@ impl Engine {
         });
         let capture =
             ran.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
-        self.crash_at(crash::EXEC_END_AFTER);
+        self.records.crash_at(crash::EXEC_END_AFTER);
         self.tell_ended_soon(&inside.record, &exec_id, &capture.state);
 
-        let egress_denied = self.denied_since(&inside.record, denied);
+        let egress_denied = self.egress.denied_since(&inside.record, denied);
         Ok(Captured { egress_denied, ..captured(exec_id, capture) })
     }
 
@@ -203,7 +195,7 @@ impl Engine {
         exec: &ExecId,
     ) -> Result<bool> {
         match request.tied {
-            true => self.tie(call, inside, Tied::Exec(exec.clone())),
+            true => self.access.tie(call, inside, Tied::Exec(exec.clone())),
             false => Ok(false),
         }
     }
@@ -218,7 +210,7 @@ impl Engine {
         bound: u64,
     ) -> Capture {
         for _ in 0..rejoin::TIMES_MAX {
-            if capture.state.ending.is_some() || !self.rejoin_inside(call, inside) {
+            if capture.state.ending.is_some() || !self.access.rejoin_inside(call, inside) {
                 break;
             }
             let Ok(_cut) = cut_at_cancel(call, &inside.guest) else { break };
@@ -229,16 +221,16 @@ impl Engine {
         capture
     }
 
-    pub(super) fn exec_id(&self, request: &ExecRequest) -> Result<ExecId> {
+    pub(super) fn id_of(&self, request: &ExecRequest) -> Result<ExecId> {
         match &request.exec_id {
             Some(id) => Ok(id.clone()),
-            None => self.new_exec_id(),
+            None => self.new_id(),
         }
     }
 
     /// Makes up the id of an exec, for a caller that has to know it before the command runs.
-    pub fn new_exec_id(&self) -> Result<ExecId> {
-        Ok(ExecId::generate(self.parts.clock.now(), random()?))
+    pub fn new_id(&self) -> Result<ExecId> {
+        Ok(ExecId::generate(self.records.now(), random()?))
     }
 }
 

@@ -8,16 +8,17 @@ use coracle_core::cancel::Registration;
 use coracle_core::{ExecId, Result, SandboxId};
 use coracle_wire::Terminal;
 
+use super::Execs;
+use crate::Call;
 use crate::access::gate::Inside;
 use crate::exec::cancel::cut_at_cancel;
 use crate::exec::progress::Progress;
 use crate::guest::FOR_EVER;
-use crate::{Call, Engine};
 
 /// Steers one exec. Dropping it leaves the exec alone.
 #[derive(Debug)]
 pub struct Control {
-    engine: Engine,
+    execs: Execs,
     inside: Inside,
     exec: ExecId,
     patience: Duration,
@@ -25,17 +26,17 @@ pub struct Control {
     _cut: Registration,
 }
 
-impl Engine {
+impl Execs {
     /// Takes the controls of an exec.
     pub fn control(&self, call: impl Into<Call>, sandbox: &SandboxId, exec: &ExecId) -> Result<Control> {
         let call = call.into();
-        let inside = self.enter(&call.caller, sandbox)?;
+        let inside = self.access.enter(&call.caller, sandbox)?;
         Ok(Control {
             _cut: cut_at_cancel(&call, &inside.guest)?,
-            engine: self.clone(),
+            execs: self.clone(),
             inside,
             exec: exec.clone(),
-            patience: self.policy().exec_timeout_max.unwrap_or(FOR_EVER),
+            patience: self.policy.exec_timeout_max.unwrap_or(FOR_EVER),
         })
     }
 }
@@ -66,7 +67,7 @@ impl Control {
     /// Ends the whole tree.
     pub fn stop(&mut self, grace: Option<Duration>) -> Result<Progress> {
         let state = self.inside.guest.stop(self.exec.as_str(), grace)?;
-        self.engine.tell_ended(&self.inside.record, &self.exec, &state);
+        self.execs.tell_ended(&self.inside.record, &self.exec, &state);
         Ok(Progress::of(&state))
     }
 }

@@ -7,13 +7,14 @@ use coracle_core::{Error, ExecId, Kind, Result, SandboxId};
 use coracle_wire as wire;
 use tracing::Span;
 
+use super::Execs;
 use crate::access::gate::Inside;
 use crate::access::rejoin;
 use crate::egress::ProxyWatch;
 use crate::exec::cancel::cut_at_cancel;
 use crate::exec::progress::Progress;
 use crate::guest::{Failure, WAIT_SLICE};
-use crate::{Call, Caller, Engine, spans};
+use crate::{Call, Caller, spans};
 
 /// A numbered piece of output.
 pub use coracle_wire::{Chunk, Stream};
@@ -40,7 +41,7 @@ enum Source {
 /// An exec whose sandbox was closed.
 #[derive(Debug)]
 struct Past {
-    engine: Engine,
+    execs: Execs,
     caller: Caller,
     sandbox: SandboxId,
     exec: ExecId,
@@ -51,7 +52,7 @@ struct Past {
 /// An exec in a sandbox that is there.
 #[derive(Debug)]
 struct Live {
-    engine: Engine,
+    execs: Execs,
     inside: Inside,
     /// The output is meant for us, and waits to be read.
     attended: bool,
@@ -76,7 +77,7 @@ struct Live {
     carried: u64,
 }
 
-impl Engine {
+impl Execs {
     /// Starts reading an exec's output behind chunk `since_seq`.
     pub fn follow(
         &self,
@@ -87,12 +88,12 @@ impl Engine {
     ) -> Result<Follow> {
         let call = call.into();
         if self.kept_log(&call.caller, sandbox, exec)?.is_some() {
-            let (engine, caller) = (self.clone(), call.caller);
+            let (execs, caller) = (self.clone(), call.caller);
             let (sandbox, exec) = (sandbox.clone(), exec.clone());
-            let past = Past { engine, caller, sandbox, exec, since: since_seq, done: false };
+            let past = Past { execs, caller, sandbox, exec, since: since_seq, done: false };
             return Ok(Follow(Source::Kept(Box::new(past))));
         }
-        let mut inside = self.enter_to_look(&call.caller, sandbox)?;
+        let mut inside = self.access.enter_to_look(&call.caller, sandbox)?;
         // That there is no such exec is to be said now, not in the middle of a stream.
         inside.guest.wait(exec.as_str(), Duration::ZERO)?;
         self.follow_inside(&call, inside, exec, since_seq).map(Live::into)
@@ -103,10 +104,10 @@ impl Engine {
         Ok(Live {
             cut: cut_at_cancel(call, &inside.guest)?,
             call: call.clone(),
-            _proxy_watch: self.watch_keeper(&inside.record),
+            _proxy_watch: self.egress.watch_keeper(&inside.record),
             span,
             carried: 0,
-            engine: self.clone(),
+            execs: self.clone(),
             inside,
             attended: false,
             breaks: 0,
@@ -170,11 +171,11 @@ impl Past {
         if self.done {
             return Ok(None);
         }
-        let kept = self.engine.kept_log(&self.caller, &self.sandbox, &self.exec)?;
+        let kept = self.execs.kept_log(&self.caller, &self.sandbox, &self.exec)?;
         let kept = kept.ok_or_else(|| forgotten(&self.exec))?;
         let mut chunks = kept.chunks_behind(self.since);
         let all = chunks.len();
-        self.engine.inline.shorten(&mut chunks);
+        self.execs.inline.shorten(&mut chunks);
         self.since = chunks.last().map_or(self.since, |chunk| chunk.seq);
         self.done = chunks.len() == all;
         let progress = if self.done { kept.progress } else { kept.progress.before_the_end() };
@@ -206,7 +207,7 @@ impl Live {
                 Err(failure) => return Err(failure.into()),
             }
         };
-        let inline = &self.engine.inline;
+        let inline = &self.execs.inline;
         inline.shorten(&mut chunks);
         self.fitting = inline.chunks_like(&chunks);
         self.since = chunks.last().map_or(self.since, |chunk| chunk.seq);
@@ -219,8 +220,8 @@ impl Live {
         if self.done {
             match self.attended {
                 // Whoever attends it stays until that is written.
-                true => self.engine.tell_ended_soon(&self.inside.record, &self.exec, &state),
-                false => self.engine.tell_ended(&self.inside.record, &self.exec, &state),
+                true => self.execs.tell_ended_soon(&self.inside.record, &self.exec, &state),
+                false => self.execs.tell_ended(&self.inside.record, &self.exec, &state),
             }
         }
         let shown = wire::ExecState { ending: state.ending.filter(|_| self.done), ..state.clone() };
@@ -234,7 +235,7 @@ impl Live {
         if self.breaks > rejoin::TIMES_MAX {
             return Ok(false);
         }
-        if !self.engine.rejoin_inside(&self.call, &mut self.inside) {
+        if !self.execs.access.rejoin_inside(&self.call, &mut self.inside) {
             return Ok(false);
         }
         self.cut = cut_at_cancel(&self.call, &self.inside.guest)?;

@@ -4,12 +4,12 @@
 use coracle_core::image::HOST;
 use coracle_core::{Error, Record, Result, SandboxId};
 
-use crate::Engine;
+use super::Execs;
 
-impl Engine {
+impl Execs {
     /// Returns the command the image of a sandbox is made for, or says that it has none.
     pub fn image_command(&self, id: &SandboxId) -> Result<Vec<Vec<u8>>> {
-        command(&self.find(id)?)
+        command(&self.records.find(id)?)
     }
 }
 

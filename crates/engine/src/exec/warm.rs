@@ -11,12 +11,13 @@ use coracle_core::{ExecId, Record, Result};
 use coracle_wire::{Body, Command};
 use serde::Serialize;
 
+use super::Execs;
 use super::capture::{captured, patience};
 use super::{Captured, ExecRequest, Stdin};
 use crate::access::gate::Inside;
 use crate::call::{Call, Running};
 use crate::guest::{Guest, Launch};
-use crate::{Engine, crash, spans};
+use crate::{crash, spans};
 
 const BOOTSTRAP: &str = include_str!("warm.py");
 /// It has to fit into a pipe nobody may be reading yet, together with what the program is given.
@@ -32,13 +33,13 @@ struct Job<'a> {
     argv: Vec<&'a str>,
 }
 
-impl Engine {
+impl Execs {
     /// Starts an interpreter in a spare. It ends by itself after `patience`, in case nobody ever comes.
     pub(crate) fn warm_up(&self, guest: &mut Guest, runtime: Runtime, patience: Duration) -> Option<ExecId> {
         if runtime != Runtime::Python {
             return None;
         }
-        let exec = self.new_exec_id().ok()?;
+        let exec = self.new_id().ok()?;
         let (interpreter, _) = runtime.interpreter();
         let command = Command {
             argv: interpreter.iter().chain(&["-c", BOOTSTRAP]).map(|word| word.as_bytes().to_vec()).collect(),
@@ -60,7 +61,7 @@ impl Engine {
     }
 
     /// Runs a program in an interpreter that waits for one; nothing if this program needs one of its own.
-    pub(crate) fn exec_warm(
+    pub(crate) fn run_warm(
         &self,
         call: &Call,
         inside: &mut Inside,
@@ -74,26 +75,26 @@ impl Engine {
         };
         call.observer.started(&Running { sandbox: &inside.record.id, exec: &exec_id, existing: false })?;
         let span = spans::exec(&inside.record, &exec_id);
-        spans::captured(span, || self.exec_begun(inside, exec_id, request, &input)).map(Some)
+        spans::captured(span, || self.run_begun(inside, exec_id, request, &input)).map(Some)
     }
 
-    fn exec_begun(
+    fn run_begun(
         &self,
         inside: &mut Inside,
         exec_id: ExecId,
         request: &ExecRequest,
         input: &[u8],
     ) -> Result<Captured> {
-        let command = request.checked(&inside.record, self.policy())?;
-        let _proxy_watch = self.watch_keeper(&inside.record);
-        self.crash_at(crash::EXEC_ADMIT_AFTER);
+        let command = request.checked(&inside.record, &self.policy)?;
+        let _proxy_watch = self.egress.watch_keeper(&inside.record);
+        self.records.crash_at(crash::EXEC_ADMIT_AFTER);
         let renewed = Body::Renew {
             exec: exec_id.as_str().to_owned(),
             deadline_ms: command.deadline_ms.unwrap_or(u64::MAX),
             grace_ms: command.grace_ms,
             output_bytes: command.output_bytes,
         };
-        self.tell_started_soon(&inside.record, &exec_id, self.moment()?);
+        self.tell_started_soon(&inside.record, &exec_id, self.records.moment()?);
         let launch = Launch {
             exec: exec_id.as_str(),
             input: None,
@@ -103,7 +104,7 @@ impl Engine {
             started: &|_| {},
         };
         let capture = inside.guest.capture_begun(launch, renewed, input, command.output_bytes)?;
-        self.crash_at(crash::EXEC_END_AFTER);
+        self.records.crash_at(crash::EXEC_END_AFTER);
         self.tell_ended_soon(&inside.record, &exec_id, &capture.state);
         Ok(captured(exec_id, capture))
     }

@@ -5,19 +5,20 @@
 use coracle_core::store::Durability;
 use coracle_core::{Error, Kind, Record, Result, SandboxId, State, lifecycle, redact};
 
+use super::Lifecycle;
+use crate::Caller;
 use crate::lifecycle::teardown::may_close;
-use crate::{Caller, Engine};
 
-impl Engine {
+impl Lifecycle {
     /// Destroys a sandbox; where its engine cannot be asked, ends its record all the same. Returns what is left behind.
     pub(crate) fn close_or_forget(&self, caller: &Caller, id: &SandboxId) -> Result<Vec<String>> {
-        self.check_own(caller, "giving up on a sandbox").map_err(|error| {
+        self.access.check_own(caller, "giving up on a sandbox").map_err(|error| {
             error
                 .hint("close it without `forget`; if that fails, the operator can give it up with `coracle close --forget`")
                 .detail("sandbox_id", id.as_str())
         })?;
         let Err(error) = self.close(caller, id) else { return Ok(Vec::new()) };
-        match self.find(id)?.state {
+        match self.records.find(id)?.state {
             // An engine that answers, and refuses, is not gone.
             State::DestroyFailed if error.kind == Kind::NotAvailable => {
                 self.forget(id, &|record| may_close(caller, record), &error)
@@ -33,24 +34,24 @@ impl Engine {
         allow: &dyn Fn(&Record) -> Result<()>,
         why: &Error,
     ) -> Result<Vec<String>> {
-        let _work = self.freeing(|| self.store().work_on(id))?;
-        let record = self.entomb(id, allow)?;
+        let _work = self.headroom.freeing(|| self.records.store().work_on(id))?;
+        let record = self.records.entomb(id, allow)?;
         if record.state.is_ended() {
             return Ok(Vec::new());
         }
-        let left = match self.backend_of(&record) {
+        let left = match self.placement.backend_of(&record) {
             Ok(backend) => backend.forget(id)?,
             // No backend of this name exists any more, so what is left cannot be listed.
             Err(_) => vec![format!("whatever `{}` has of sandbox `{id}`", record.backend)],
         };
-        self.freeing(|| self.unkeep(id))?;
+        self.headroom.freeing(|| self.egress.unkeep(id))?;
         let told = match record.tenant {
             None => format!("given up; left behind: {}; {}", left.join(", "), why.chain()),
             // Where things are on the machine is not a tenant's to know.
             Some(_) => format!("given up: {}", redact::reason(&record, why)),
         };
-        self.freeing(|| {
-            self.change(id, Durability::Process, &mut |mut row| {
+        self.headroom.freeing(|| {
+            self.records.change(id, Durability::Process, &mut |mut row| {
                 row.state = row
                     .state
                     .step(lifecycle::Event::Removed)

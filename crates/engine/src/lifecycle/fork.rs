@@ -14,10 +14,11 @@ use coracle_core::{
     Backend, Error, ImageId, Kind, Lease, Record, Result, SandboxId, SessionKey, image, tenant,
 };
 
-use crate::lifecycle::hold::Hold;
+use super::Lifecycle;
+use crate::guest::hold::Hold;
 use crate::placement::backends::Choice;
 use crate::random::random;
-use crate::{Call, Caller, Engine, crash};
+use crate::{Call, Caller, crash};
 
 /// What is asked for.
 #[derive(Debug)]
@@ -50,27 +51,27 @@ struct Child {
     _work: Box<dyn Work>,
 }
 
-impl Engine {
+impl Lifecycle {
     pub(crate) fn fork(&self, call: &Call, plan: &Plan<'_>) -> Result<Forked> {
         let caller = &call.caller;
         self.running_or_paused(caller, plan.parent, "fork")?;
-        self.expect_headroom("fork a sandbox")?;
-        let _work = self.store().work_on(plan.parent)?;
+        self.headroom.expect("fork a sandbox")?;
+        let _work = self.records.store().work_on(plan.parent)?;
         let parent = self.running_or_paused(caller, plan.parent, "fork")?;
         check_mounts(&parent, plan.share_mounts)?;
         let children = {
-            let _rows = self.lock_rows(parent.tenant.as_ref(), plan.keys.len())?;
+            let _rows = self.access.lock_rows(parent.tenant.as_ref(), plan.keys.len())?;
             self.announce(caller, plan, &parent)?
         };
-        self.crash_at(crash::FORK_ROWS_AFTER);
+        self.records.crash_at(crash::FORK_ROWS_AFTER);
         let Files { source, held } = match self.take_files(&parent) {
             Ok(files) => files,
             Err(error) => return Err(self.give_up(children, error)),
         };
-        self.crash_at(crash::FORK_FILES_AFTER);
+        self.records.crash_at(crash::FORK_FILES_AFTER);
         let method = source.method();
         let children = self.bring_up_all(call, children, &*source)?;
-        self.crash_at(crash::FORK_CHILDREN_AFTER);
+        self.records.crash_at(crash::FORK_CHILDREN_AFTER);
         Ok(Forked { children, method, held })
     }
 
@@ -87,7 +88,7 @@ impl Engine {
     }
 
     fn announce_one(&self, caller: &Caller, key: Option<&SessionKey>, parent: &Record) -> Result<Child> {
-        let choice = Choice { backend: self.backend_of(parent)?, refused: &parent.refused };
+        let choice = Choice { backend: self.placement.backend_of(parent)?, refused: &parent.refused };
         let draft = Record {
             tenant: parent.tenant.clone(),
             forked_from: Some(parent.id.clone()),
@@ -96,8 +97,8 @@ impl Engine {
             ..self.draft(Lease::new(caller.claim.run.clone()), key, &parent.spec, &choice)?
         };
         // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.
-        let work = self.store().work_on(&draft.id)?;
-        match self.store().open(draft)? {
+        let work = self.records.store().work_on(&draft.id)?;
+        match self.records.store().open(draft)? {
             Opened::Created(record) => Ok(Child { record, _work: work }),
             Opened::Existing(other) => Err(taken(&other)),
         }
@@ -106,12 +107,12 @@ impl Engine {
     /// Keeps the files of a sandbox as an image.
     pub(crate) fn snapshot(&self, caller: &Caller, id: &SandboxId) -> Result<image::Stored> {
         self.running_or_paused(caller, id, "snapshot")?;
-        self.expect_headroom("keep a snapshot")?;
-        let _work = self.store().work_on(id)?;
+        self.headroom.expect("keep a snapshot")?;
+        let _work = self.records.store().work_on(id)?;
         let record = self.running_or_paused(caller, id, "snapshot")?;
-        let image = ImageId::generate(self.parts.clock.now(), random()?);
-        let backend = self.backend_of(&record)?;
-        self.hold_snapshot(&record, backend, || {
+        let image = ImageId::generate(self.records.now(), random()?);
+        let backend = self.placement.backend_of(&record)?;
+        self.holdings.hold_snapshot(&record, backend, || {
             self.with_held(&record, |held| {
                 forking(backend.as_ref(), "keep a sandbox's files as an image")?.snapshot(held, &image)
             })
@@ -120,7 +121,7 @@ impl Engine {
 
     /// Takes the files of a sandbox.
     fn take_files(&self, parent: &Record) -> Result<Files<'_>> {
-        let backend = self.backend_of(parent)?;
+        let backend = self.placement.backend_of(parent)?;
         let began = Instant::now();
         let source =
             self.with_held(parent, |held| forking(backend.as_ref(), "fork a sandbox")?.fork_source(held))?;
@@ -129,9 +130,9 @@ impl Engine {
 
     /// Does something while a sandbox is held as it is.
     fn with_held<T>(&self, parent: &Record, deed: impl FnOnce(&HeldSandbox<'_>) -> Result<T>) -> Result<T> {
-        let placement = parent.placement.as_ref().ok_or_else(|| crate::unknown(&parent.id))?;
-        let hold = Hold::of(&parent.id, self.reach(parent, parent.lease.epoch())?)?;
-        self.crash_at(crash::FORK_HOLD_AFTER);
+        let placement = parent.placement.as_ref().ok_or_else(|| crate::records::unknown(&parent.id))?;
+        let hold = Hold::of(&parent.id, self.access.reach(parent, parent.lease.epoch())?)?;
+        self.records.crash_at(crash::FORK_HOLD_AFTER);
         let none = image::Config::default();
         let spec = tenant::spec_of(parent.tenant.as_ref(), &parent.spec)?;
         let held = HeldSandbox {

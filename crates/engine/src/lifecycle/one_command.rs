@@ -12,15 +12,15 @@ use coracle_core::selection::Refusal;
 use coracle_core::spec::{Purpose, Runtime, SpecInput};
 use coracle_core::{Error, ExecId, Kind, Record, Result, SandboxId, SessionKey, Spec};
 
-use crate::Engine;
+use super::Lifecycle;
 use crate::access::gate::Inside;
+use crate::access::tie::Tied;
 use crate::call::{Call, Notice, Placed};
 use crate::exec::cancel::{AtCancel, cut_at_cancel};
 use crate::exec::{Captured, ExecRequest, Watched, image};
 use crate::files::{self, NewFile};
 use crate::lifecycle::sessions::{Existing, Session};
 use crate::lifecycle::spares::RemoteSpares;
-use crate::lifecycle::tie::Tied;
 use crate::ops::sandbox::{open, run};
 use crate::progress::Progress;
 
@@ -95,23 +95,23 @@ impl End {
     }
 }
 
-impl Engine {
+impl Lifecycle {
     /// Makes a sandbox, runs the command in it and removes it.
     pub fn run(&self, call: impl Into<Call>, command: OneCommand) -> Result<Ran> {
         let call = call.into();
-        self.performing(&call, &run::FACTS, || self.run_one(&call, command))
+        self.access.performing(&call, &run::FACTS, || self.run_one(&call, command))
     }
 
     /// Makes a sandbox that stays, starts the command in it and returns the sandbox.
     pub fn run_detached(&self, call: impl Into<Call>, mut command: OneCommand) -> Result<SandboxId> {
         let call = call.into();
-        self.performing(&call, &run::FACTS, || {
+        self.access.performing(&call, &run::FACTS, || {
             let (mut session, _) = self.open_for(&call, &mut command, Purpose::Session)?;
             session.cool_down()?;
             let id = session.record.id.clone();
             let started = self
                 .move_in(&call, session, &mut command)
-                .and_then(|mut there| self.start_in(&call, &mut there.inside, &command.request));
+                .and_then(|mut there| self.execs.start_in(&call, &mut there.inside, &command.request));
             match started {
                 Ok(_) => Ok(id),
                 Err(error) => match self.dismiss(&call.caller.of_its_own(), &id) {
@@ -162,7 +162,7 @@ impl Engine {
     /// it, wherever it came from.
     fn open_for(&self, call: &Call, command: &mut OneCommand, purpose: Purpose) -> Result<(Session, Pool)> {
         let wanted = std::mem::take(&mut command.spec);
-        let spec = self.resolve_for(&call.caller, wanted.clone(), purpose)?;
+        let spec = self.access.resolve_for(&call.caller, wanted.clone(), purpose)?;
         // Where no program text is run, the language has chosen the image and is of no more use.
         let spec = Spec { runtime: command.runtime, ..spec };
         if let Some(name) = &command.name {
@@ -199,10 +199,12 @@ impl Engine {
         *tied = inside.guest.handle().ok();
         let request = &command.request;
         if command.output == OutputTo::Observer {
-            return self.watch_in(call, inside, request).map(End::Watched);
+            return self.execs.watch_in(call, inside, request).map(End::Watched);
         }
-        let ran = warm.map(|exec| self.exec_warm(call, &mut inside, exec, request)).transpose()?.flatten();
-        let captured = ran.map_or_else(|| self.exec_until(call, &mut inside, request, AtCancel::CutOff), Ok);
+        let ran =
+            warm.map(|exec| self.execs.run_warm(call, &mut inside, exec, request)).transpose()?.flatten();
+        let captured =
+            ran.map_or_else(|| self.execs.run_until(call, &mut inside, request, AtCancel::CutOff), Ok);
         captured.map(End::Captured)
     }
 
@@ -212,12 +214,12 @@ impl Engine {
         call.cancel.check()?;
         let guest = match guest {
             Some(guest) => guest,
-            None => self.reach(&record, record.lease.epoch())?,
+            None => self.access.reach(&record, record.lease.epoch())?,
         };
         let _cut = cut_at_cancel(call, &guest)?;
         let mut inside = Inside::new(record, guest);
         if command.tied {
-            self.tie(call, &mut inside, Tied::Sandbox)?;
+            self.access.tie(call, &mut inside, Tied::Sandbox)?;
         }
         call.observer.placed(&Placed {
             sandbox: &inside.record.id,

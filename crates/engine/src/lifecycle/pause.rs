@@ -4,19 +4,20 @@
 use coracle_core::store::Durability;
 use coracle_core::{Error, Record, Result, SandboxId, State, lifecycle};
 
+use super::Lifecycle;
 use crate::guest::Pace;
-use crate::{Caller, Engine, crash};
+use crate::{Caller, crash};
 
-impl Engine {
+impl Lifecycle {
     /// Freezes all commands of a sandbox. Does nothing to one that is paused already.
     pub(crate) fn pause(&self, caller: &Caller, id: &SandboxId) -> Result<Record> {
         self.running_or_paused(caller, id, "pause")?;
-        let _work = self.store().work_on(id)?;
+        let _work = self.records.store().work_on(id)?;
         let record = self.step(caller, id, lifecycle::Event::Pause, State::Paused)?;
-        self.crash_at(crash::PAUSE_ROW_AFTER);
+        self.records.crash_at(crash::PAUSE_ROW_AFTER);
         match self.set_pace(&record, Pace::Still) {
             Ok(()) => {
-                self.crash_at(crash::PAUSE_FREEZE_AFTER);
+                self.records.crash_at(crash::PAUSE_FREEZE_AFTER);
                 Ok(record)
             }
             Err(error) => Err(self.undo_pause(caller, &record, error)),
@@ -26,18 +27,18 @@ impl Engine {
     /// Lets all commands of a sandbox go on. Does nothing to one that runs already.
     pub(crate) fn resume(&self, caller: &Caller, id: &SandboxId) -> Result<Record> {
         self.running_or_paused(caller, id, "resume")?;
-        let _work = self.store().work_on(id)?;
+        let _work = self.records.store().work_on(id)?;
         let record = self.running_or_paused(caller, id, "resume")?;
         self.set_pace(&record, Pace::Going)?;
-        self.crash_at(crash::RESUME_THAW_AFTER);
+        self.records.crash_at(crash::RESUME_THAW_AFTER);
         let record = self.step(caller, id, lifecycle::Event::Unpause, State::Ready)?;
-        self.crash_at(crash::RESUME_ROW_AFTER);
+        self.records.crash_at(crash::RESUME_ROW_AFTER);
         Ok(record)
     }
 
     /// Returns the record of a sandbox that the caller owns and that runs or is paused.
     pub(crate) fn running_or_paused(&self, caller: &Caller, id: &SandboxId, verb: &str) -> Result<Record> {
-        let record = self.find_for(caller, id)?;
+        let record = self.access.find_for(caller, id)?;
         if record.state.is_ended() {
             return Err(record.state.refuse(id, verb));
         }
@@ -57,7 +58,7 @@ impl Engine {
         event: lifecycle::Event,
         target: State,
     ) -> Result<Record> {
-        self.change(id, Durability::Process, &mut |mut row| {
+        self.records.change(id, Durability::Process, &mut |mut row| {
             row.lease.admit(&caller.claim).map_err(|denied| denied.into_error(&row.id))?;
             if row.state != target {
                 row.state = row.state.step(event).map_err(|refused| refused.into_error(&row.id))?;
@@ -67,7 +68,7 @@ impl Engine {
     }
 
     fn set_pace(&self, record: &Record, pace: Pace) -> Result<()> {
-        Ok(self.reach(record, record.lease.epoch())?.set_pace(pace)?)
+        Ok(self.access.reach(record, record.lease.epoch())?.set_pace(pace)?)
     }
 
     /// What could not be frozen goes on, and its row says so.

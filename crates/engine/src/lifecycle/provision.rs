@@ -10,7 +10,8 @@ use coracle_core::redact;
 use coracle_core::store::Durability;
 use coracle_core::{Backend, Error, Kind, Record, Result, Spec, lifecycle, tenant};
 
-use crate::{Engine, crash, spans};
+use super::Lifecycle;
+use crate::{crash, spans};
 
 /// What a sandbox starts with.
 #[derive(Clone, Copy)]
@@ -21,14 +22,14 @@ enum From<'a> {
     Files(&'a dyn ForkSource),
 }
 
-impl Engine {
+impl Lifecycle {
     /// Brings what a sandbox like this needs, such as its image, before there is one: what takes long can be given up
     /// without leaving a sandbox half made.
     pub fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()> {
         spans::within(spans::bring(spec), || {
-            self.on_backend(spec, |choice| {
+            self.placement.on_backend(spec, |choice| {
                 // Whoever finds a sandbox again by its key names the image it was made from, which is here.
-                if let Err(error) = self.expect_headroom("bring an image")
+                if let Err(error) = self.headroom.expect("bring an image")
                     && !has_image(choice.backend, &spec.image)
                 {
                     return Err(error);
@@ -58,10 +59,10 @@ impl Engine {
     }
 
     fn make(&self, record: &Record, made: lifecycle::Event, from: From<'_>) -> Result<Record> {
-        self.crash_at(crash::CREATE_ROW_AFTER);
+        self.records.crash_at(crash::CREATE_ROW_AFTER);
         match self.start(record, made, from) {
             Ok(ready) => {
-                self.crash_at(crash::CREATE_READY_AFTER);
+                self.records.crash_at(crash::CREATE_READY_AFTER);
                 Ok(ready)
             }
             Err(error) => Err(self.abandon(record, error)),
@@ -69,19 +70,19 @@ impl Engine {
     }
 
     fn start(&self, record: &Record, made: lifecycle::Event, from: From<'_>) -> Result<Record> {
-        let backend = self.backend_of(record)?;
+        let backend = self.placement.backend_of(record)?;
         let spec = tenant::spec_of(record.tenant.as_ref(), &record.spec)?;
         if let From::Image(progress) = from {
-            self.hold_image(record.tenant.as_ref(), backend, &spec.image, || {
+            self.holdings.hold_image(record.tenant.as_ref(), backend, &spec.image, || {
                 spans::within(spans::prepare(record), || backend.prepare(&spec, progress))
             })?;
         }
-        let _making = self.admit_volumes(record, backend, &spec)?;
-        self.crash_at(crash::CREATE_PREPARE_AFTER);
+        let _making = self.holdings.admit_volumes(record, backend, &spec)?;
+        self.records.crash_at(crash::CREATE_PREPARE_AFTER);
 
         let order = Order {
             sandbox: &record.id,
-            instance: &self.store().instance()?,
+            instance: &self.records.store().instance()?,
             spec: &spec,
             secret: &record.secret,
             epoch: record.lease.epoch(),
@@ -92,7 +93,7 @@ impl Engine {
             From::Image(_) => backend.create(&order),
             From::Files(source) => source.create(&order),
         })?;
-        self.crash_at(crash::CREATE_BACKEND_AFTER);
+        self.records.crash_at(crash::CREATE_BACKEND_AFTER);
         if !record.spec.network.is_none() {
             spans::within(spans::give_network(record), || self.give_network(record, &created))?;
         }
@@ -101,18 +102,18 @@ impl Engine {
 
     /// Starts a keeper before anybody can use the sandbox. It finds the guest by the record.
     fn give_network(&self, record: &Record, created: &Created) -> Result<()> {
-        let placed = self.change(&record.id, Durability::Process, &mut |mut row| {
+        let placed = self.records.change(&record.id, Durability::Process, &mut |mut row| {
             row.placement = Some(created.placement.clone());
             Ok(row)
         })?;
-        self.crash_at(crash::CREATE_PLACEMENT_AFTER);
-        self.keep(&placed)?;
-        self.crash_at(crash::CREATE_KEEPER_AFTER);
+        self.records.crash_at(crash::CREATE_PLACEMENT_AFTER);
+        self.egress.keep(&placed)?;
+        self.records.crash_at(crash::CREATE_KEEPER_AFTER);
         Ok(())
     }
 
     fn mark_made(&self, record: &Record, made: lifecycle::Event, created: &Created) -> Result<Record> {
-        self.change(&record.id, Durability::Process, &mut |mut row| {
+        self.records.change(&record.id, Durability::Process, &mut |mut row| {
             row.state = row.state.step(made).map_err(|refused| refused.into_error(&row.id))?;
             row.placement = Some(created.placement.clone());
             row.profile = Some(created.profile.clone());
@@ -134,12 +135,12 @@ impl Engine {
     ///
     /// In this order: a row that says `failed` promises that nothing is left.
     pub(crate) fn fail(&self, record: &Record, reason: &str) -> Result<()> {
-        let removed = self.freeing(|| self.backend_of(record)?.destroy(&record.id));
-        match removed.and_then(|()| self.freeing(|| self.unkeep(&record.id))) {
-            Ok(()) => self.note(&record.id, lifecycle::Event::NotStarted, reason),
+        let removed = self.headroom.freeing(|| self.placement.backend_of(record)?.destroy(&record.id));
+        match removed.and_then(|()| self.headroom.freeing(|| self.egress.unkeep(&record.id))) {
+            Ok(()) => self.records.note(&record.id, lifecycle::Event::NotStarted, reason),
             Err(error) => {
-                self.note(&record.id, lifecycle::Event::Destroy, reason)?;
-                self.note(&record.id, lifecycle::Event::NotRemoved, reason)?;
+                self.records.note(&record.id, lifecycle::Event::Destroy, reason)?;
+                self.records.note(&record.id, lifecycle::Event::NotRemoved, reason)?;
                 Err(error)
             }
         }

@@ -13,13 +13,14 @@ use coracle_core::{
     Error, ExecId, Kind, Lease, Record, Result, SandboxId, SessionKey, Spec, State, lease, lifecycle,
 };
 
+use super::Lifecycle;
 use crate::access::gate::Inside;
 use crate::guest::Guest;
 use crate::lifecycle::spares::Taken;
 use crate::lifecycle::teardown::may_close;
 use crate::placement::backends::Choice;
 use crate::random::random;
-use crate::{Call, Caller, Engine, crash, spans};
+use crate::{Call, Caller, crash, spans};
 
 /// How often a key is looked up again after what it named went away. Each round means that somebody else made and
 /// lost a sandbox in the meantime.
@@ -64,7 +65,7 @@ impl Session {
     }
 }
 
-impl Engine {
+impl Lifecycle {
     /// Returns a new sandbox without a key.
     pub(crate) fn open_session(&self, call: &Call, spec: &Spec) -> Result<Session> {
         told(|| self.open_another(call, spec))
@@ -82,7 +83,7 @@ impl Engine {
         existing: Existing,
     ) -> Result<Session> {
         told(|| {
-            let found = self.store().find_key(call.caller.tenant.as_ref(), key)?;
+            let found = self.records.store().find_key(call.caller.tenant.as_ref(), key)?;
             match found.filter(|_| existing == Existing::Replace) {
                 Some(old) => self.replace(call, key, wish, &old),
                 None => self.look_up(call, key, wish),
@@ -120,30 +121,30 @@ impl Engine {
     /// removes it, because nobody works on it any more.
     fn make_successor(&self, call: &Call, spec: &Spec, old: &Record) -> Result<(Record, Box<dyn Work>)> {
         let caller = &call.caller;
-        self.expect_headroom("open a sandbox")?;
-        self.on_backend(spec, |choice| {
-            self.check_image(caller, &**choice.backend, spec)?;
+        self.headroom.expect("open a sandbox")?;
+        self.placement.on_backend(spec, |choice| {
+            self.access.check_image(caller, &**choice.backend, spec)?;
             let draft = self.draft(Lease::new(caller.claim.run.clone()), None, spec, &choice)?;
             let draft = Record { tenant: caller.tenant.clone(), replaces: Some(old.id.clone()), ..draft };
-            let work = self.store().work_on(&draft.id)?;
+            let work = self.records.store().work_on(&draft.id)?;
             {
-                let _rows = self.lock_rows(draft.tenant.as_ref(), 1)?;
-                self.store().open(draft.clone())?;
+                let _rows = self.access.lock_rows(draft.tenant.as_ref(), 1)?;
+                self.records.store().open(draft.clone())?;
             }
             Ok((self.provision(&draft, lifecycle::Event::MadeAhead, call)?, work))
         })
     }
 
     fn remove_successor(&self, made: &Record, work: Box<dyn Work>) -> Result<()> {
-        let removed = self.entomb(&made.id, &|_| Ok(())).and_then(|record| self.remove(&record));
+        let removed = self.records.entomb(&made.id, &|_| Ok(())).and_then(|record| self.remove(&record));
         drop(work);
         removed
     }
 
     /// Gives a sandbox its key and its caller; `None` if another sandbox has the key.
     fn give_key(&self, sandbox: &SandboxId, key: &SessionKey) -> Result<Option<Record>> {
-        self.crash_at(crash::REPLACE_CLOSE_AFTER);
-        let given = self.change(sandbox, Durability::Power, &mut |mut row| {
+        self.records.crash_at(crash::REPLACE_CLOSE_AFTER);
+        let given = self.records.change(sandbox, Durability::Power, &mut |mut row| {
             row.state =
                 row.state.step(lifecycle::Event::Taken).map_err(|refused| refused.into_error(&row.id))?;
             (row.key, row.replaces) = (Some(key.clone()), None);
@@ -158,7 +159,7 @@ impl Engine {
     fn look_up(&self, call: &Call, key: &SessionKey, wish: &Wish) -> Result<Session> {
         let caller = &call.caller;
         for _ in 0..ROUNDS {
-            let settled = match self.store().find_key(caller.tenant.as_ref(), key)? {
+            let settled = match self.records.store().find_key(caller.tenant.as_ref(), key)? {
                 Some(record) => self.settle(caller, record, wish)?,
                 None => self.open_new(call, Some(key), &wish.spec)?,
             };
@@ -171,7 +172,7 @@ impl Engine {
 
     /// Returns a sandbox nobody had before, made ahead or made now.
     fn open_another(&self, call: &Call, spec: &Spec) -> Result<Session> {
-        self.expect_headroom("open a sandbox")?;
+        self.headroom.expect("open a sandbox")?;
         match self.take_spare(&call.caller, spec)? {
             Some(Taken { inside: Inside { record, guest, .. }, warm }) => {
                 Ok(Session { warm, ..Session::new(record, true, Some(guest)) })
@@ -183,9 +184,9 @@ impl Engine {
     /// Makes a sandbox; `None` if somebody else took the key first.
     fn open_new(&self, call: &Call, key: Option<&SessionKey>, spec: &Spec) -> Result<Option<Session>> {
         let caller = &call.caller;
-        self.expect_headroom("open a sandbox")?;
-        self.on_backend(spec, |choice| {
-            self.check_image(caller, &**choice.backend, spec)?;
+        self.headroom.expect("open a sandbox")?;
+        self.placement.on_backend(spec, |choice| {
+            self.access.check_image(caller, &**choice.backend, spec)?;
             let draft = self.draft(Lease::new(caller.claim.run.clone()), key, spec, &choice)?;
             self.open_on(call, Record { tenant: caller.tenant.clone(), ..draft })
         })
@@ -194,11 +195,11 @@ impl Engine {
     /// Makes the sandbox of a draft.
     fn open_on(&self, call: &Call, draft: Record) -> Result<Option<Session>> {
         // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.
-        let work = self.store().work_on(&draft.id)?;
-        self.crash_at(crash::CREATE_ROW_BEFORE);
+        let work = self.records.store().work_on(&draft.id)?;
+        self.records.crash_at(crash::CREATE_ROW_BEFORE);
         let opened = {
-            let _rows = self.lock_rows(draft.tenant.as_ref(), 1)?;
-            self.store().open(draft)?
+            let _rows = self.access.lock_rows(draft.tenant.as_ref(), 1)?;
+            self.records.store().open(draft)?
         };
         match opened {
             Opened::Created(record) => {
@@ -218,7 +219,7 @@ impl Engine {
         spec: &Spec,
         choice: &Choice<'_>,
     ) -> Result<Record> {
-        let Moment { wall: now, observed } = self.moment()?;
+        let Moment { wall: now, observed } = self.records.moment()?;
         Ok(Record {
             id: SandboxId::generate(now, random()?),
             state: State::Creating,
@@ -236,7 +237,7 @@ impl Engine {
             forked_from: None,
             replaces: None,
             secret: Secret(random()?),
-            boot: self.parts.boot.clone(),
+            boot: self.records.boot().to_owned(),
             created_at: now,
             updated_at: now,
             observed_at: observed,
@@ -276,9 +277,9 @@ impl Engine {
         if record.lease.owner().is_some() {
             record.lease.admit(&caller.claim).map_err(|denied| denied.into_error(&record.id))?;
         }
-        match self.reach(record, record.lease.epoch()) {
+        match self.access.reach(record, record.lease.epoch()) {
             Ok(_) => Err(differs(caller, record, &differences)),
-            Err(error) => match self.find(&record.id)?.state {
+            Err(error) => match self.records.find(&record.id)?.state {
                 State::Ready => Err(error),
                 _ => Ok(()),
             },
@@ -291,7 +292,7 @@ impl Engine {
         if record.lease.owner().is_some() {
             return record.lease.admit(&caller.claim).map_err(deny).map(|_| record.clone());
         }
-        self.change(&record.id, Durability::Power, &mut |mut row| {
+        self.records.change(&record.id, Durability::Power, &mut |mut row| {
             row.lease = row.lease.step(&caller.claim, &lease::Event::Claim).map_err(deny)?;
             Ok(row)
         })
@@ -299,8 +300,8 @@ impl Engine {
 
     /// Waits until nobody works on the sandbox, and cleans up after one who died at it.
     fn await_worker(&self, record: &Record) -> Result<()> {
-        let _work = self.store().work_on(&record.id)?;
-        let row = self.find(&record.id)?;
+        let _work = self.records.store().work_on(&record.id)?;
+        let row = self.records.find(&record.id)?;
         match row.state {
             State::Creating => self.fail(&row, "whoever was making it stopped before it was done"),
             State::Destroying => self.remove(&row),
@@ -310,9 +311,9 @@ impl Engine {
 
     /// Returns a sandbox that says it is ready, if its guest still answers.
     fn revisit(&self, caller: &Caller, record: Record) -> Result<Option<Session>> {
-        match self.enter(caller, &record.id) {
+        match self.access.enter(caller, &record.id) {
             Ok(Inside { record, guest, .. }) => Ok(Some(Session::new(record, false, Some(guest)))),
-            Err(error) => match self.find(&record.id)?.state {
+            Err(error) => match self.records.find(&record.id)?.state {
                 State::Lost => self.clear(caller, &record).map(|()| None),
                 State::Ready => Err(error),
                 _ => Ok(None),

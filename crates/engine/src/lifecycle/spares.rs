@@ -15,11 +15,12 @@ use coracle_core::image::Silent;
 use coracle_core::store::{Durability, Work};
 use coracle_core::{Claim, ExecId, Lease, Record, Result, SandboxId, Spec, State, lease, lifecycle};
 
+use super::Lifecycle;
 use crate::access::gate::Inside;
 use crate::access::tenancy::RowsLock;
 use crate::guest::Guest;
 use crate::lifecycle::teardown::{Afterwards, may_close};
-use crate::{Caller, Engine, crash, spans};
+use crate::{Caller, crash, spans};
 
 /// How long a spare outlives whoever tends it.
 const IDLE_SECONDS: u64 = 60;
@@ -91,10 +92,10 @@ enum Chore {
     Stop,
 }
 
-/// Keeps the spare pool of an engine filled until it is dropped, and then removes the spares.
+/// Keeps the spare pool of a home filled until it is dropped, and then removes the spares.
 #[derive(Debug)]
 pub struct SparePool {
-    engine: Engine,
+    lifecycle: Lifecycle,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -107,17 +108,18 @@ pub trait RemoteSpares: Send + Sync {
     fn dismiss(&self, caller: &Caller, sandbox: &SandboxId) -> bool;
 }
 
-impl Engine {
+impl Lifecycle {
     /// Keeps so many spares ready of each shape that was asked for last.
     pub fn keep_spares(&self, count: usize) -> SparePool {
         self.spares.lock().count = count;
-        let engine = self.clone();
-        let thread = std::thread::Builder::new().name("spare-pool".to_owned()).spawn(move || engine.tend());
+        let lifecycle = self.clone();
+        let thread =
+            std::thread::Builder::new().name("spare-pool".to_owned()).spawn(move || lifecycle.tend());
         // Without a thread there are no spares, and everything works as it does without.
         if thread.is_err() {
             self.spares.lock().count = 0;
         }
-        SparePool { engine: self.clone(), thread: thread.ok() }
+        SparePool { lifecycle: self.clone(), thread: thread.ok() }
     }
 
     /// Has spares of this shape made before anyone asks for one.
@@ -127,7 +129,7 @@ impl Engine {
 
     /// Gives a spare to a caller in another process, who reaches its guest by the record.
     pub fn give_out(&self, caller: &Caller, spec: &Spec) -> Result<Option<Record>> {
-        self.expect_headroom("open a sandbox")?;
+        self.headroom.expect("open a sandbox")?;
         // Their programs come by other ways than an interpreter that waits.
         let spec = Spec { runtime: None, ..spec.clone() };
         Ok(self.take_spare(caller, &spec)?.map(|taken| taken.inside.record))
@@ -135,7 +137,7 @@ impl Engine {
 
     /// Gives out a spare of this shape, if there is one.
     pub(crate) fn take_spare(&self, caller: &Caller, spec: &Spec) -> Result<Option<Taken>> {
-        let rows = self.lock_rows(caller.tenant.as_ref(), 1)?;
+        let rows = self.access.lock_rows(caller.tenant.as_ref(), 1)?;
         let Some(spare) = self.spares.pop(spec) else { return Ok(None) };
         spans::within(spans::take_spare(&spare.record), || self.hand_over(caller, spec, spare, rows))
     }
@@ -149,10 +151,10 @@ impl Engine {
         rows: RowsLock<'_>,
     ) -> Result<Option<Taken>> {
         let Spare { record, mut guest, work, warm, .. } = spare;
-        let now = self.parts.clock.now();
+        let now = self.records.now();
         // A new sandbox has an epoch of its own; the one the caller believes in is about others.
         let claim = Claim { epoch: None, ..caller.claim.clone() };
-        let taken = self.change(&record.id, Durability::Process, &mut |mut row| {
+        let taken = self.records.change(&record.id, Durability::Process, &mut |mut row| {
             row.state =
                 row.state.step(lifecycle::Event::Taken).map_err(|refused| refused.into_error(&row.id))?;
             row.lease =
@@ -182,9 +184,9 @@ impl Engine {
         if !self.spares.has_room_to_leave() {
             return self.teardown(id, Afterwards::Nothing, &allow);
         }
-        self.crash_at(crash::DESTROY_ROW_BEFORE);
-        self.entomb(id, &allow)?;
-        self.crash_at(crash::DESTROY_ROW_AFTER);
+        self.records.crash_at(crash::DESTROY_ROW_BEFORE);
+        self.records.entomb(id, &allow)?;
+        self.records.crash_at(crash::DESTROY_ROW_AFTER);
         self.spares.leave(id.clone());
         Ok(())
     }
@@ -207,27 +209,27 @@ impl Engine {
     }
 
     fn make_spare(&self, shape: &Spec) -> Result<Spare> {
-        self.expect_headroom("make a spare")?;
+        self.headroom.expect("make a spare")?;
         let mut spec = shape.clone();
         spec.limits.timeout_seconds = IDLE_SECONDS;
-        self.on_backend(&spec, |choice| {
+        self.placement.on_backend(&spec, |choice| {
             self.make_spare_of(shape, self.draft(Lease::unowned(), None, &spec, &choice)?)
         })
     }
 
     fn make_spare_of(&self, shape: &Spec, draft: Record) -> Result<Spare> {
-        let work = self.store().work_on(&draft.id)?;
-        self.store().open(draft.clone())?;
+        let work = self.records.store().work_on(&draft.id)?;
+        self.records.store().open(draft.clone())?;
         let record = self.provision(&draft, lifecycle::Event::MadeAhead, &Silent)?;
-        let mut guest = self.reach(&record, record.lease.epoch())?;
+        let mut guest = self.access.reach(&record, record.lease.epoch())?;
         let patience = AGE_MAX + Duration::from_secs(IDLE_SECONDS);
-        let warm = shape.runtime.and_then(|runtime| self.warm_up(&mut guest, runtime, patience));
+        let warm = shape.runtime.and_then(|runtime| self.execs.warm_up(&mut guest, runtime, patience));
         Ok(Spare { record, shape: shape.clone(), guest, made: Instant::now(), warm, work })
     }
 
     fn finish_removal(&self, id: &SandboxId) -> Result<()> {
-        let _work = self.freeing(|| self.store().work_on(id))?;
-        let record = self.find(id)?;
+        let _work = self.headroom.freeing(|| self.records.store().work_on(id))?;
+        let record = self.records.find(id)?;
         match record.state {
             State::Destroying => self.remove(&record),
             // The janitor was faster.
@@ -237,7 +239,7 @@ impl Engine {
 
     fn discard(&self, spare: Spare) {
         let Spare { record, work, .. } = spare;
-        let removed = self.entomb(&record.id, &|_| Ok(())).and_then(|record| self.remove(&record));
+        let removed = self.records.entomb(&record.id, &|_| Ok(())).and_then(|record| self.remove(&record));
         drop((work, removed));
     }
 
@@ -359,19 +361,19 @@ impl Pool {
 impl SparePool {
     /// Returns how many sandboxes wait to be taken.
     pub fn ready(&self) -> usize {
-        self.engine.spares.lock().ready.len()
+        self.lifecycle.spares.lock().ready.len()
     }
 }
 
 impl Drop for SparePool {
     fn drop(&mut self) {
-        let leaving = self.engine.spares.close();
+        let leaving = self.lifecycle.spares.close();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
         // What cannot be removed keeps its row, and the janitor tries again.
-        leaving.iter().for_each(|id| drop(self.engine.finish_removal(id)));
-        let spares = std::mem::take(&mut self.engine.spares.lock().ready);
-        spares.into_iter().for_each(|spare| self.engine.discard(spare));
+        leaving.iter().for_each(|id| drop(self.lifecycle.finish_removal(id)));
+        let spares = std::mem::take(&mut self.lifecycle.spares.lock().ready);
+        spares.into_iter().for_each(|spare| self.lifecycle.discard(spare));
     }
 }

@@ -3,7 +3,9 @@
 use coracle_core::store::Durability;
 use coracle_core::{Error, Kind, Record, Result, SandboxId, lifecycle};
 
-use crate::{Caller, Engine, crash, spans, unknown};
+use super::Lifecycle;
+use crate::records::unknown;
+use crate::{Caller, crash, spans};
 
 /// What can be read of a sandbox when it is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +16,7 @@ pub(crate) enum Afterwards {
     Nothing,
 }
 
-impl Engine {
+impl Lifecycle {
     /// Destroys a sandbox for a caller that may do so. One that has ended already is fine.
     pub(crate) fn close(&self, caller: &Caller, id: &SandboxId) -> Result<()> {
         self.teardown(id, Afterwards::Output, &|record| may_close(caller, record))
@@ -27,22 +29,22 @@ impl Engine {
         afterwards: Afterwards,
         allow: &dyn Fn(&Record) -> Result<()>,
     ) -> Result<()> {
-        let record = self.find(id)?;
+        let record = self.records.find(id)?;
         allow(&record)?;
         spans::name(&record);
         if record.state.is_ended() {
             return Ok(());
         }
-        let _work = self.freeing(|| self.store().work_on(id))?;
-        self.crash_at(crash::DESTROY_ROW_BEFORE);
-        let record = self.entomb(id, allow)?;
-        self.crash_at(crash::DESTROY_ROW_AFTER);
+        let _work = self.headroom.freeing(|| self.records.store().work_on(id))?;
+        self.records.crash_at(crash::DESTROY_ROW_BEFORE);
+        let record = self.records.entomb(id, allow)?;
+        self.records.crash_at(crash::DESTROY_ROW_AFTER);
         if record.state.is_ended() {
             return Ok(());
         }
         match afterwards {
             // Behind the tombstone: nothing is started any more, and its guest is still there.
-            Afterwards::Output => self.collect_logs(&record),
+            Afterwards::Output => self.execs.collect_logs(&record),
             Afterwards::Nothing => {}
         }
         self.remove(&record)
@@ -52,27 +54,27 @@ impl Engine {
     pub(crate) fn remove(&self, record: &Record) -> Result<()> {
         let span = spans::destroy(record);
         // Its log goes with it.
-        spans::denied(&span, || self.last_denial(record));
+        spans::denied(&span, || self.egress.last_denial(record));
         spans::within(span, || self.take_away(record))
     }
 
     fn take_away(&self, record: &Record) -> Result<()> {
-        let removed = self.freeing(|| self.backend_of(record)?.destroy(&record.id));
-        self.crash_at(crash::DESTROY_BACKEND_AFTER);
-        let removed = removed.and_then(|()| self.freeing(|| self.unkeep(&record.id)));
-        self.crash_at(crash::DESTROY_KEEPER_AFTER);
+        let removed = self.headroom.freeing(|| self.placement.backend_of(record)?.destroy(&record.id));
+        self.records.crash_at(crash::DESTROY_BACKEND_AFTER);
+        let removed = removed.and_then(|()| self.headroom.freeing(|| self.egress.unkeep(&record.id)));
+        self.records.crash_at(crash::DESTROY_KEEPER_AFTER);
         match &removed {
             Ok(()) => self.note_removed(record)?,
-            Err(error) => self.note(&record.id, lifecycle::Event::NotRemoved, &error.chain())?,
+            Err(error) => self.records.note(&record.id, lifecycle::Event::NotRemoved, &error.chain())?,
         }
-        self.crash_at(crash::DESTROY_END_AFTER);
+        self.records.crash_at(crash::DESTROY_END_AFTER);
         removed.map_err(|error| not_removed(&record.id, error))
     }
 
     /// The reason stays: why a sandbox was given up is worth more than that it is gone.
     fn note_removed(&self, record: &Record) -> Result<()> {
-        self.freeing(|| {
-            let removed = self.change(&record.id, Durability::Process, &mut |mut row| {
+        self.headroom.freeing(|| {
+            let removed = self.records.change(&record.id, Durability::Process, &mut |mut row| {
                 row.state = row
                     .state
                     .step(lifecycle::Event::Removed)
@@ -80,22 +82,6 @@ impl Engine {
                 Ok(row)
             });
             removed.map(drop)
-        })
-    }
-
-    /// Writes the tombstone; a record that has ended in the meantime is returned as it is.
-    pub(crate) fn entomb(&self, id: &SandboxId, allow: &dyn Fn(&Record) -> Result<()>) -> Result<Record> {
-        self.freeing(|| {
-            self.change(id, Durability::Process, &mut |mut row| {
-                allow(&row)?;
-                if !row.state.is_ended() {
-                    row.state = row
-                        .state
-                        .step(lifecycle::Event::Destroy)
-                        .map_err(|refused| refused.into_error(&row.id))?;
-                }
-                Ok(row)
-            })
         })
     }
 }

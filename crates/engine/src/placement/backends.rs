@@ -1,14 +1,14 @@
-//! Which backend makes a sandbox, and which made one.
+//! Which backend makes a sandbox, keeps images or volumes, or builds.
 
 use std::sync::Arc;
 
-use coracle_core::image::Images;
+use coracle_core::image::{Builder, Images};
 use coracle_core::selection::{self, Refusal, Selection};
-use coracle_core::spec::{Purpose, SpecInput};
 use coracle_core::volume::Volumes;
-use coracle_core::{Backend, Error, Kind, Record, Result, Spec, fit};
+use coracle_core::{Backend, Error, Kind, Result, Spec, fit};
 
-use crate::{Caller, Engine, spans};
+use super::Placement;
+use crate::spans;
 
 /// A backend that was chosen, and those that were to come before it.
 pub(crate) struct Choice<'a> {
@@ -16,7 +16,7 @@ pub(crate) struct Choice<'a> {
     pub refused: &'a [Refusal],
 }
 
-impl Engine {
+impl Placement {
     /// Does something on the first backend that can, among those that the spec and the operator name.
     ///
     /// Where one fails at it by its own fault and somebody wrote down what to fall back to, the next is tried: what
@@ -27,8 +27,8 @@ impl Engine {
         mut deed: impl FnMut(Choice<'_>) -> Result<T>,
     ) -> Result<T> {
         let mut selection = self.selection(spec.backend.as_deref(), &spec.fallback)?;
-        while let Some(name) = spans::select(|| selection.next(|name| self.backend(name)?.fit(spec))) {
-            let backend = self.backend(&name)?;
+        while let Some(name) = spans::select(|| selection.next(|name| self.named(name)?.fit(spec))) {
+            let backend = self.named(&name)?;
             match deed(Choice { backend, refused: selection.refused() }) {
                 Ok(done) => return Ok(done),
                 Err(error) if selection.is_alone() => return Err(self.advise(backend, spec, error)),
@@ -39,32 +39,15 @@ impl Engine {
         Err(selection.exhausted())
     }
 
-    /// Refuses a ceiling whose sandboxes no backend here can hold to it: the person who sets it can do something about
-    /// that, the model that is refused every sandbox later cannot.
-    pub fn check_ceiling(&self, model: &Caller) -> Result<()> {
-        // Where the default image is not allowed, models name a language instead.
-        let Ok(spec) = self.resolve_for(model, SpecInput::default(), Purpose::Session) else { return Ok(()) };
-        match self.on_backend(&spec, |choice| choice.backend.fit(&spec)) {
-            Err(error) if error.kind == Kind::Unsupported => Err(error),
-            // An engine that is down now may be up when it is needed.
-            Ok(()) | Err(_) => Ok(()),
-        }
-    }
-
     /// Returns the backend a caller names for something else than a sandbox, or the one the operator prefers.
     pub(crate) fn choose_backend(&self, named: Option<&str>) -> Result<&Arc<dyn Backend>> {
-        let preferred = self.policy().backends.backend.as_deref();
+        let preferred = self.preference.backend.as_deref();
         let mut selection = self.selection(named.or(preferred), &[])?;
-        let usable = |name: &str| fit::check_available(name, &self.backend(name)?.probe());
+        let usable = |name: &str| fit::check_available(name, &self.named(name)?.probe());
         match selection.next(usable) {
-            Some(name) => self.backend(&name),
+            Some(name) => self.named(&name),
             None => Err(selection.exhausted()),
         }
-    }
-
-    /// Returns the backend that made a sandbox.
-    pub(crate) fn backend_of(&self, record: &Record) -> Result<&Arc<dyn Backend>> {
-        self.backend(&record.backend)
     }
 
     /// Returns where the chosen backend keeps images.
@@ -77,32 +60,36 @@ impl Engine {
         backend.images().ok_or_else(|| keeps_no(backend.name(), "images"))
     }
 
-    /// Chooses a backend for a caller who may not choose every one.
-    pub(crate) fn choose_for(&self, caller: &Caller, named: Option<&str>) -> Result<&Arc<dyn Backend>> {
-        named.map_or(Ok(()), |name| self.check_named(caller, name))?;
-        self.choose_backend(named)
-    }
-
-    /// Returns the same for a caller who may not choose every backend.
-    pub(crate) fn images_for(&self, caller: &Caller, named: Option<&str>) -> Result<&dyn Images> {
-        self.images_of(self.choose_for(caller, named)?)
-    }
-
     /// Returns where the chosen backend keeps volumes.
     pub(crate) fn volumes(&self, named: Option<&str>) -> Result<&dyn Volumes> {
         let backend = self.choose_backend(named)?;
         backend.volumes().ok_or_else(|| keeps_no(backend.name(), "volumes"))
     }
 
-    fn backend(&self, name: &str) -> Result<&Arc<dyn Backend>> {
-        self.parts.backends.named(name)
+    /// Returns a backend that can build for one that cannot.
+    pub(crate) fn other_builder(&self, backend: &str) -> Result<(&Arc<dyn Backend>, &dyn Builder)> {
+        let mut refused = Vec::new();
+        for other in self.backends() {
+            let Some(builder) = other.builder() else { continue };
+            let probe = other.probe();
+            if probe.available {
+                return Ok((other, builder));
+            }
+            refused.push(format!("{}: {}", other.name(), probe.reason.unwrap_or_default()));
+        }
+        Err(Error::new(
+            Kind::NotAvailable,
+            format!("there is nothing here that builds images for `{backend}`"),
+        )
+        .hint("start Docker or Podman, or install `buildah`; `coracle backends` shows what is missing")
+        .detail("refused", refused))
     }
 
     /// Starts a choice. A name nobody knows is refused at once, not on the day it is needed.
     fn selection(&self, backend: Option<&str>, fallback: &[String]) -> Result<Selection> {
         let roll: Vec<_> = self.backends().iter().map(|backend| backend.name()).collect();
-        let selection = Selection::of(backend, fallback, &self.policy().backends, &roll);
-        selection.candidates().try_for_each(|name| self.backend(name).map(drop))?;
+        let selection = Selection::of(backend, fallback, &self.preference, &roll);
+        selection.candidates().try_for_each(|name| self.named(name).map(drop))?;
         Ok(selection)
     }
 

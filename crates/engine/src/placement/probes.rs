@@ -11,7 +11,7 @@ use coracle_core::{Backend, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Engine;
+use super::Placement;
 
 /// Backends on this machine answer within seconds; one at the end of a line is given time to be called.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -26,10 +26,10 @@ pub struct Probed {
     pub probe: Probe,
 }
 
-impl Engine {
+impl Placement {
     /// Asks the roll-call, and what the operator's choice names besides.
     pub fn probe_all(&self) -> Vec<Probed> {
-        let backends = self.roster();
+        let backends = self.listed();
         let answers = ask(&backends);
         let deadline = Instant::now() + PATIENCE;
         let mut probes = BTreeMap::new();
@@ -53,8 +53,8 @@ impl Engine {
     }
 
     /// Lists the roll-call and what the operator's choice names besides, once each.
-    fn roster(&self) -> Vec<(String, Result<&Arc<dyn Backend>>)> {
-        let preference = &self.policy().backends;
+    fn listed(&self) -> Vec<(String, Result<&Arc<dyn Backend>>)> {
+        let preference = &self.preference;
         let written = preference.backend.iter().chain(&preference.fallback);
         let mut names: Vec<_> = self.backends().iter().map(|backend| backend.name().to_owned()).collect();
         for name in written.chain(preference.order.iter().flatten()).filter(|name| *name != AUTO) {
@@ -62,13 +62,13 @@ impl Engine {
                 names.push(name.clone());
             }
         }
-        names.into_iter().map(|name| (name.clone(), self.parts.backends.named(&name))).collect()
+        names.into_iter().map(|name| (name.clone(), self.named(&name))).collect()
     }
 
     /// Returns what a caller gets who names none; nothing where that depends on the sandbox.
     fn default_name(&self) -> Option<String> {
         let first = || self.backends().first().map(|backend| backend.name().to_owned());
-        self.policy().backends.backend.clone().or_else(first).filter(|name| name != AUTO)
+        self.preference.backend.clone().or_else(first).filter(|name| name != AUTO)
     }
 }
 

@@ -8,9 +8,10 @@ use std::time::Duration;
 use coracle_core::backend::Silence;
 use coracle_core::{Backend, Result};
 
+use super::Upkeep;
 use crate::egress::weak::{self, Wall};
+use crate::spans;
 use crate::upkeep::janitor::Report;
-use crate::{Engine, spans};
 
 /// What a sweep did that waits for no engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct Glance {
     pub silent: Vec<String>,
 }
 
-impl Engine {
+impl Upkeep {
     /// Sweeps for a caller that has something else to do. An engine has this long to answer and to do what there is to
     /// do; after that the caller goes on, and the sweep continues on its thread until the process exits. An engine that
     /// did not answer is not asked again for a while.
@@ -52,10 +53,10 @@ impl Engine {
         }
         let (done, finished) = mpsc::channel();
         let answered = Arc::new(AtomicBool::new(false));
-        let (engine, asked, heard) = (self.clone(), Arc::clone(backend), Arc::clone(&answered));
+        let (upkeep, asked, heard) = (self.clone(), Arc::clone(backend), Arc::clone(&answered));
         let sweep = move || {
             let mut report = Report::default();
-            engine.sweep_one(&asked, &mut report, &|| heard.store(true, Ordering::SeqCst));
+            upkeep.sweep_one(&asked, &mut report, &|| heard.store(true, Ordering::SeqCst));
             // Nobody may be listening any more.
             let _ = done.send(report);
         };

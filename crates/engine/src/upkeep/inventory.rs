@@ -6,7 +6,7 @@ use coracle_core::headroom::Level;
 use coracle_core::store::Which;
 use coracle_core::{Record, Result, SandboxId, State};
 
-use crate::Engine;
+use super::Upkeep;
 
 /// A count of everything that has not ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,17 +21,17 @@ pub struct Inventory {
     pub level: Option<Level>,
 }
 
-impl Engine {
+impl Upkeep {
     /// Counts what there is.
     pub fn inventory(&self) -> Result<Inventory> {
-        let records = self.store().list(Which::Live)?;
-        let mut inventory = Inventory { level: self.level(), ..Inventory::default() };
+        let records = self.records.store().list(Which::Live)?;
+        let mut inventory = Inventory { level: self.headroom.level(), ..Inventory::default() };
         for record in &records {
             *inventory.states.entry(record.state).or_default() += 1;
         }
         inventory.spares = inventory.states.remove(&State::Spare).unwrap_or_default();
         let networked = |record: &&Record| !record.spec.network.is_none();
-        let denied = |record: &Record| (record.id.clone(), self.last_denial(record));
+        let denied = |record: &Record| (record.id.clone(), self.egress.last_denial(record));
         inventory.denied = records.iter().filter(networked).map(denied).collect();
         Ok(inventory)
     }

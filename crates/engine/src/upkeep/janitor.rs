@@ -17,7 +17,8 @@ use coracle_core::{Backend, Lease, Policy, Record, Result, SandboxId, Spec, Stat
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Engine, spans};
+use super::Upkeep;
+use crate::spans;
 
 /// How long the records of ended sandboxes can be looked at.
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -89,7 +90,7 @@ struct Survey<'a> {
     actions: Vec<Action>,
 }
 
-impl Engine {
+impl Upkeep {
     /// Carries out everything there is to do, and waits for engines as long as it takes them. One sandbox that resists
     /// does not stop the others.
     pub fn sweep(&self) -> Result<Report> {
@@ -109,7 +110,7 @@ impl Engine {
             }
         }
         // Not in passing: a keeper says that it serves only once it has reached its guest, through an engine perhaps.
-        report.trouble.extend(self.replace_keepers());
+        report.trouble.extend(self.egress.replace_keepers());
         self.sweep_home(&mut report)?;
         Ok(report)
     }
@@ -133,14 +134,14 @@ impl Engine {
                 Err(error) => report.trouble.push(format!("{id}: {}", error.chain())),
             }
         }
-        let observed = self.observed()?;
+        let observed = self.records.observed()?;
         let before = self.facts(observed, &BTreeSet::new()).forget_before();
-        report.forgotten = self.freeing(|| self.store().forget(before, ENDED_MAX))?;
-        self.freeing(|| self.store().forget_events(before, EVENTS_MAX))?;
-        if let Some(Err(error)) = self.parts.logs.as_ref().map(|logs| logs.sweep(observed)) {
+        report.forgotten = self.headroom.freeing(|| self.records.store().forget(before, ENDED_MAX))?;
+        self.headroom.freeing(|| self.records.store().forget_events(before, EVENTS_MAX))?;
+        if let Err(error) = self.execs.sweep_logs(observed) {
             report.trouble.push(format!("logs: {error}"));
         }
-        self.tend_disk();
+        self.headroom.tend();
         Ok(())
     }
 
@@ -153,7 +154,7 @@ impl Engine {
         Ok(Report { layers, layer_bytes, ..report })
     }
 
-    /// Removes layers that no image and no sandbox uses. Apart from [`Engine::sweep`], because it may take long and
+    /// Removes layers that no image and no sandbox uses. Apart from [`Upkeep::sweep`], because it may take long and
     /// what it removes is in nobody's way.
     pub fn collect(&self) -> Report {
         self.collect_from(|_| true)
@@ -166,9 +167,9 @@ impl Engine {
 
     fn collect_from(&self, chosen: impl Fn(&dyn Backend) -> bool) -> Report {
         let mut report = Report::default();
-        for backend in self.backends().iter().filter(|backend| chosen(backend.as_ref())) {
+        for backend in self.placement.backends().iter().filter(|backend| chosen(backend.as_ref())) {
             let Some(images) = backend.images() else { continue };
-            match self.freeing(|| images.collect()) {
+            match self.headroom.freeing(|| images.collect()) {
                 Ok(removed) => {
                     report.layers += removed.layers;
                     report.layer_bytes += removed.bytes;
@@ -194,7 +195,7 @@ impl Engine {
         }
         for id in self.stray_keepers()? {
             if !left.orphans.iter().any(|orphan| orphan.sandbox_id == id)
-                && self.freeing(|| self.store().try_work_on(&id))?.is_some()
+                && self.headroom.freeing(|| self.records.store().try_work_on(&id))?.is_some()
             {
                 left.orphans.push(stray(id));
             }
@@ -205,7 +206,7 @@ impl Engine {
     fn orphans_of(&self, survey: &Survey<'_>) -> Result<Vec<Orphan>> {
         let mut orphans = Vec::new();
         for action in &survey.actions {
-            if self.freeing(|| self.store().try_work_on(action.sandbox()))?.is_some() {
+            if self.headroom.freeing(|| self.records.store().try_work_on(action.sandbox()))?.is_some() {
                 orphans.push(survey.orphan(action));
             }
         }
@@ -215,16 +216,16 @@ impl Engine {
     /// Lists the backends something of ours may be on: the roll-call, and what live records name besides. A name
     /// that means nothing any more is trouble, and no reason to leave the others alone.
     pub(crate) fn inhabited(&self, trouble: &mut Vec<String>) -> Result<Vec<&Arc<dyn Backend>>> {
-        let mut backends: Vec<_> = self.backends().iter().collect();
+        let mut backends: Vec<_> = self.placement.backends().iter().collect();
         let mut named: BTreeSet<_> =
-            self.store().list(Which::Live)?.into_iter().map(|record| record.backend).collect();
+            self.records.store().list(Which::Live)?.into_iter().map(|record| record.backend).collect();
         // An engine may still be carrying out what somebody asked of it whose sandbox was called over since.
-        let since = self.observed()?.as_millis().saturating_sub(BELATED_MS);
-        named.extend(self.store().ended_on(Timestamp::from_millis(since))?);
+        let since = self.records.observed()?.as_millis().saturating_sub(BELATED_MS);
+        named.extend(self.records.store().ended_on(Timestamp::from_millis(since))?);
         // Records may be lost; rooms say where the others are.
-        named.extend(self.parts.backends.settled());
+        named.extend(self.placement.settled());
         for name in named {
-            match self.parts.backends.named(&name) {
+            match self.placement.named(&name) {
                 Ok(backend) if backends.iter().any(|known| known.name() == backend.name()) => {}
                 Ok(backend) => backends.push(backend),
                 Err(error) => trouble.push(format!("{name}: {}", error.chain())),
@@ -236,8 +237,8 @@ impl Engine {
     /// Lists sandboxes that are over, or that nobody knows, and of whose network something is left.
     fn stray_keepers(&self) -> Result<Vec<SandboxId>> {
         let mut stray = Vec::new();
-        for id in self.kept()? {
-            if self.store().find(&id)?.is_none_or(|record| record.state.is_ended()) {
+        for id in self.egress.kept()? {
+            if self.records.store().find(&id)?.is_none_or(|record| record.state.is_ended()) {
                 stray.push(id);
             }
         }
@@ -246,9 +247,11 @@ impl Engine {
 
     /// Ends a keeper nobody needs; `false` if somebody works on its sandbox.
     fn sweep_keeper(&self, id: &SandboxId) -> Result<bool> {
-        let Some(_work) = self.freeing(|| self.store().try_work_on(id))? else { return Ok(false) };
-        match self.store().find(id)?.is_none_or(|record| record.state.is_ended()) {
-            true => self.freeing(|| self.unkeep(id)).map(|()| true),
+        let Some(_work) = self.headroom.freeing(|| self.records.store().try_work_on(id))? else {
+            return Ok(false);
+        };
+        match self.records.store().find(id)?.is_none_or(|record| record.state.is_ended()) {
+            true => self.headroom.freeing(|| self.egress.unkeep(id)).map(|()| true),
             false => Ok(false),
         }
     }
@@ -262,14 +265,14 @@ impl Engine {
         self.add_ended(&mut records, &found)?;
         let moved = |record: &&Record| !record.state.is_ended() && before.get(&record.id) != Some(record);
         let busy = records.iter().filter(moved).map(|record| record.id.clone()).collect();
-        let boot = backend.ends_with_this_machine().then_some(self.parts.boot.as_str());
+        let boot = backend.ends_with_this_machine().then_some(self.records.boot());
         let actions =
-            reconcile::plan(&records, &found, &Facts { boot, ..self.facts(self.observed()?, &busy) });
+            reconcile::plan(&records, &found, &Facts { boot, ..self.facts(self.records.observed()?, &busy) });
         Ok(Survey { backend, records, found, actions })
     }
 
     fn records_of(&self, backend: &Arc<dyn Backend>) -> Result<Vec<Record>> {
-        let mut records = self.store().list(Which::Live)?;
+        let mut records = self.records.store().list(Which::Live)?;
         records.retain(|record| record.backend == backend.name());
         Ok(records)
     }
@@ -279,7 +282,7 @@ impl Engine {
     fn add_ended(&self, records: &mut Vec<Record>, found: &[Found]) -> Result<()> {
         let known: BTreeSet<_> = records.iter().map(|record| record.id.clone()).collect();
         for object in found.iter().filter(|object| !known.contains(&object.sandbox)) {
-            records.extend(self.store().find(&object.sandbox)?);
+            records.extend(self.records.store().find(&object.sandbox)?);
         }
         Ok(())
     }
@@ -287,7 +290,7 @@ impl Engine {
     fn facts<'a>(&'a self, observed: Timestamp, busy: &'a BTreeSet<SandboxId>) -> Facts<'a> {
         Facts {
             observed,
-            boot: Some(&self.parts.boot),
+            boot: Some(self.records.boot()),
             busy,
             quarantine: reconcile::QUARANTINE,
             retention: RETENTION,
@@ -308,41 +311,45 @@ impl Engine {
     /// Does one thing; `false` if somebody works on the sandbox or has changed it since.
     fn act(&self, survey: &Survey<'_>, action: &Action) -> Result<bool> {
         let id = action.sandbox();
-        let Some(_work) = self.freeing(|| self.store().try_work_on(id))? else { return Ok(false) };
-        let record = self.store().find(id)?;
+        let Some(_work) = self.headroom.freeing(|| self.records.store().try_work_on(id))? else {
+            return Ok(false);
+        };
+        let record = self.records.store().find(id)?;
         if record.as_ref() != survey.record(id) {
             return Ok(false);
         }
         match (action, record) {
             (Action::Quarantine { .. }, None) => self.quarantine(survey.backend, id)?,
-            (Action::Fail { reason, .. }, Some(record)) => self.fail(&record, &reason.to_string())?,
+            (Action::Fail { reason, .. }, Some(record)) => {
+                self.lifecycle.fail(&record, &reason.to_string())?
+            }
             (Action::Lose { reason, .. }, Some(_)) => {
-                self.note(id, lifecycle::Event::Vanished, &reason.to_string())?;
-                self.freeing(|| survey.backend.destroy(id))?;
+                self.records.note(id, lifecycle::Event::Vanished, &reason.to_string())?;
+                self.headroom.freeing(|| survey.backend.destroy(id))?;
             }
             (Action::Revive { .. }, Some(_)) => {
-                self.note(
+                self.records.note(
                     id,
                     lifecycle::Event::NotSaved,
                     "whoever was saving it stopped before it was done",
                 )?;
             }
             (Action::Expire { ended, .. }, Some(_)) => {
-                self.expire(id, *ended)?;
-                self.freeing(|| survey.backend.destroy(id))?;
-                self.freeing(|| self.unkeep(id))?;
+                self.records.expire(id, *ended)?;
+                self.headroom.freeing(|| survey.backend.destroy(id))?;
+                self.headroom.freeing(|| self.egress.unkeep(id))?;
             }
             (Action::Finish { .. } | Action::Discard { .. }, Some(_)) => {
-                let record = self.entomb(id, &|_| Ok(()))?;
+                let record = self.records.entomb(id, &|_| Ok(()))?;
                 // Whoever began it may have been killed before; of spares there is nothing.
                 if !record.is_untaken() {
-                    self.collect_logs(&record);
+                    self.execs.collect_logs(&record);
                 }
-                self.remove(&record)?;
+                self.lifecycle.remove(&record)?;
             }
             (Action::Sweep { .. }, Some(_)) => {
-                self.freeing(|| survey.backend.destroy(id))?;
-                self.freeing(|| self.unkeep(id))?;
+                self.headroom.freeing(|| survey.backend.destroy(id))?;
+                self.headroom.freeing(|| self.egress.unkeep(id))?;
             }
             (_, _) => return Ok(false),
         }
@@ -351,7 +358,7 @@ impl Engine {
 
     /// Makes a record for something of ours that has none, as after restoring an old database.
     fn quarantine(&self, backend: &Arc<dyn Backend>, id: &SandboxId) -> Result<()> {
-        let Moment { wall: now, observed } = self.moment()?;
+        let Moment { wall: now, observed } = self.records.moment()?;
         let record = Record {
             id: id.clone(),
             state: State::Quarantined,
@@ -371,14 +378,14 @@ impl Engine {
             forked_from: None,
             replaces: None,
             secret: Secret::UNKNOWN,
-            boot: self.parts.boot.clone(),
+            boot: self.records.boot().to_owned(),
             created_at: now,
             updated_at: now,
             observed_at: observed,
             idle_since: None,
             reason: Some("found without a record".to_owned()),
         };
-        self.freeing(|| self.store().open(record.clone())).map(drop)
+        self.headroom.freeing(|| self.records.store().open(record.clone())).map(drop)
     }
 }
 

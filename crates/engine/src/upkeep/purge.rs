@@ -6,8 +6,9 @@
 use coracle_core::store::Which;
 use coracle_core::{Error, Kind, Record, Result, State};
 
+use super::Upkeep;
+use crate::crash;
 use crate::lifecycle::teardown::Afterwards;
-use crate::{Engine, crash};
 
 /// Sandboxes that others make meanwhile, and what was found without a record, are seen in the next round.
 const ROUNDS: usize = 3;
@@ -23,7 +24,7 @@ pub struct Purged {
     pub trouble: Vec<String>,
 }
 
-impl Engine {
+impl Upkeep {
     /// Destroys every sandbox, then has every backend remove what it keeps beside them. Of the backends in `forget`,
     /// those that do not answer are given up: what is there stays there, and is named.
     pub fn purge(&self, forget: &[String]) -> Result<Purged> {
@@ -37,7 +38,7 @@ impl Engine {
             purged.trouble.clear();
             // What has no record gets one here, and what is half removed is finished.
             purged.trouble.extend(self.sweep_except(&names)?.trouble);
-            let records = self.store().list(Which::Live)?;
+            let records = self.records.store().list(Which::Live)?;
             if records.is_empty() {
                 break;
             }
@@ -47,21 +48,23 @@ impl Engine {
                     Err(error) => purged.trouble.push(format!("{}: {}", record.id, error.chain())),
                 }
             }
-            self.crash_at(crash::PURGE_SANDBOXES_AFTER);
+            self.records.crash_at(crash::PURGE_SANDBOXES_AFTER);
         }
         self.purge_backends(&names, &mut purged);
-        self.crash_at(crash::PURGE_BACKENDS_AFTER);
+        self.records.crash_at(crash::PURGE_BACKENDS_AFTER);
         Ok(purged)
     }
 
     fn purge_one(&self, record: &Record) -> Result<()> {
         self.expect_untended(record)?;
-        self.teardown(&record.id, Afterwards::Nothing, &|_| Ok(()))
+        self.lifecycle.teardown(&record.id, Afterwards::Nothing, &|_| Ok(()))
     }
 
     /// Refuses a spare somebody tends: it is worked on for as long as they do, and nobody could wait for that.
     fn expect_untended(&self, record: &Record) -> Result<()> {
-        if record.state == State::Spare && self.freeing(|| self.store().try_work_on(&record.id))?.is_none() {
+        if record.state == State::Spare
+            && self.headroom.freeing(|| self.records.store().try_work_on(&record.id))?.is_none()
+        {
             return Err(Error::new(Kind::Conflict, "a process keeps it ready for others")
                 .hint("end every program that uses this home, then try again"));
         }
@@ -73,7 +76,7 @@ impl Engine {
     fn unreachable(&self, names: &[String]) -> Result<Vec<(String, Error)>> {
         let mut silent = Vec::new();
         for name in names {
-            match self.parts.backends.named(name)?.survey() {
+            match self.placement.named(name)?.survey() {
                 Ok(_) => {}
                 Err(error) if error.kind == Kind::NotAvailable => silent.push((name.clone(), error)),
                 Err(error) => return Err(error),
@@ -83,9 +86,11 @@ impl Engine {
     }
 
     fn forget_all(&self, backend: &str, error: &Error, purged: &mut Purged) -> Result<()> {
-        for record in self.store().list(Which::Live)?.iter().filter(|record| record.backend == backend) {
+        for record in
+            self.records.store().list(Which::Live)?.iter().filter(|record| record.backend == backend)
+        {
             self.expect_untended(record)?;
-            purged.forgotten.extend(self.forget(&record.id, &|_| Ok(()), error)?);
+            purged.forgotten.extend(self.lifecycle.forget(&record.id, &|_| Ok(()), error)?);
             purged.sandboxes += 1;
         }
         purged
@@ -95,11 +100,11 @@ impl Engine {
     }
 
     fn purge_backends(&self, except: &[String], purged: &mut Purged) {
-        for backend in self.backends() {
+        for backend in self.placement.backends() {
             if except.iter().any(|name| name == backend.name()) {
                 continue;
             }
-            match self.freeing(|| backend.purge()) {
+            match self.headroom.freeing(|| backend.purge()) {
                 Ok(volumes) => purged.volumes += volumes,
                 Err(error) => purged.trouble.push(format!("{}: {}", backend.name(), error.chain())),
             }

@@ -14,7 +14,7 @@ fn say(word: &str) -> ExecRequest {
 fn many_operations_over_one_connection() {
     let world = World::new();
     let id = world.open("run_a");
-    let mut attached = world.engine.attach(caller("run_a"), &id).expect("it is ours");
+    let mut attached = world.engine.execs().attach(caller("run_a"), &id).expect("it is ours");
     let file = NewFile::at(&b"f"[..]);
 
     let first = attached.exec(&say("one")).expect("an exec");
@@ -41,7 +41,7 @@ fn many_operations_over_one_connection() {
 fn lending_the_sandbox_ends_the_attachment_until_it_is_back() {
     let world = World::new();
     let id = world.open("run_a");
-    let mut attached = world.engine.attach(caller("run_a"), &id).expect("it is ours");
+    let mut attached = world.engine.execs().attach(caller("run_a"), &id).expect("it is ours");
 
     world.ok("run_a", "sandbox_transfer", json!({"sandbox_id": id, "to": "run_b"}));
     let lent = attached.exec(&say("x")).expect_err("it is lent out");
@@ -56,7 +56,7 @@ fn lending_the_sandbox_ends_the_attachment_until_it_is_back() {
 fn a_dead_guest_is_noticed() {
     let world = World::new();
     let id = world.open("run_a");
-    let mut attached = world.engine.attach(caller("run_a"), &id).expect("it is ours");
+    let mut attached = world.engine.execs().attach(caller("run_a"), &id).expect("it is ours");
     world.backend.kill_guest(&id);
 
     let first = attached.exec(&say("x")).expect_err("the guest is dead");

@@ -22,7 +22,7 @@ fn jump(world: &World) -> Vec<Report> {
         .into_iter()
         .map(|time| {
             world.clock.set(time);
-            world.engine.sweep().expect("a sweep")
+            world.engine.upkeep().sweep().expect("a sweep")
         })
         .collect()
 }
@@ -33,14 +33,14 @@ fn what_is_quarantined_or_lost_stays_and_goes_in_its_time() {
     let (aside, lost) = (sample::sandbox(), world.open_key("run_a", Some("key")));
     world.backend.plant(&aside);
     world.backend.kill_guest(&lost);
-    world.engine.sweep().expect("a sweep");
+    world.engine.upkeep().sweep().expect("a sweep");
 
     let jumped = jump(&world);
 
     assert!(jumped.iter().all(|report| *report == Report::default()), "{jumped:?}");
     assert_eq!((world.record(&aside).state, world.record(&lost).state), (State::Quarantined, State::Lost));
     world.clock.advance(Duration::from_secs(25 * 3600));
-    assert_eq!(world.engine.sweep().expect("a sweep"), Report { discarded: 2, ..Report::default() });
+    assert_eq!(world.engine.upkeep().sweep().expect("a sweep"), Report { discarded: 2, ..Report::default() });
 }
 
 #[test]
@@ -49,13 +49,13 @@ fn a_clock_that_is_set_back_keeps_nothing_for_ever() {
     let aside = sample::sandbox();
     world.clock.set(Timestamp::from_millis(world.clock.now().as_millis() + YEARS.as_millis() as u64));
     world.backend.plant(&aside);
-    world.engine.sweep().expect("a sweep");
+    world.engine.upkeep().sweep().expect("a sweep");
 
     world.clock.set(Timestamp::from_millis(world.clock.now().as_millis() - YEARS.as_millis() as u64));
-    world.engine.sweep().expect("a sweep");
+    world.engine.upkeep().sweep().expect("a sweep");
     world.clock.advance(Duration::from_secs(25 * 3600));
 
-    assert_eq!(world.engine.sweep().expect("a sweep"), Report { discarded: 1, ..Report::default() });
+    assert_eq!(world.engine.upkeep().sweep().expect("a sweep"), Report { discarded: 1, ..Report::default() });
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn records_events_and_output_are_not_forgotten() {
     assert_eq!(events(), before);
     assert_eq!(world.ok("run_a", "sandbox_exec_read", gone)["chunks"][0]["text"], "out\n");
     world.clock.advance(RETENTION + Duration::from_secs(1));
-    assert_eq!(world.engine.sweep().expect("a sweep").forgotten, 1);
+    assert_eq!(world.engine.upkeep().sweep().expect("a sweep").forgotten, 1);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn what_happens_after_a_jump_is_told() {
     world.clock.set(Timestamp::from_millis(now.as_millis() + YEARS.as_millis() as u64));
     world.clock.advance(DAYS);
     world.exec("run_a", &id, &["echo", "a"]);
-    world.engine.sweep().expect("a sweep");
+    world.engine.upkeep().sweep().expect("a sweep");
     world.clock.set(now);
 
     let ran = world.exec("run_a", &id, &["echo", "b"]);
@@ -104,7 +104,7 @@ fn a_key_leads_to_the_same_sandbox_whatever_the_clock_says() {
 
     for time in [0, now.as_millis() + YEARS.as_millis() as u64, now.as_millis()] {
         world.clock.set(Timestamp::from_millis(time));
-        world.engine.sweep().expect("a sweep");
+        world.engine.upkeep().sweep().expect("a sweep");
         assert_eq!(world.open_key("run_a", Some("key")), first);
     }
 }
@@ -117,10 +117,10 @@ fn a_home_of_an_older_coracle_forgets_nothing_at_once() {
     world.store.plant(old.clone());
     world.store.plant(ended.clone());
 
-    assert_eq!(world.engine.sweep().expect("a sweep"), Report::default());
+    assert_eq!(world.engine.upkeep().sweep().expect("a sweep"), Report::default());
 
     world.clock.advance(RETENTION);
-    let report = world.engine.sweep().expect("a sweep");
+    let report = world.engine.upkeep().sweep().expect("a sweep");
     assert_eq!((report.discarded, report.forgotten), (1, 1));
     assert_eq!(Store::find(&world.store, &ended.id).expect("the store answers"), None);
 }

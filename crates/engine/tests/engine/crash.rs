@@ -62,9 +62,9 @@ fn dying_at_any_point_leaves_nothing_that_cannot_be_swept() {
         }));
 
         assert!(crashes(|| live(&world)), "{fatal} was not reached");
-        world.engine.sweep().expect("a sweep");
+        world.engine.upkeep().sweep().expect("a sweep");
 
-        assert!(world.engine.orphans().expect("a look").orphans.is_empty(), "{fatal}");
+        assert!(world.engine.upkeep().orphans().expect("a look").orphans.is_empty(), "{fatal}");
         settled(&world, fatal);
     }
 }

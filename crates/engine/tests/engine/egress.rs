@@ -299,13 +299,13 @@ fn what_a_keeper_left_of_a_sandbox_nobody_knows_is_an_orphan_and_swept() {
     std::fs::create_dir(&directory).expect("it is ours");
     std::fs::write(directory.join("lock"), "1").expect("it is ours");
 
-    let found = world.engine.orphans().expect("a look").orphans;
-    let report = world.engine.sweep().expect("a sweep");
+    let found = world.engine.upkeep().orphans().expect("a look").orphans;
+    let report = world.engine.upkeep().sweep().expect("a sweep");
 
     let found: Vec<_> = found.iter().map(|orphan| (&orphan.sandbox_id, orphan.objects.join(","))).collect();
     assert_eq!(found, [(&stray, "keeper".to_owned())]);
     assert_eq!((report.swept, report.trouble.len()), (1, 0));
-    assert!(!directory.exists() && world.engine.orphans().expect("a look").orphans.is_empty());
+    assert!(!directory.exists() && world.engine.upkeep().orphans().expect("a look").orphans.is_empty());
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn a_tenant_sees_its_own_events_only() {
 #[test]
 fn a_watcher_is_woken_by_what_happens() {
     let world = World::new();
-    let mut watch = world.engine.watch(&caller("run_a"), 0, Filter::default());
+    let mut watch = world.engine.access().watch(&caller("run_a"), 0, Filter::default());
     assert!(watch.next_batch(Duration::ZERO).expect("reads").events.is_empty());
 
     let page = thread::scope(|scope| {
@@ -141,12 +141,12 @@ fn a_watcher_that_waits_in_vain_is_told_so_and_can_go_on() {
     let world = World::new();
     world.open("run_a");
     let filter = Filter { kinds: vec![Kind::Destroyed], ..Filter::default() };
-    let mut watch = world.engine.watch(&caller("run_a"), 0, filter);
+    let mut watch = world.engine.access().watch(&caller("run_a"), 0, filter);
 
     let page = watch.next_batch(Duration::from_millis(120)).expect("reads");
 
     assert!(page.events.is_empty());
-    assert_eq!(watch.seq(), world.engine.newest_event().expect("looks"));
+    assert_eq!(watch.seq(), world.engine.records().newest_event().expect("looks"));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_reader_that_comes_too_late_is_told_so() {
     world.ok("run_a", "sandbox_close", json!({ "sandbox_id": first }));
     world.clock.advance(Duration::from_secs(8 * 24 * 3600));
     world.open("run_a");
-    world.engine.sweep().expect("a sweep");
+    world.engine.upkeep().sweep().expect("a sweep");
 
     let late = world.ok("run_a", "event_list", json!({ "since_seq": 1 }));
     let new = world.ok("run_a", "event_list", json!({}));

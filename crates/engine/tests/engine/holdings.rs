@@ -140,7 +140,7 @@ fn a_moving_name_leaves_nothing_behind() {
         ok(&world, &of("mine"), "image_pull", json!({"reference": "moving"}));
     }
 
-    let collected = world.engine.collect();
+    let collected = world.engine.upkeep().collect();
 
     assert_eq!((collected.layers, images(&world).len()), (0, 1));
 }

@@ -143,7 +143,7 @@ fn a_shared_layer_stays_with_whoever_else_uses_it() {
     let python = world.ok("run_a", "image_remove", json!({"name": "python:3.12"}));
     let in_use = world.ok("run_a", "image_remove", json!({"name": "node:22"}));
     world.ok("run_a", "sandbox_close", json!({"sandbox_id": node["sandbox_id"]}));
-    let report = world.engine.gc().expect("a sweep");
+    let report = world.engine.upkeep().gc().expect("a sweep");
 
     assert_eq!((&python["layers"], &in_use["layers"]), (&json!(1), &json!(0)));
     assert_eq!((report.layers, report.layer_bytes, report.trouble.len()), (2, 10_000, 0));
@@ -156,7 +156,7 @@ fn what_a_swept_sandbox_used_is_collected_with_it() {
     world.ok("run_a", "sandbox_open", json!({"image": "python:3.12"}));
     world.ok("run_a", "image_remove", json!({"name": "python:3.12"}));
 
-    let report = world.after_reboot().gc().expect("a sweep");
+    let report = world.after_reboot().upkeep().gc().expect("a sweep");
 
     assert_eq!(report, Report { lost: 1, layers: 2, layer_bytes: 12_000, ..Report::default() });
 }
@@ -166,7 +166,10 @@ fn what_cannot_be_quarantined_by_the_rules_of_today_is_noticed_all_the_same() {
     let world = World::ruled_by(only(&["python"]));
     world.backend.plant(&sample::sandbox());
 
-    assert_eq!(world.engine.sweep().expect("a sweep"), Report { quarantined: 1, ..Report::default() });
+    assert_eq!(
+        world.engine.upkeep().sweep().expect("a sweep"),
+        Report { quarantined: 1, ..Report::default() }
+    );
 }
 
 #[test]
@@ -176,7 +179,7 @@ fn a_pull_that_broke_off_is_collected() {
     world.backend.image_shelf().break_next_pull();
 
     let error = world.refused("run_a", "image_pull", json!({"reference": "python:3.12"}));
-    let report = world.engine.gc().expect("a sweep");
+    let report = world.engine.upkeep().gc().expect("a sweep");
 
     assert_eq!(error.kind, Kind::NotAvailable);
     assert_eq!(names(&world), [""; 0]);
@@ -227,7 +230,7 @@ fn a_backend_without_images_says_so() {
     for (operation, input) in calls {
         assert_eq!(world.refused("run_a", operation, input).kind, Kind::Unsupported, "{operation}");
     }
-    assert_eq!(world.engine.gc().expect("a sweep"), Report::default());
+    assert_eq!(world.engine.upkeep().gc().expect("a sweep"), Report::default());
 }
 
 #[test]
@@ -403,7 +406,7 @@ fn what_is_prepared_needs_no_second_transfer() {
     let input = serde_json::from_value(json!({"image": "python:3.12"})).expect("a spec");
     let spec = Spec::resolve(input, world.engine.policy()).expect("valid");
 
-    world.engine.prepare(&spec, &coracle_core::image::Silent).expect("prepared");
+    world.engine.lifecycle().prepare(&spec, &coracle_core::image::Silent).expect("prepared");
     world.ok("run_a", "sandbox_open", json!({"image": "python:3.12"}));
 
     assert_eq!(world.backend.image_shelf().transfers(), 2);

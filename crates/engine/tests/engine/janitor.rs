@@ -17,8 +17,8 @@ fn an_orderly_home_needs_nothing() {
     let world = World::new();
     world.open("run_a");
 
-    assert_eq!(world.engine.sweep().expect("a sweep"), Report::default());
-    assert!(world.engine.orphans().expect("a look").orphans.is_empty());
+    assert_eq!(world.engine.upkeep().sweep().expect("a sweep"), Report::default());
+    assert!(world.engine.upkeep().orphans().expect("a look").orphans.is_empty());
 }
 
 #[test]
@@ -29,13 +29,13 @@ fn deaths_at_every_step_end_with_nothing_left() {
         world.backend.fail_at(step, Fault::Crash);
         assert!(crashes(|| drop(world.call("run_a", "sandbox_open", json!({})))));
 
-        assert_eq!(world.engine.orphans().expect("a look").orphans.len(), 1, "{step:?}");
+        assert_eq!(world.engine.upkeep().orphans().expect("a look").orphans.len(), 1, "{step:?}");
         assert_eq!(
-            world.engine.sweep().expect("a sweep"),
+            world.engine.upkeep().sweep().expect("a sweep"),
             Report { failed: 1, ..Report::default() },
             "{step:?}"
         );
-        assert!(world.engine.orphans().expect("a look").orphans.is_empty(), "{step:?}");
+        assert!(world.engine.upkeep().orphans().expect("a look").orphans.is_empty(), "{step:?}");
         assert!(world.backend.survey().expect("a survey").is_empty(), "{step:?}");
     }
 }
@@ -49,7 +49,7 @@ fn a_removal_that_was_interrupted_is_finished() {
         assert!(crashes(|| drop(world.call("run_a", "sandbox_close", json!({"sandbox_id": id})))));
 
         assert_eq!(
-            world.engine.sweep().expect("a sweep"),
+            world.engine.upkeep().sweep().expect("a sweep"),
             Report { finished: 1, ..Report::default() },
             "{step:?}"
         );
@@ -66,7 +66,7 @@ fn a_removal_that_failed_is_tried_again() {
 
     world.refused("run_a", "sandbox_close", json!({"sandbox_id": id}));
     let between = world.record(&id);
-    let report = world.engine.sweep().expect("a sweep");
+    let report = world.engine.upkeep().sweep().expect("a sweep");
 
     assert_eq!(between.state, State::DestroyFailed);
     assert!(between.reason.is_some());
@@ -80,7 +80,7 @@ fn what_did_not_survive_a_reboot_is_lost_and_swept() {
     let id = world.open("run_a");
     let engine = world.after_reboot();
 
-    let report = engine.sweep().expect("a sweep");
+    let report = engine.upkeep().sweep().expect("a sweep");
 
     assert_eq!(report, Report { lost: 1, ..Report::default() });
     assert_eq!(world.record(&id).state, State::Lost);
@@ -103,7 +103,7 @@ fn what_was_idle_has_expired_and_is_listed_for_an_hour() {
         found.map(|one| (one["state"].clone(), one["idle_since"].is_u64()))
     };
 
-    let report = world.engine.sweep().expect("a sweep");
+    let report = world.engine.upkeep().sweep().expect("a sweep");
 
     assert_eq!(report, Report { expired: 1, finished: 1, ..Report::default() });
     assert_eq!((world.record(&idle).state, world.record(&untied).state), (State::Expired, State::Destroyed));
@@ -120,9 +120,9 @@ fn a_reboot_of_this_machine_loses_nothing_on_another() {
     let id = world.open("run_a");
     let engine = world.after_reboot();
 
-    let report = engine.sweep().expect("a sweep");
+    let report = engine.upkeep().sweep().expect("a sweep");
     let request = ExecRequest { argv: argv(&["sh", "-c", "echo works"]), ..ExecRequest::default() };
-    let ran = engine.exec(caller("run_a"), &id, &request).expect("its guest is where it was");
+    let ran = engine.execs().run(caller("run_a"), &id, &request).expect("its guest is where it was");
 
     assert_eq!(report, Report::default());
     assert_eq!(ran.stdout, b"works\n");
@@ -136,7 +136,7 @@ fn a_guest_on_another_machine_that_is_gone_is_lost() {
     let engine = world.after_reboot();
     world.backend.kill_guest(&id);
 
-    let report = engine.sweep().expect("a sweep");
+    let report = engine.upkeep().sweep().expect("a sweep");
 
     assert_eq!(report, Report { lost: 1, ..Report::default() });
     assert_eq!(world.record(&id).state, State::Lost);
@@ -148,7 +148,7 @@ fn the_sandbox_of_another_instance_is_left_alone() {
     let neighbour = world.backend.beside(sample::instance());
     neighbour.plant(&sample::sandbox());
 
-    assert_eq!(world.engine.sweep().expect("a sweep"), Report::default());
+    assert_eq!(world.engine.upkeep().sweep().expect("a sweep"), Report::default());
     assert_eq!(neighbour.survey().expect("a survey").len(), 1);
 }
 
@@ -158,10 +158,10 @@ fn an_object_without_a_record_is_quarantined_then_discarded() {
     let id = sample::sandbox();
     world.backend.plant(&id);
 
-    let found = world.engine.sweep().expect("a sweep");
-    let kept = world.engine.sweep().expect("a sweep");
+    let found = world.engine.upkeep().sweep().expect("a sweep");
+    let kept = world.engine.upkeep().sweep().expect("a sweep");
     world.clock.advance(Duration::from_secs(25 * 3600));
-    let discarded = world.engine.sweep().expect("a sweep");
+    let discarded = world.engine.upkeep().sweep().expect("a sweep");
 
     assert_eq!(found, Report { quarantined: 1, ..Report::default() });
     assert_eq!(kept, Report::default());
@@ -176,10 +176,10 @@ fn whoever_is_at_work_is_left_alone() {
     world.store.plant(record.clone());
     let at_work = world.store.work_on(&record.id).expect("nobody works on it");
 
-    let orphans = world.engine.orphans().expect("a look").orphans;
-    let busy = world.engine.sweep().expect("a sweep");
+    let orphans = world.engine.upkeep().orphans().expect("a look").orphans;
+    let busy = world.engine.upkeep().sweep().expect("a sweep");
     drop(at_work);
-    let free = world.engine.sweep().expect("a sweep");
+    let free = world.engine.upkeep().sweep().expect("a sweep");
 
     assert!(orphans.is_empty());
     assert_eq!(busy, Report::default());
@@ -192,7 +192,7 @@ fn a_silent_backend_is_no_reason_to_give_up_sandboxes() {
     let id = world.open("run_a");
     world.backend.fail_at(Step::Survey, Fault::Fail);
 
-    let report = world.engine.sweep().expect("a sweep");
+    let report = world.engine.upkeep().sweep().expect("a sweep");
 
     assert_eq!(report.lost, 0);
     assert_eq!(report.trouble.len(), 1);
@@ -205,9 +205,9 @@ fn ended_records_are_forgotten_after_a_while() {
     let id = world.open("run_a");
     world.ok("run_a", "sandbox_close", json!({"sandbox_id": id}));
 
-    let early = world.engine.sweep().expect("a sweep");
+    let early = world.engine.upkeep().sweep().expect("a sweep");
     world.clock.advance(RETENTION + Duration::from_secs(1));
-    let late = world.engine.sweep().expect("a sweep");
+    let late = world.engine.upkeep().sweep().expect("a sweep");
 
     assert_eq!((early.forgotten, late.forgotten), (0, 1));
     assert_eq!(world.store.find(&id).expect("the store answers"), None);
@@ -218,7 +218,7 @@ fn of_too_many_ended_sandboxes_the_oldest_of_that_tenant_are_forgotten() {
     let world = World::new();
     let ended = |tenant: &str, millis| {
         let observed_at =
-            Timestamp::from_millis(world.engine.observed().expect("counts").as_millis() + millis);
+            Timestamp::from_millis(world.engine.records().observed().expect("counts").as_millis() + millis);
         let tenant = Some(sample::tenant(tenant));
         let record = Record { tenant, observed_at, state: State::Destroyed, ..sample::record() };
         world.store.plant(record.clone());
@@ -227,7 +227,7 @@ fn of_too_many_ended_sandboxes_the_oldest_of_that_tenant_are_forgotten() {
     let quiet = ended("quiet", 0);
     let busy: Vec<_> = (0..10_002).map(|millis| ended("busy", millis)).collect();
 
-    let report = world.engine.sweep().expect("a sweep");
+    let report = world.engine.upkeep().sweep().expect("a sweep");
 
     assert_eq!(report, Report { forgotten: 2, ..Report::default() });
     let known = |id| Store::find(&world.store, id).expect("the store answers").is_some();

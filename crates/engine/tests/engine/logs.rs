@@ -50,6 +50,7 @@ fn a_follower_gets_it_all_at_once() {
 
     let mut follow = world
         .engine
+        .execs()
         .follow(caller("run_a"), &sandbox.expect("an id"), &exec.expect("an id"), 1)
         .expect("it is kept");
     let batch = follow.next_batch().expect("reads").expect("there is one");
@@ -69,6 +70,7 @@ fn a_follower_that_may_hold_little_gets_it_piece_by_piece() {
     let bounded = world.engine.answering(Inline::at_most(1));
 
     let mut follow = bounded
+        .execs()
         .follow(caller("run_a"), &sandbox.expect("an id"), &exec.expect("an id"), 0)
         .expect("it is kept");
     let mut next = || follow.next_batch().expect("reads");
@@ -112,7 +114,7 @@ fn it_is_gone_after_its_time() {
     assert_eq!(refused.kind, Kind::NotFound);
     assert_eq!(files(&world).len(), 1);
 
-    world.engine.sweep().expect("a sweep");
+    world.engine.upkeep().sweep().expect("a sweep");
     assert_eq!(files(&world), Vec::<std::path::PathBuf>::new());
 }
 
@@ -174,7 +176,7 @@ fn a_kill_while_it_is_written_leaves_nothing_half_written() {
         // Another process finishes what the dead one began.
         world.store.let_go_of_all_work();
         let next = Engine::new(parts(&world.store, &world.backend, &world.clock, &world.keepers));
-        next.sweep().expect("a sweep");
+        next.upkeep().sweep().expect("a sweep");
         let world = World { engine: next, ..world };
 
         let gone = json!({ "sandbox_id": id, "exec_id": ran["exec_id"] });

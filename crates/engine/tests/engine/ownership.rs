@@ -40,11 +40,11 @@ fn a_claim_from_an_earlier_tenure_is_stale() {
     world.ok("run_b", "sandbox_release", json!({"sandbox_id": id}));
 
     let request = ExecRequest { argv: argv(&["true"]), ..ExecRequest::default() };
-    let error = world.engine.exec(caller_at("run_a", 1), &id, &request).expect_err("epoch 1 is over");
+    let error = world.engine.execs().run(caller_at("run_a", 1), &id, &request).expect_err("epoch 1 is over");
 
     assert_eq!(error.kind, Kind::StaleEpoch);
     assert_eq!(error.details["current_epoch"], 3);
-    assert!(world.engine.exec(caller_at("run_a", 3), &id, &request).is_ok());
+    assert!(world.engine.execs().run(caller_at("run_a", 3), &id, &request).is_ok());
 }
 
 #[test]

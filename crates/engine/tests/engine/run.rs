@@ -73,7 +73,7 @@ fn the_result_outlives_a_removal_that_failed() {
 
     assert_eq!(reply["stdout"], "worth it\n");
     assert_eq!(world.ok("run_a", "sandbox_list", json!({}))["sandboxes"][0]["state"], "destroy_failed");
-    assert_eq!(world.engine.sweep().expect("a sweep").finished, 1);
+    assert_eq!(world.engine.upkeep().sweep().expect("a sweep").finished, 1);
     assert!(nothing_left(&world));
 }
 

@@ -95,10 +95,10 @@ fn a_backend_that_does_not_answer_is_trouble_for_itself_alone() {
     fleet.native.kill_guest(&near);
     fleet.docker.go_away("it was stopped");
 
-    let left = fleet.engine.orphans().expect("a look");
-    let report = fleet.engine.sweep().expect("a sweep");
+    let left = fleet.engine.upkeep().orphans().expect("a look");
+    let report = fleet.engine.upkeep().sweep().expect("a sweep");
     fleet.docker.come_back();
-    let later = fleet.engine.sweep().expect("a sweep");
+    let later = fleet.engine.upkeep().sweep().expect("a sweep");
 
     assert_eq!((left.orphans.len(), left.trouble.len()), (1, 1));
     assert_eq!((report.lost, report.trouble.len()), (1, 1));
@@ -118,7 +118,7 @@ fn what_only_a_record_names_is_surveyed_too() {
         (name == "docker").then(|| Arc::new(docker.clone()) as Arc<dyn Backend>)
     });
 
-    let report = Engine::new(Parts { backends: named, ..parts }).sweep().expect("a sweep");
+    let report = Engine::new(Parts { backends: named, ..parts }).upkeep().sweep().expect("a sweep");
 
     assert_eq!((report.lost, report.trouble), (1, Vec::new()));
 }
@@ -128,7 +128,7 @@ fn a_record_of_a_backend_nobody_knows_is_left_alone() {
     let fleet = Fleet::new();
     let id = fleet.open(json!({"backend": "docker"}));
 
-    let report = engine(&fleet.world, &[&fleet.native]).sweep().expect("a sweep");
+    let report = engine(&fleet.world, &[&fleet.native]).upkeep().sweep().expect("a sweep");
 
     assert_eq!((report.lost, report.trouble.len()), (0, 1));
     assert_eq!(fleet.world.record(&id).state, State::Ready);
@@ -224,7 +224,7 @@ fn one_that_fails_at_it_is_fallen_back_from_and_leaves_nothing() {
     assert_eq!((&opened["backend"], &opened["created"]), (&json!("docker"), &json!(true)));
     assert_eq!((&again["sandbox_id"], &again["created"]), (&opened["sandbox_id"], &json!(false)));
     assert_eq!(fleet.native.survey().expect("a survey"), []);
-    assert!(fleet.engine.orphans().expect("a look").orphans.is_empty());
+    assert!(fleet.engine.upkeep().orphans().expect("a look").orphans.is_empty());
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl Home {
     }
 
     fn glance(&self) -> Vec<String> {
-        self.engine.glance(Duration::from_millis(50)).expect("a look").silent
+        self.engine.upkeep().glance(Duration::from_millis(50)).expect("a look").silent
     }
 }
 
@@ -46,7 +46,7 @@ fn a_glance_waits_for_no_engine_and_does_not_ask_it_again_at_once() {
     home.world.backend.kill_guest(&here);
     home.far.stop_answering();
 
-    let first = home.engine.glance(Duration::from_millis(50)).expect("a look");
+    let first = home.engine.upkeep().glance(Duration::from_millis(50)).expect("a look");
     let asked = home.far.surveys();
     let second = home.glance();
 
@@ -64,7 +64,7 @@ fn an_engine_that_answers_again_is_asked_again() {
     assert_eq!(home.glance(), ["far"]);
 
     home.far.answer_again();
-    home.engine.sweep().expect("a sweep waits, and hears it");
+    home.engine.upkeep().sweep().expect("a sweep waits, and hears it");
 
     assert!(home.glance().is_empty());
 }
@@ -106,7 +106,7 @@ fn what_was_given_up_is_removed_when_its_engine_is_back() {
     home.engine.call(caller("run_a"), "sandbox_close", given_up).expect("it is given up");
 
     home.far.come_back();
-    let report = home.engine.sweep().expect("a sweep");
+    let report = home.engine.upkeep().sweep().expect("a sweep");
 
     assert_eq!(report.swept, 1);
     assert!(home.far.survey().expect("a survey").is_empty());
@@ -146,8 +146,8 @@ fn a_purge_gives_up_only_on_those_it_was_told_of_and_that_do_not_answer() {
     home.open(json!({"backend": "fake"}));
 
     home.far.go_away("it was stopped");
-    let stuck = home.engine.purge(&[]).expect("a purge");
-    let purged = home.engine.purge(&["far".to_owned(), "fake".to_owned()]).expect("a purge");
+    let stuck = home.engine.upkeep().purge(&[]).expect("a purge");
+    let purged = home.engine.upkeep().purge(&["far".to_owned(), "fake".to_owned()]).expect("a purge");
 
     assert!(!stuck.trouble.is_empty());
     assert_eq!(purged.trouble, Vec::<String>::new());
@@ -161,7 +161,7 @@ fn what_is_in_quarantine_is_not_to_be_claimed_but_closed() {
     let world = World::new();
     let id: SandboxId = "sbx_01hqz0000000000000000000zz".parse().expect("an id");
     world.backend.plant(&id);
-    world.engine.sweep().expect("a sweep");
+    world.engine.upkeep().sweep().expect("a sweep");
 
     let refused = world.refused("run_a", "sandbox_exec", json!({"sandbox_id": id, "cmd": ["true"]}));
 

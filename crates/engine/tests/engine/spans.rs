@@ -63,7 +63,7 @@ fn a_command_is_told_the_same_by_every_way_in() {
 
     let by_name = told_of(|| drop(world.engine.call(&caller, "sandbox_exec", json)));
     let by_input = told_of(|| drop(world.engine.perform(&caller, input)));
-    let by_request = told_of(|| drop(world.engine.exec(&caller, &id, &echo())));
+    let by_request = told_of(|| drop(world.engine.execs().run(&caller, &id, &echo())));
 
     let whole =
         ["operation", "operation > gate admit", "operation > guest connect", "operation > guest exec"];
@@ -76,7 +76,7 @@ fn a_command_is_told_the_same_by_every_way_in() {
 fn a_kept_connection_is_admitted_anew_and_not_made_anew() {
     let world = World::new();
     let (id, caller) = (open(&world), caller("run_a"));
-    let mut attached = world.engine.attach(&caller, &id).expect("it is the caller's");
+    let mut attached = world.engine.execs().attach(&caller, &id).expect("it is the caller's");
 
     let told = told_of(|| drop(attached.exec(&echo())));
 

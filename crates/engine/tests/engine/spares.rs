@@ -38,7 +38,7 @@ fn open(world: &World, input: Value) -> SandboxId {
 #[test]
 fn the_next_of_a_kind_was_made_ahead_and_is_the_callers_alone() {
     let world = World::new();
-    let pool = world.engine.keep_spares(1);
+    let pool = world.engine.lifecycle().keep_spares(1);
     open(&world, light());
     let [spare] = &await_spares(&world, &pool, 1)[..] else { panic!("there is one") };
 
@@ -58,7 +58,7 @@ fn the_next_of_a_kind_was_made_ahead_and_is_the_callers_alone() {
 #[test]
 fn a_spare_is_shown_to_nobody_and_nobodys_to_use() {
     let world = World::new();
-    let pool = world.engine.keep_spares(1);
+    let pool = world.engine.lifecycle().keep_spares(1);
     open(&world, light());
     let id = await_spares(&world, &pool, 1)[0].id.clone();
 
@@ -79,7 +79,7 @@ fn a_spare_is_shown_to_nobody_and_nobodys_to_use() {
 #[test]
 fn what_differs_in_more_than_a_guest_can_be_told_is_not_made_ahead() {
     let world = World::new();
-    let pool = world.engine.keep_spares(1);
+    let pool = world.engine.lifecycle().keep_spares(1);
     open(&world, light());
     let before = await_spares(&world, &pool, 1)[0].id.clone();
 
@@ -95,7 +95,7 @@ fn what_differs_in_more_than_a_guest_can_be_told_is_not_made_ahead() {
 #[test]
 fn a_dropped_pool_leaves_nothing_behind() {
     let world = World::new();
-    let pool = world.engine.keep_spares(3);
+    let pool = world.engine.lifecycle().keep_spares(3);
     for _ in 0..5 {
         world.ok("run_a", "sandbox_run", json!({"cmd": ["true"]}));
     }
@@ -109,17 +109,17 @@ fn a_dropped_pool_leaves_nothing_behind() {
 #[test]
 fn a_sweep_leaves_tended_spares_alone_and_removes_those_of_the_dead() {
     let world = World::new();
-    let pool = world.engine.keep_spares(2);
+    let pool = world.engine.lifecycle().keep_spares(2);
     open(&world, light());
     await_spares(&world, &pool, 2);
 
-    world.engine.sweep().expect("a sweep");
+    world.engine.upkeep().sweep().expect("a sweep");
     assert_eq!(spares(&world).len(), 2);
 
     // As if by `kill -9`: nobody says goodbye, but what a process held is let go.
     world.store.let_go_of_all_work();
     std::mem::forget(pool);
-    world.engine.sweep().expect("a sweep");
+    world.engine.upkeep().sweep().expect("a sweep");
 
     assert_eq!(spares(&world).len(), 0);
 }
@@ -127,7 +127,7 @@ fn a_sweep_leaves_tended_spares_alone_and_removes_those_of_the_dead() {
 #[test]
 fn a_sandbox_that_is_opened_has_nothing_running_in_it() {
     let world = World::new();
-    let pool = world.engine.keep_spares(1);
+    let pool = world.engine.lifecycle().keep_spares(1);
     let input = json!({"storage": "memory", "runtime": "python"});
     open(&world, input.clone());
     let [spare] = &await_spares(&world, &pool, 1)[..] else { panic!("there is one") };
@@ -147,14 +147,14 @@ fn a_sandbox_that_is_opened_has_nothing_running_in_it() {
 #[test]
 fn only_the_owner_dismisses_a_sandbox() {
     let world = World::new();
-    let pool = world.engine.keep_spares(1);
+    let pool = world.engine.lifecycle().keep_spares(1);
     let theirs = open(&world, light());
 
-    let refused = world.engine.dismiss(&caller("run_b"), &theirs).expect_err("it is another's");
+    let refused = world.engine.lifecycle().dismiss(&caller("run_b"), &theirs).expect_err("it is another's");
 
     assert_eq!(refused.kind, Kind::NotOwner);
     assert_eq!(world.record(&theirs).state, State::Ready);
-    world.engine.dismiss(&caller("run_a"), &theirs).expect("the owner may");
+    world.engine.lifecycle().dismiss(&caller("run_a"), &theirs).expect("the owner may");
     drop(pool);
     assert_eq!(world.record(&theirs).state, State::Destroyed);
 }

@@ -114,10 +114,10 @@ fn streams_controls_files_and_ports_of_others_are_not_found() {
     let (engine, me) = (&world.engine, of("mine"));
 
     let kinds = [
-        engine.follow(&me, &theirs, &exec, 0).map(drop),
-        engine.control(&me, &theirs, &exec).map(drop),
-        engine.attach(&me, &theirs).map(drop),
-        engine.check_entry(&me, &theirs),
+        engine.execs().follow(&me, &theirs, &exec, 0).map(drop),
+        engine.execs().control(&me, &theirs, &exec).map(drop),
+        engine.execs().attach(&me, &theirs).map(drop),
+        engine.access().check_entry(&me, &theirs),
     ]
     .map(|refused| refused.expect_err("it is refused").kind);
 

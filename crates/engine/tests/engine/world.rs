@@ -108,7 +108,7 @@ impl World {
     /// Starts a command that runs until it is stopped.
     pub fn start_sleeper(&self, run: &str, id: &SandboxId) -> ExecId {
         let request = ExecRequest { argv: argv(&["sleep", "60"]), ..ExecRequest::default() };
-        self.engine.exec_start(caller(run), id, &request).expect("a sleeper starts").exec_id
+        self.engine.execs().start(caller(run), id, &request).expect("a sleeper starts").exec_id
     }
 }
 

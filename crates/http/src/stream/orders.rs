@@ -204,7 +204,7 @@ impl Wheel {
     pub async fn take(&self) -> Result<Steered, Refusal> {
         let Self { caller, sandbox, exec, .. } = self.clone();
         let (call, cut) = cancellable(caller);
-        let taken = move |engine: &Engine| engine.control(call, &sandbox, &exec);
+        let taken = move |engine: &Engine| engine.execs().control(call, &sandbox, &exec);
         Ok((self.service.ask(&self.identity, taken).await?, cut))
     }
 
@@ -212,7 +212,7 @@ impl Wheel {
     async fn take_another(&self) -> Result<Steered> {
         let Self { caller, sandbox, exec, .. } = self.clone();
         let (call, cut) = cancellable(caller);
-        Ok((self.service.look(move |engine| engine.control(call, &sandbox, &exec)).await?, cut))
+        Ok((self.service.look(move |engine| engine.execs().control(call, &sandbox, &exec)).await?, cut))
     }
 }
 

@@ -145,14 +145,14 @@ impl Metrics {
 
     /// Returns the current inventory, if there is an engine; also counts refusals logged meanwhile.
     pub fn inventory(&self) -> Option<Inventory> {
-        let inventory = self.engine.get()?.inventory().ok()?;
+        let inventory = self.engine.get()?.upkeep().inventory().ok()?;
         inventory.denied.iter().for_each(|(sandbox, count)| self.see_denials(sandbox.as_str(), *count));
         Some(inventory)
     }
 
     /// Returns how full the disk of the home is, if there is an engine.
     pub fn level(&self) -> Option<Level> {
-        self.engine.get()?.level()
+        self.engine.get()?.headroom().level()
     }
 
     /// Counts the new refusals of a sandbox; they are numbered.

@@ -30,7 +30,7 @@ pub fn start(context: &Context, engine: &Engine, mut command: OneCommand) -> Res
     let observer = Arc::new(Placing { bars: call.observer.clone(), home: context.config()?.home.clone() });
     // A new sandbox has its own epoch; the caller's is about another one.
     let call = call.on_behalf_of(call.caller.under(None)).watched_by(observer);
-    let id = engine.run_detached(&call, command)?;
+    let id = engine.lifecycle().run_detached(&call, command)?;
     match context.json {
         true => stdout::json(&Detached::of(engine, &call.caller, id, exec)?)?,
         false => stdout::line(id.as_str())?,

@@ -26,7 +26,7 @@ pub fn start(service: &Service) -> Timers {
         while ended.recv_timeout(KEEPERS_EVERY) == Err(RecvTimeoutError::Timeout) {
             if swept.elapsed() < sweep::EVERY {
                 // The next sweep reports what does not work.
-                drop(service.engine().replace_keepers());
+                drop(service.engine().egress().replace_keepers());
                 continue;
             }
             swept = Instant::now();

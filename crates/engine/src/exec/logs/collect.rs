@@ -8,9 +8,11 @@ use coracle_core::{ExecId, Record};
 use coracle_wire::{Chunk, ExecSummary};
 
 use super::Kept;
+use crate::access::Access;
+use crate::crash;
+use crate::exec::Execs;
 use crate::exec::is_waiting_interpreter;
 use crate::guest::{ALL_CHUNKS, Guest};
-use crate::{Engine, crash};
 
 /// How long closing waits for output: much more than a guest that works needs, and little to somebody who waits.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -22,7 +24,7 @@ const EXECS_MAX: usize = 1000;
 /// An exec, and its output as far as that was asked for.
 type Found = (ExecSummary, Vec<Chunk>);
 
-impl Engine {
+impl Execs {
     /// Keeps the output of a sandbox that is about to be removed, and tells the ends of execs nobody has seen. A failure
     /// here does not stop the removal.
     pub(crate) fn collect_logs(&self, record: &Record) {
@@ -31,46 +33,46 @@ impl Engine {
             let exec: ExecId = summary.exec.parse().ok()?;
             Some(self.life_of(record, &exec, &summary.state))
         });
-        self.tell_all(&lives.flatten().collect::<Vec<_>>());
-        let Some(logs) = self.parts.logs.as_ref().filter(|logs| logs.is_on() && !found.is_empty()) else {
+        self.records.tell_now(&lives.flatten().collect::<Vec<_>>());
+        let Some(logs) = self.logs.as_ref().filter(|logs| logs.is_on() && !found.is_empty()) else {
             return;
         };
         // What a close would write first must not take the room it needs to end.
-        if self.is_low() {
+        if self.headroom.is_low() {
             return;
         }
-        let written = || self.crash_at(crash::DESTROY_LOGS_WRITTEN);
-        let _ = self.observed().map(|now| logs.write(record, &keep(found), now, &written));
-        self.crash_at(crash::DESTROY_LOGS_AFTER);
+        let written = || self.records.crash_at(crash::DESTROY_LOGS_WRITTEN);
+        let _ = self.records.observed().map(|now| logs.write(record, &keep(found), now, &written));
+        self.records.crash_at(crash::DESTROY_LOGS_AFTER);
     }
 
     /// Asks the guest on a thread of its own, which ends with the guest if it must.
     fn gather(&self, record: &Record) -> Option<Vec<Found>> {
         record.placement.as_ref()?;
-        let (engine, record) = (self.clone(), record.clone());
+        let (access, record) = (self.access.clone(), record.clone());
         let (sender, receiver) = mpsc::sync_channel(1);
-        let wanted = engine.parts.logs.as_ref().is_some_and(super::Logs::is_on);
+        let wanted = self.logs.as_ref().is_some_and(super::Logs::is_on);
         let asking = std::thread::Builder::new().name("collect-logs".to_owned()).spawn(move || {
-            let _ = sender.send(engine.ask_all(&record, wanted));
+            let _ = sender.send(ask_all(&access, &record, wanted));
         });
         asking.ok()?;
         receiver.recv_timeout(MOMENT).ok()?
     }
+}
 
-    fn ask_all(&self, record: &Record, with_output: bool) -> Option<Vec<Found>> {
-        let mut guest = self.visit(record).ok()?;
-        let mut execs = guest.execs().ok()?;
-        execs.retain(|summary| !is_waiting_interpreter(&summary.argv));
-        execs.truncate(EXECS_MAX);
-        let mut room = if with_output { BYTES_MAX } else { 0 };
-        let mut found = Vec::with_capacity(execs.len());
-        // The newest first: if there is too much, the oldest go without.
-        for summary in execs.into_iter().rev() {
-            let chunks = output(&mut guest, &summary, &mut room);
-            found.push((summary, chunks));
-        }
-        Some(found)
+fn ask_all(access: &Access, record: &Record, with_output: bool) -> Option<Vec<Found>> {
+    let mut guest = access.visit(record).ok()?;
+    let mut execs = guest.execs().ok()?;
+    execs.retain(|summary| !is_waiting_interpreter(&summary.argv));
+    execs.truncate(EXECS_MAX);
+    let mut room = if with_output { BYTES_MAX } else { 0 };
+    let mut found = Vec::with_capacity(execs.len());
+    // The newest first: if there is too much, the oldest go without.
+    for summary in execs.into_iter().rev() {
+        let chunks = output(&mut guest, &summary, &mut room);
+        found.push((summary, chunks));
     }
+    Some(found)
 }
 
 /// Reads the output of an exec, a little more than there is room for at most: what is missing has to be known.

@@ -1,15 +1,18 @@
 //! What is kept of one exec, and how it is read again.
 
+use std::io;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use coracle_core::exec::Truncation;
-use coracle_core::{ExecId, Record, Result, SandboxId, State};
+use coracle_core::{ExecId, Record, Result, SandboxId, State, Timestamp};
 use coracle_wire::{Chunk, ExecState, Stream};
 use serde::{Deserialize, Serialize};
 
 use super::Logs;
+use crate::Caller;
+use crate::exec::Execs;
 use crate::exec::progress::Progress;
-use crate::{Caller, Engine};
 
 /// What is kept of one exec. Readers of a later coracle ignore fields they do not know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +70,7 @@ impl Piece {
     }
 }
 
-impl Engine {
+impl Execs {
     /// Returns what is kept of an exec whose sandbox was closed, for whoever owned it last; nothing of any other.
     pub(crate) fn kept_log(
         &self,
@@ -77,18 +80,23 @@ impl Engine {
     ) -> Result<Option<Kept>> {
         let Some((logs, record)) = self.log_of(caller, sandbox)? else { return Ok(None) };
         // A file that cannot be read is no log: the caller is told what it is told without one.
-        Ok(logs.read(&record, exec, self.observed()?).unwrap_or(None))
+        Ok(logs.read(&record, exec, self.records.observed()?).unwrap_or(None))
     }
 
     /// Returns the execs whose output is kept of a sandbox that was closed; nothing where none is.
     pub(crate) fn kept_execs(&self, caller: &Caller, sandbox: &SandboxId) -> Result<Option<Vec<ExecId>>> {
         let Some((logs, record)) = self.log_of(caller, sandbox)? else { return Ok(None) };
-        Ok(logs.execs(&record, self.observed()?).unwrap_or(None))
+        Ok(logs.execs(&record, self.records.observed()?).unwrap_or(None))
+    }
+
+    /// Removes what was kept for long enough; returns how many sandboxes' output.
+    pub(crate) fn sweep_logs(&self, now: Timestamp) -> io::Result<usize> {
+        self.logs.as_ref().map_or(Ok(0), |logs| logs.sweep(now))
     }
 
     /// Returns where the output of a sandbox is kept, if that was closed and the caller may read it.
     fn log_of(&self, caller: &Caller, sandbox: &SandboxId) -> Result<Option<(&Logs, Record)>> {
-        let (Some(logs), Some(record)) = (&self.parts.logs, self.store().find(sandbox)?) else {
+        let (Some(logs), Some(record)) = (&self.logs, self.records.store().find(sandbox)?) else {
             return Ok(None);
         };
         let over = matches!(record.state, State::Destroying | State::Destroyed | State::DestroyFailed);

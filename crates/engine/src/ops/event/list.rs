@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Answer, Facts, Model, Scope, Set};
-use crate::events::watch::BATCH_MAX;
+use crate::records::watch::BATCH_MAX;
 use crate::{Call, Engine};
 
 const MAX_DEFAULT: usize = 100;
@@ -85,9 +85,9 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
         let Some(id) = &input.sandbox_id else {
             return Err(Error::invalid("sandbox_id", "is missing").hint("name a sandbox of yours"));
         };
-        engine.find_for(caller, id)?;
+        engine.access().find_for(caller, id)?;
     }
-    let mut watch = engine.watch(caller, input.since_seq, input.filter());
+    let mut watch = engine.access().watch(caller, input.since_seq, input.filter());
     let page = watch.next_few(max, Duration::from_millis(wait))?;
     Ok(Output {
         events: page.events,

@@ -1,10 +1,8 @@
 //! `image_build`: builds an image from a Dockerfile, where the chosen backend can or by one that can.
 
-use std::sync::Arc;
-
 use coracle_core::image::build::RecipeInput;
-use coracle_core::image::{Builder, Recipe, Stored};
-use coracle_core::{Backend, Error, Kind, Result};
+use coracle_core::image::{Recipe, Stored};
+use coracle_core::{Error, Kind, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,42 +36,21 @@ pub struct Output {
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let recipe = Recipe::resolve(input.recipe, &engine.policy().limits)?;
     engine.policy().images.check_built(&recipe.tag)?;
-    engine.expect_headroom("build an image")?;
-    let backend = engine.choose_backend(input.backend.as_deref())?;
-    let images = engine.images(Some(backend.name()))?;
+    engine.headroom().expect("build an image")?;
+    let backend = engine.placement().choose_backend(input.backend.as_deref())?;
+    let images = engine.placement().images(Some(backend.name()))?;
     if let Some(builder) = backend.builder() {
         let image = builder.build(&recipe, call)?;
-        engine.adopt_own(backend.name(), std::slice::from_ref(&image));
+        engine.holdings().adopt_own(backend.name(), std::slice::from_ref(&image));
         return Ok(Output { image, built_by: backend.name().to_owned() });
     }
-    let (other, builder) = engine.other_builder(backend.name())?;
+    let (other, builder) = engine.placement().other_builder(backend.name())?;
     builder.build(&recipe, call)?;
     let loaded = images.load(builder.export(&recipe.tag)?, call)?;
-    engine.adopt_own(backend.name(), &loaded);
+    engine.holdings().adopt_own(backend.name(), &loaded);
     let name = recipe.tag.to_string();
     let image = loaded.into_iter().find(|stored| stored.reference == name).ok_or_else(|| {
         Error::new(Kind::Internal, format!("`{}` handed over an archive without `{name}`", other.name()))
     })?;
     Ok(Output { image, built_by: other.name().to_owned() })
-}
-
-impl Engine {
-    /// Returns a backend that can build for one that cannot.
-    fn other_builder(&self, backend: &str) -> Result<(&Arc<dyn Backend>, &dyn Builder)> {
-        let mut refused = Vec::new();
-        for other in self.backends() {
-            let Some(builder) = other.builder() else { continue };
-            let probe = other.probe();
-            if probe.available {
-                return Ok((other, builder));
-            }
-            refused.push(format!("{}: {}", other.name(), probe.reason.unwrap_or_default()));
-        }
-        Err(Error::new(
-            Kind::NotAvailable,
-            format!("there is nothing here that builds images for `{backend}`"),
-        )
-        .hint("start Docker or Podman, or install `buildah`; `coracle backends` shows what is missing")
-        .detail("refused", refused))
-    }
 }

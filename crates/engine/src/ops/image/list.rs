@@ -29,7 +29,7 @@ pub struct Output {
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let caller = &call.caller;
-    let mut images = engine.images_for(caller, input.backend.as_deref())?.list()?;
+    let mut images = engine.access().images_for(caller, input.backend.as_deref())?.list()?;
     if caller.tenant.is_some() || caller.ceiling.is_some() {
         images.retain(|stored| may_know(engine, caller, stored));
     }
@@ -42,8 +42,8 @@ fn may_know(engine: &Engine, caller: &Caller, stored: &Stored) -> bool {
     match ImageId::among_names(&stored.reference) {
         Some(_) => caller.tenant.is_some() && stored.tenant == caller.tenant,
         None => stored.reference.parse().is_ok_and(|reference| {
-            engine.policy_for(caller).images.check_reference(&reference).is_ok()
-                && engine.check_choice(caller, &stored.reference).is_ok()
+            engine.access().policy_for(caller).images.check_reference(&reference).is_ok()
+                && engine.access().check_choice(caller, &stored.reference).is_ok()
         }),
     }
 }

@@ -42,10 +42,10 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
 
 /// Does the same with an archive that is open already, a file or a pipe.
 pub fn from_file(engine: &Engine, call: &Call, backend: Option<&str>, archive: File) -> Result<Output> {
-    engine.expect_headroom("load images")?;
-    let backend = engine.choose_backend(backend)?;
-    let images = engine.images_of(backend)?.load(archive, call)?;
-    engine.adopt_own(backend.name(), &images);
+    engine.headroom().expect("load images")?;
+    let backend = engine.placement().choose_backend(backend)?;
+    let images = engine.placement().images_of(backend)?.load(archive, call)?;
+    engine.holdings().adopt_own(backend.name(), &images);
     Ok(Output { images })
 }
 

@@ -51,13 +51,13 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     if wanted.is_empty() {
         return Ok(output);
     }
-    let backend = engine.choose_backend(input.backend.as_deref())?;
-    let images = engine.images_of(backend)?;
+    let backend = engine.placement().choose_backend(input.backend.as_deref())?;
+    let images = engine.placement().images_of(backend)?;
     for image in wanted {
         call.cancel.check()?;
         match bring(engine, call, images, image) {
             Ok(stored) => {
-                engine.adopt_own(backend.name(), std::slice::from_ref(&stored));
+                engine.holdings().adopt_own(backend.name(), std::slice::from_ref(&stored));
                 output.images.push(stored);
             }
             Err(error) => output.failed.push(Failed {
@@ -74,6 +74,6 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
 fn bring(engine: &Engine, call: &Call, images: &dyn Images, image: &str) -> Result<Stored> {
     let reference = reference("images.prepull", image)?;
     engine.policy().images.check_reference(&reference)?;
-    engine.expect_headroom("pull an image")?;
+    engine.headroom().expect("pull an image")?;
     images.pull(&reference, call)
 }

@@ -30,19 +30,20 @@ pub struct Input {
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let caller = &call.caller;
     let reference = reference("reference", &input.reference)?;
-    engine.policy_for(caller).images.check_reference(&reference)?;
-    engine.check_choice(caller, &reference.to_string())?;
+    engine.access().policy_for(caller).images.check_reference(&reference)?;
+    engine.access().check_choice(caller, &reference.to_string())?;
     if caller.tenant.is_some() {
-        tenant::check_registry(&reference.to_string(), &engine.policy_for(caller).images)?;
+        tenant::check_registry(&reference.to_string(), &engine.access().policy_for(caller).images)?;
     }
-    engine.expect_headroom("pull an image")?;
-    let backend = engine.choose_for(caller, input.backend.as_deref())?;
-    let images = engine.images_of(backend)?;
-    let stored = engine.hold_image(caller.tenant.as_ref(), backend, &reference.to_string(), || {
-        images.pull(&reference, call)
-    })?;
+    engine.headroom().expect("pull an image")?;
+    let backend = engine.access().choose_for(caller, input.backend.as_deref())?;
+    let images = engine.placement().images_of(backend)?;
+    let stored =
+        engine.holdings().hold_image(caller.tenant.as_ref(), backend, &reference.to_string(), || {
+            images.pull(&reference, call)
+        })?;
     if caller.tenant.is_none() {
-        engine.adopt_own(backend.name(), std::slice::from_ref(&stored));
+        engine.holdings().adopt_own(backend.name(), std::slice::from_ref(&stored));
     }
     Ok(stored)
 }

@@ -36,34 +36,34 @@ pub struct Input {
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let caller = &call.caller;
-    let backend = engine.choose_for(caller, input.backend.as_deref())?;
-    let images = engine.images_of(backend)?;
+    let backend = engine.access().choose_for(caller, input.backend.as_deref())?;
+    let images = engine.placement().images_of(backend)?;
     if let Some(image) = ImageId::among_names(&input.name) {
         if caller.tenant.is_none() {
-            engine.check_own(caller, "removing a snapshot")?;
+            engine.access().check_own(caller, "removing a snapshot")?;
         } else {
-            engine.find_snapshot(caller, Some(images), &image)?;
+            engine.access().find_snapshot(caller, Some(images), &image)?;
         }
         return images.remove(image.as_str());
     }
     if let Some(tenant) = &caller.tenant {
         let reference = reference("name", &input.name).map(|reference| reference.to_string());
         let own = |reference: &String| {
-            engine.claims().is_some_and(|claims| claims.has(tenant, backend.name(), reference))
+            engine.holdings().claims().is_some_and(|claims| claims.has(tenant, backend.name(), reference))
         };
         return match reference.ok().filter(own) {
-            Some(reference) => engine.let_go_of(tenant, backend, &reference),
+            Some(reference) => engine.holdings().let_go_of(tenant, backend, &reference),
             // Others use it, too.
             None => Err(tenant::denied("removing an image everybody shares")),
         };
     }
-    engine.check_own(caller, "removing an image everybody shares")?;
+    engine.access().check_own(caller, "removing an image everybody shares")?;
     let removed = match digest(images, &input.name)? {
         Some(digest) => images.remove(&digest),
         None => images.remove(&reference("name", &input.name)?.to_string()),
     }?;
     for reference in &removed.references {
-        engine.claims().iter().for_each(|claims| claims.forget(backend.name(), reference));
+        engine.holdings().claims().iter().for_each(|claims| claims.forget(backend.name(), reference));
     }
     Ok(removed)
 }

@@ -49,5 +49,5 @@ impl From<HandedOver> for Output {
 }
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
-    Ok(engine.claim(&call.caller, &input.sandbox_id)?.into())
+    Ok(engine.access().claim(&call.caller, &input.sandbox_id)?.into())
 }

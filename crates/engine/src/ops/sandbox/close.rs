@@ -46,12 +46,14 @@ pub struct Output {
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let caller = &call.caller;
     let left_behind = match input.forget {
-        true => engine.close_or_forget(caller, &input.sandbox_id)?,
-        false => engine.close(caller, &input.sandbox_id).map(|()| Vec::new())?,
+        true => engine.lifecycle().close_or_forget(caller, &input.sandbox_id)?,
+        false => engine.lifecycle().close(caller, &input.sandbox_id).map(|()| Vec::new())?,
     };
     let closed = Output { ok: true, deleted_volume: None, note: None, left_behind };
     match input.delete_workspace {
-        true => delete_workspace(engine, caller, &engine.find_for(caller, &input.sandbox_id)?, closed),
+        true => {
+            delete_workspace(engine, caller, &engine.access().find_for(caller, &input.sandbox_id)?, closed)
+        }
         false => Ok(closed),
     }
 }
@@ -71,7 +73,7 @@ fn delete_workspace(engine: &Engine, caller: &Caller, record: &Record, closed: O
         let note = format!("volume `{name}` stays: the person who started this server mounted it");
         return Ok(Output { note: Some(note), ..closed });
     }
-    match engine.shelf_of(record)?.remove(name) {
+    match engine.access().shelf_of(record)?.remove(name) {
         Ok(()) => Ok(Output { deleted_volume: Some(name.clone()), ..closed }),
         Err(error) if error.kind == Kind::NotFound => Ok(closed),
         Err(error) if error.kind == Kind::Conflict => {

@@ -81,21 +81,21 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     }
     // Where there is no room for a page there is some for a chunk, so that whoever reads on gets on.
     let max_chunks = if engine.inline.takes(PAGE_LEN.min(engine.inline.most())) { max_chunks } else { 1 };
-    if let Some(kept) = engine.kept_log(caller, &input.sandbox_id, &input.exec_id)? {
+    if let Some(kept) = engine.execs().kept_log(caller, &input.sandbox_id, &input.exec_id)? {
         let page = Inline::at_most(PAGE_LEN.min(engine.inline.most()));
         return Ok(of_kept(&kept, input.since_seq, max_chunks as usize, &page));
     }
-    let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
+    let mut inside = engine.access().enter_to_look(caller, &input.sandbox_id)?;
     let (mut chunks, state) =
         inside.guest.read(input.exec_id.as_str(), input.since_seq, max_chunks, Duration::ZERO)?;
-    engine.tell_ended(&inside.record, &input.exec_id, &state);
+    engine.execs().tell_ended(&inside.record, &input.exec_id, &state);
     engine.inline.shorten(&mut chunks);
     let all = chunks.last().is_none_or(|chunk| chunk.seq >= state.last_seq);
     Ok(Output {
         chunks: chunks.into_iter().map(Into::into).collect(),
         done: state.ending.is_some() && all,
         progress: Progress::of(&state),
-        egress_denied: engine.denied_during(&inside.record, &state),
+        egress_denied: engine.egress().denied_during(&inside.record, &state),
     })
 }
 

@@ -29,8 +29,6 @@ pub struct Input {
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let grace = checked_grace(input.grace_ms)?;
-    let mut inside = engine.enter(&call.caller, &input.sandbox_id)?;
-    let state = inside.guest.stop(input.exec_id.as_str(), grace)?;
-    engine.tell_ended(&inside.record, &input.exec_id, &state);
+    let state = engine.execs().stop(&call.caller, &input.sandbox_id, &input.exec_id, grace)?;
     Ok(Progress::of(&state).into())
 }

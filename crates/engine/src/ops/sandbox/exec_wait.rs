@@ -57,15 +57,16 @@ impl From<Progress> for Output {
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let caller = &call.caller;
     let timeout = checked_wait(input.timeout_seconds, input.timeout_ms, engine.policy())?;
-    if let Some(kept) = engine.kept_log(caller, &input.sandbox_id, &input.exec_id)? {
+    if let Some(kept) = engine.execs().kept_log(caller, &input.sandbox_id, &input.exec_id)? {
         return Ok(kept.progress.into());
     }
-    let mut inside = engine.enter_to_look(caller, &input.sandbox_id)?;
+    let mut inside = engine.access().enter_to_look(caller, &input.sandbox_id)?;
     // A short wait is one of many: whoever makes those would start a thread for each.
     let long = timeout.is_none_or(|timeout| timeout > SHORT);
-    let _proxy_watch = long.then(|| engine.watch_keeper(&inside.record)).flatten();
+    let _proxy_watch = long.then(|| engine.egress().watch_keeper(&inside.record)).flatten();
     let (progress, state) = wait(engine, call, &mut inside, &input.exec_id, timeout)?;
-    let egress_denied = state.map_or_else(Vec::new, |state| engine.denied_during(&inside.record, &state));
+    let egress_denied =
+        state.map_or_else(Vec::new, |state| engine.egress().denied_during(&inside.record, &state));
     Ok(Output { egress_denied, ..progress.into() })
 }
 
@@ -86,14 +87,14 @@ fn wait(
         let left = timeout.map_or(WAIT_SLICE, |timeout| timeout.saturating_sub(began.elapsed()));
         match inside.guest.wait(exec.as_str(), left) {
             Ok(state) if state.ending.is_some() || left.is_zero() => {
-                engine.tell_ended(&inside.record, exec, &state);
+                engine.execs().tell_ended(&inside.record, exec, &state);
                 return Ok((Progress::of(&state), Some(state)));
             }
             Ok(state) => last = Some(state),
             Err(Failure::Gone) => {
                 call.cancel.check()?;
                 breaks += 1;
-                if breaks > rejoin::TIMES_MAX || !engine.rejoin_inside(call, inside) {
+                if breaks > rejoin::TIMES_MAX || !engine.access().rejoin_inside(call, inside) {
                     return Ok((last.as_ref().map_or_else(Progress::lost, Progress::final_of), last));
                 }
                 _cut = cut_at_cancel(call, &inside.guest)?;

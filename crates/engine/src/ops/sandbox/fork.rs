@@ -50,7 +50,7 @@ pub struct Output {
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let plan = Plan { keys: keys(&input)?, parent: &input.sandbox_id, share_mounts: input.share_mounts };
-    let forked = engine.fork(call, &plan)?;
+    let forked = engine.lifecycle().fork(call, &plan)?;
     let lease = forked.children.first().map(|child| &child.lease);
     Ok(Output {
         owner: lease.and_then(|lease| lease.owner().cloned()),

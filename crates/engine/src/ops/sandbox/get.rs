@@ -99,7 +99,7 @@ pub struct GuestView {
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let caller = &call.caller;
-    let record = engine.find_for(caller, &input.sandbox_id)?;
+    let record = engine.access().find_for(caller, &input.sandbox_id)?;
     let may_look = record.state.accepts_looks() && record.lease.admit(&caller.claim).is_ok();
     if !may_look {
         return Ok(view(record, None));
@@ -107,13 +107,13 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     // Paid for before the guest is waited for: an environment may be most of what is held meanwhile.
     engine.inline.expect(length(&record.spec.env))?;
     drop(record);
-    match engine.enter_to_look(caller, &input.sandbox_id) {
+    match engine.access().enter_to_look(caller, &input.sandbox_id) {
         Ok(mut inside) => {
             let egress = egress(engine, &inside.record);
             Ok(Output { egress, ..view(inside.record, Some(look(&mut inside.guest)?)) })
         }
         // Reaching for a guest that is gone changes the record; what it says now is the answer.
-        Err(_) => Ok(view(engine.find(&input.sandbox_id)?, None)),
+        Err(_) => Ok(view(engine.records().find(&input.sandbox_id)?, None)),
     }
 }
 
@@ -125,7 +125,7 @@ fn egress(engine: &Engine, record: &Record) -> Option<EgressView> {
     if record.spec.network.is_none() {
         return None;
     }
-    let mut last = engine.denials(record);
+    let mut last = engine.egress().denials(record);
     last.drain(..last.len().saturating_sub(SHOWN_MAX));
     Some(EgressView { denied: last.last().map_or(0, |entry| entry.seq), last })
 }

@@ -90,15 +90,15 @@ impl From<&Record> for Summary {
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let caller = &call.caller;
     let kept = u64::try_from(LOST_KEPT.as_millis()).unwrap_or(u64::MAX);
-    let expired_since = Timestamp::from_millis(engine.observed()?.as_millis().saturating_sub(kept));
+    let expired_since = Timestamp::from_millis(engine.records().observed()?.as_millis().saturating_sub(kept));
     let which = if input.all { Which::All } else { Which::Shown { expired_since } };
     let max = input.max.unwrap_or(DEFAULT);
     if !(1..=MOST).contains(&max) {
         return Err(Error::invalid("max", format!("must be 1 to {MOST}")));
     }
-    let mut records = engine.store().newest(caller.tenant.as_ref(), which, max + 1)?;
+    let mut records = engine.records().store().newest(caller.tenant.as_ref(), which, max + 1)?;
     let more = records.len() > max;
     records.truncate(max);
-    records.retain(|record| engine.shows(caller, record));
+    records.retain(|record| engine.access().shows(caller, record));
     Ok(Output { sandboxes: records.iter().rev().map(Into::into).collect(), more })
 }

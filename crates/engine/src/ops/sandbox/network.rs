@@ -34,8 +34,8 @@ pub struct Output {
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let caller = &call.caller;
     let network: Network = input.network.parse()?;
-    engine.admit(caller, &input.sandbox_id)?;
-    let record = engine.change(&input.sandbox_id, Durability::Process, &mut |mut row| {
+    engine.access().admit(caller, &input.sandbox_id)?;
+    let record = engine.records().change(&input.sandbox_id, Durability::Process, &mut |mut row| {
         // Looked at again: somebody may have taken the sandbox, or narrowed it, since.
         row.lease.admit(&caller.claim).map_err(|denied| denied.into_error(&row.id))?;
         if !network.is_within(row.network()) {
@@ -44,9 +44,9 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
         row.narrowed = Some(network.clone());
         Ok(row)
     })?;
-    engine.crash_at(crash::NETWORK_ROW_AFTER);
+    engine.records().crash_at(crash::NETWORK_ROW_AFTER);
     // The keeper answers when everything that is not admitted any more has been cut.
-    engine.keep(&record)?;
+    engine.egress().keep(&record)?;
     Ok(Output { network: record.network().clone(), sandbox_id: record.id })
 }
 

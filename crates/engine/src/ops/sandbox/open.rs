@@ -92,20 +92,20 @@ pub(crate) fn missing(record: &Record) -> Vec<String> {
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let existing = if input.replace { Existing::Replace } else { Existing::Keep };
-    let wish = engine.wish_for(&call.caller, input.spec)?;
+    let wish = engine.access().wish_for(&call.caller, input.spec)?;
     let mut session = match &input.session_key {
-        Some(key) => engine.open_by_key(call, key, &wish, existing)?,
+        Some(key) => engine.lifecycle().open_by_key(call, key, &wish, existing)?,
         None if input.replace => {
             return Err(Error::invalid("replace", "needs a `session_key`: without one nothing is replaced"));
         }
-        None => engine.open_session(call, &wish.spec)?,
+        None => engine.lifecycle().open_session(call, &wish.spec)?,
     };
     session.cool_down()?;
     if input.session_key.is_none()
         && let Err(error) = call.cancel.check()
     {
         // Nobody would ever learn of it.
-        engine.dismiss(&call.caller.of_its_own(), &session.record.id)?;
+        engine.lifecycle().dismiss(&call.caller.of_its_own(), &session.record.id)?;
         return Err(error);
     }
     Ok(Output::of(session.record, session.created))

@@ -26,5 +26,5 @@ pub struct Input {
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let running = input.running.unwrap_or(Running::Keep);
-    Ok(engine.release(&call.caller, &input.sandbox_id, running.into())?.into())
+    Ok(engine.access().release(&call.caller, &input.sandbox_id, running.into())?.into())
 }

@@ -95,10 +95,10 @@ pub fn call(engine: &Engine, call: &Call, mut input: Input) -> Result<Output> {
     }
     let wanted = std::mem::take(&mut input.spec);
     // Everything is checked before there is a sandbox.
-    let spec = engine.resolve_for(&call.caller, wanted.clone(), Purpose::OneCommand)?;
+    let spec = engine.access().resolve_for(&call.caller, wanted.clone(), Purpose::OneCommand)?;
     let command = OneCommand { spec: wanted, ..plan(engine, &spec, input)? };
     let runtime = command.runtime;
-    Ok(output(engine.run_one(call, command)?, runtime))
+    Ok(output(engine.lifecycle().run_one(call, command)?, runtime))
 }
 
 fn plan(engine: &Engine, spec: &Spec, input: Input) -> Result<OneCommand> {

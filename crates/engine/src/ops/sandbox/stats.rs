@@ -64,7 +64,7 @@ pub struct Stats {
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let caller = &call.caller;
     let records = match &input.sandbox_id {
-        Some(id) => vec![existing(engine.find_for(caller, id)?)?],
+        Some(id) => vec![existing(engine.access().find_for(caller, id)?)?],
         None => seen(engine, caller)?,
     };
     // One that does not answer is asked once, not once for each of its sandboxes.
@@ -82,8 +82,8 @@ fn existing(record: Record) -> Result<Record> {
 }
 
 fn seen(engine: &Engine, caller: &Caller) -> Result<Vec<Record>> {
-    let mut records = engine.store().newest(caller.tenant.as_ref(), Which::Live, usize::MAX)?;
-    records.retain(|record| !record.is_untaken() && engine.shows(caller, record));
+    let mut records = engine.records().store().newest(caller.tenant.as_ref(), Which::Live, usize::MAX)?;
+    records.retain(|record| !record.is_untaken() && engine.access().shows(caller, record));
     records.reverse();
     Ok(records)
 }
@@ -91,7 +91,7 @@ fn seen(engine: &Engine, caller: &Caller) -> Result<Vec<Record>> {
 fn stats(engine: &Engine, caller: &Caller, record: &Record, silent: &mut BTreeSet<String>) -> Stats {
     let limits = &record.spec.limits;
     let status = match record.lease.admit(&caller.claim).is_ok() && !silent.contains(&record.backend) {
-        true => engine.status_unnoticed(record),
+        true => engine.access().status_unnoticed(record),
         false => None,
     };
     Stats {
@@ -103,7 +103,7 @@ fn stats(engine: &Engine, caller: &Caller, record: &Record, silent: &mut BTreeSe
         usage: usage(engine, record, silent),
         memory_limit_bytes: limits.memory_mb.map(|mebibytes| mebibytes << 20),
         processes_limit: limits.pids,
-        network_denied: (!record.spec.network.is_none()).then(|| engine.last_denial(record)),
+        network_denied: (!record.spec.network.is_none()).then(|| engine.egress().last_denial(record)),
         execs_running: status.as_ref().map(|status| status.running),
         output_bytes: status.as_ref().map(|status| status.spool_bytes),
         uptime_ms: status.as_ref().map(|status| status.uptime_ms),
@@ -118,17 +118,9 @@ fn usage(engine: &Engine, record: &Record, silent: &mut BTreeSet<String>) -> Usa
     if silent.contains(&record.backend) {
         return Usage::default();
     }
-    let told = engine.backend_of(record).and_then(|backend| backend.usage(&record.id, placement));
+    let told = engine.placement().backend_of(record).and_then(|backend| backend.usage(&record.id, placement));
     told.unwrap_or_else(|_| {
         silent.insert(record.backend.clone());
         Usage::default()
     })
-}
-
-impl Engine {
-    /// Returns what a guest says of itself, if it answers; the sandbox is not in use by that.
-    fn status_unnoticed(&self, record: &Record) -> Option<coracle_wire::Status> {
-        let guest = record.state.accepts_looks().then(|| self.visit(record))?;
-        guest.ok()?.status_unnoticed().ok()
-    }
 }

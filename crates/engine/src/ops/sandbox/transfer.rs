@@ -45,5 +45,5 @@ impl From<Running> for wire::Running {
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let running = input.running.map(Into::into);
-    Ok(engine.transfer(&call.caller, &input.sandbox_id, &input.to, running)?.into())
+    Ok(engine.access().transfer(&call.caller, &input.sandbox_id, &input.to, running)?.into())
 }

@@ -28,5 +28,5 @@ pub struct Output {
 }
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
-    Ok(Output { volumes: engine.shelf(&call.caller, input.backend.as_deref())?.list()? })
+    Ok(Output { volumes: engine.access().shelf(&call.caller, input.backend.as_deref())?.list()? })
 }

@@ -28,6 +28,6 @@ pub struct Output {
 }
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
-    engine.shelf(&call.caller, input.backend.as_deref())?.remove(&input.name)?;
+    engine.access().shelf(&call.caller, input.backend.as_deref())?.remove(&input.name)?;
     Ok(Output { ok: true })
 }

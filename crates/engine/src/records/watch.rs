@@ -1,7 +1,7 @@
 //! Reading events as they come, whichever process they happen in.
 //!
-//! The store is asked for the number of its newest event every few hundredths of a second, by one watcher for all of an
-//! engine's; the others look at what it found. What this engine does itself rings a bell.
+//! The store is asked for the number of its newest event every few hundredths of a second, by one watcher for all of a
+//! process; the others look at what it found. What this process does itself rings a bell.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use coracle_core::Result;
 use coracle_core::event::{Filter, Page};
 
-use crate::{Caller, Engine};
+use super::Records;
 
 /// How late an event of another process may be seen.
 const LOOK: Duration = Duration::from_millis(50);
@@ -18,7 +18,7 @@ pub const BATCH_MAX: usize = 1000;
 
 /// The number of the newest event, as seen last.
 #[derive(Debug, Default)]
-pub(crate) struct Lookout {
+pub(super) struct Lookout {
     seen: Mutex<Seen>,
     bell: Condvar,
 }
@@ -31,7 +31,7 @@ struct Seen {
 
 impl Lookout {
     /// Says that something may have happened.
-    pub(crate) fn ring(&self) {
+    pub(super) fn ring(&self) {
         self.lock().at = None;
         self.bell.notify_all();
     }
@@ -44,26 +44,21 @@ impl Lookout {
 /// Follows events from a number on. Dropping it costs nobody anything.
 #[derive(Debug)]
 pub struct Watch {
-    engine: Engine,
+    records: Arc<Records>,
     filter: Filter,
     since: u64,
 }
 
-impl Engine {
-    /// Starts reading events behind the number `since` that a filter admits. Whose they are is the caller's business,
-    /// whatever the filter says.
-    pub fn watch(&self, caller: &Caller, since: u64, filter: Filter) -> Watch {
-        let filter = match &caller.tenant {
-            Some(tenant) => Filter { tenant: Some(tenant.clone()), ..filter },
-            None => filter,
-        };
-        Watch { engine: self.clone(), filter, since }
+impl Records {
+    /// Starts reading events behind the number `since` that a filter admits.
+    pub(crate) fn watch(self: &Arc<Self>, since: u64, filter: Filter) -> Watch {
+        Watch { records: self.clone(), filter, since }
     }
 
-    /// Returns the number of the newest event there is, for whoever wants only what comes.
+    /// Returns the number of the newest event there is, for readers that want only what comes.
     pub fn newest_event(&self) -> Result<u64> {
         self.event_writer.finish();
-        self.store().newest_event()
+        self.store.newest_event()
     }
 
     /// Waits until there is an event behind `since`, the time is up, or nobody wants to know; tells whether there is one.
@@ -72,7 +67,7 @@ impl Engine {
         let mut seen = self.lookout.lock();
         loop {
             if seen.at.is_none_or(|at| at.elapsed() >= LOOK) {
-                seen.newest = self.store().newest_event()?;
+                seen.newest = self.store.newest_event()?;
                 seen.at = Some(Instant::now());
             }
             if seen.newest > since {
@@ -132,12 +127,12 @@ impl Watch {
     fn next(&mut self, max: usize, timeout: Duration, wanted: &Wanted) -> Result<Page> {
         let began = Instant::now();
         loop {
-            self.engine.event_writer.finish();
-            let page = self.engine.store().events(self.since, &self.filter, max)?;
+            self.records.event_writer.finish();
+            let page = self.records.store.events(self.since, &self.filter, max)?;
             let missed = page.forgotten > self.since;
             self.since = page.next;
             let left = timeout.saturating_sub(began.elapsed());
-            if !page.events.is_empty() || missed || !self.engine.await_event(self.since, left, wanted)? {
+            if !page.events.is_empty() || missed || !self.records.await_event(self.since, left, wanted)? {
                 return Ok(page);
             }
         }

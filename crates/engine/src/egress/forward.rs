@@ -7,27 +7,23 @@ use coracle_egress::carry::{Ends, Outward, carry};
 use coracle_egress::pace::Pace;
 use coracle_wire::FaultCode;
 
+use super::Egress;
+use crate::Caller;
 use crate::guest::Failure;
-use crate::{Caller, Engine};
 
-impl Engine {
+impl Egress {
     /// Joins a local connection to a port of the sandbox and carries it to its end. It ends as well when the sandbox
     /// gets another owner.
     ///
     /// Fails with `not_found` if nothing listens there.
     pub fn forward(&self, caller: &Caller, sandbox: &SandboxId, port: u16, local: &TcpStream) -> Result<()> {
-        let joined = self.enter(caller, sandbox)?.guest.join(port);
+        let joined = self.access.enter(caller, sandbox)?.guest.join(port);
         let (stream, rest) = joined.map_err(|failure| not_listening(failure, port))?;
         let pace = Pace::new(None);
         let ends = Ends { client: &stream, server: local, pace: &pace };
         // A connection that breaks is over; there is nobody to tell but its two ends, and they know.
         let _ = carry(ends, Vec::new(), Outward::Everything, &rest);
         Ok(())
-    }
-
-    /// Checks that the caller may use the sandbox now.
-    pub fn check_entry(&self, caller: &Caller, sandbox: &SandboxId) -> Result<()> {
-        self.enter(caller, sandbox).map(drop)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coracle_core::{Error, ExecId, Kind, Record, Result};
 
-use crate::Engine;
+use super::Access;
 use crate::access::gate::Inside;
 use crate::access::rejoin;
 use crate::call::{Call, Notice};
@@ -29,7 +29,7 @@ impl Tied {
     }
 }
 
-impl Engine {
+impl Access {
     /// Ties an exec that is about to be started, or the sandbox, to the connection. Tells whether it is tied: where it
     /// cannot be, the observer hears of it and the call goes on.
     pub(crate) fn tie(&self, call: &Call, inside: &mut Inside, what: Tied) -> Result<bool> {
@@ -67,7 +67,7 @@ impl Engine {
     /// Only where something else than the client's death can end a connection is there a second chance.
     fn grace_of(&self, record: &Record) -> Duration {
         let breaks = record.placement.as_ref().is_some_and(|placement| {
-            self.backend_of(record).is_ok_and(|backend| backend.may_break(placement))
+            self.placement.backend_of(record).is_ok_and(|backend| backend.may_break(placement))
         });
         if breaks { GRACE } else { Duration::ZERO }
     }

@@ -7,31 +7,31 @@ use coracle_core::observed::Moment;
 use coracle_core::{ExecId, Record};
 use coracle_wire::ExecState;
 
-use crate::Engine;
+use super::Execs;
 use crate::exec::progress::Progress;
 
-impl Engine {
+impl Execs {
     /// Queues the event that an exec was started, not before `at`: whoever runs a command to its end does not wait.
     pub(crate) fn tell_started_soon(&self, record: &Record, exec: &ExecId, at: Moment) {
-        self.event_writer.tell(event::exec_started(record, exec, at));
+        self.records.tell_soon(event::exec_started(record, exec, at));
     }
 
     /// Queues the event that an exec has ended, if it has.
     pub(crate) fn tell_ended_soon(&self, record: &Record, exec: &ExecId, state: &ExecState) {
         if let Some(ended) = self.end_of(record, exec, state) {
-            self.event_writer.tell(ended);
+            self.records.tell_soon(ended);
         }
     }
 
     /// Writes the event that an exec was started, not before `at`. Does not queue it: this process may be gone before the
     /// queue is written.
     pub(crate) fn tell_started(&self, record: &Record, exec: &ExecId, at: Moment) {
-        self.event_writer.tell_now(&[event::exec_started(record, exec, at)]);
+        self.records.tell_now(&[event::exec_started(record, exec, at)]);
     }
 
     /// Writes the event that an exec has ended, if it has.
     pub(crate) fn tell_ended(&self, record: &Record, exec: &ExecId, state: &ExecState) {
-        self.tell_all(&self.life_of(record, exec, state));
+        self.records.tell_now(&self.life_of(record, exec, state));
     }
 
     /// Returns what to tell of an exec that has ended, its start included: whoever started it may have been killed before
@@ -48,20 +48,7 @@ impl Engine {
         state.ending?;
         let Progress { outcome, duration_ms, limits_hit, .. } = Progress::of(state);
         let end = End { outcome: outcome?, duration_ms: Some(duration_ms), limits_hit };
-        Some(event::exec_ended(record, exec, ended_at(self.moment().ok()?, state), &end))
-    }
-
-    /// Writes many events at once.
-    pub(crate) fn tell_all(&self, events: &[Event]) {
-        if !events.is_empty() {
-            self.event_writer.tell_now(events);
-        }
-    }
-
-    /// Waits until all queued events are stored. A process calls this before it ends: its other threads may keep the
-    /// engine alive until then.
-    pub fn finish_telling(&self) {
-        self.event_writer.finish();
+        Some(event::exec_ended(record, exec, ended_at(self.records.moment().ok()?, state), &end))
     }
 }
 

@@ -3,22 +3,42 @@
 //! A volume counts with what it may hold, not with what is in it: nobody looks while it is written to. Each backend
 //! keeps what it has on a disk of its own, so the bound holds for each backend.
 
+pub mod claims;
+mod turns;
+
 use std::sync::Arc;
 
 use coracle_core::image::{HOST, Images, Reference, Removed, Stored};
 use coracle_core::mount::Source;
+use coracle_core::tenant::Tenants;
 use coracle_core::{Backend, Error, ImageId, Record, Result, Spec, TenantId, VolumeName, tenant};
 
-use crate::turns::Turn;
-use crate::{Claims, Engine};
+use self::claims::Claims;
+use self::turns::{Turn, Turns};
+use crate::exec::logs::Logs;
 
 /// The right to make volumes of a tenant on a backend: of two calls that would fill the last of a bound, one may.
 type Making<'a> = Option<Turn<'a>>;
 
-impl Engine {
+/// What tenants keep beside their sandboxes.
+#[derive(Debug)]
+pub(crate) struct Holdings {
+    tenants: Tenants,
+    claims: Option<Claims>,
+    logs: Option<Logs>,
+    /// Taken while volumes of a tenant are made and while an image is claimed or removed: of two who ask at the same time
+    /// for the last of a bound, one gets it.
+    turns: Turns,
+}
+
+impl Holdings {
+    pub fn new(tenants: Tenants, claims: Option<Claims>, logs: Option<Logs>) -> Self {
+        Self { tenants, claims, logs, turns: Turns::default() }
+    }
+
     /// Returns what a tenant's things on a backend take.
     fn holdings(&self, tenant: &TenantId, backend: &Arc<dyn Backend>) -> Result<u64> {
-        let logs = self.parts.logs.as_ref().map_or(0, |logs| logs.taken_by(tenant));
+        let logs = self.logs.as_ref().map_or(0, |logs| logs.taken_by(tenant));
         let mut taken = logs + self.volumes_of(tenant, backend)?;
         if let Some(images) = backend.images() {
             let claimed = self.claims().map(|claims| claims.of(tenant, backend.name())).unwrap_or_default();
@@ -48,7 +68,7 @@ impl Engine {
         more: u64,
         what: &str,
     ) -> Result<()> {
-        let most = self.policy().tenants.of(tenant).storage;
+        let most = self.tenants.of(tenant).storage;
         let taken = self.holdings(tenant, backend)?.saturating_add(more);
         match taken > most {
             true => Err(tenant::too_much(what, taken, most)),
@@ -76,7 +96,7 @@ impl Engine {
         if wanted.is_empty() {
             return Ok(None);
         }
-        let making = self.tenancy.turns.take(format!("volumes of {tenant} on {}", backend.name()));
+        let making = self.turns.take(format!("volumes of {tenant} on {}", backend.name()));
         let there = volumes.list()?;
         let new = wanted.iter().filter(|name| !there.iter().any(|kept| kept.name == ***name)).count() as u64;
         if new == 0 {
@@ -179,12 +199,12 @@ impl Engine {
     }
 
     fn claiming(&self, backend: &str, reference: &str) -> Turn<'_> {
-        self.tenancy.turns.take(format!("claims on {reference} at {backend}"))
+        self.turns.take(format!("claims on {reference} at {backend}"))
     }
 
     /// Returns where it is noted who brought which image.
     pub(crate) fn claims(&self) -> Option<&Claims> {
-        self.parts.claims.as_ref()
+        self.claims.as_ref()
     }
 }
 

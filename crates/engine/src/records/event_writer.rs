@@ -12,13 +12,13 @@ use std::thread::JoinHandle;
 use coracle_core::Store;
 use coracle_core::event::Event;
 
-use crate::events::watch::Lookout;
+use super::watch::Lookout;
 
 /// How many events may wait. Beyond that callers wait, too: the disk is slower than the commands.
 const WAITING_MAX: usize = 1024;
 
-/// Writes the events of one engine. The first event starts the thread.
-pub(crate) struct EventWriter {
+/// Writes the events of one home. The first event starts the thread.
+pub(super) struct EventWriter {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }

@@ -1,0 +1,36 @@
+//! What a guest that is gone makes of its sandbox: expired if it was idle for as long as it may be, over if its client is
+//! gone, and lost if nobody ordered its end.
+
+use coracle_core::backend::GuestEnd;
+use coracle_core::reconcile::Reason;
+use coracle_core::{Error, Record, State};
+
+use super::Access;
+
+impl Access {
+    /// Records how a sandbox ended whose guest is proved to be gone, and returns what to tell the caller. If the
+    /// guest has not written why it ended, the sandbox is lost, for this `reason`.
+    pub(crate) fn end_without_guest(&self, record: &Record, reason: Reason) -> Error {
+        let end = self.placement.backend_of(record).ok().and_then(|backend| backend.guest_end(&record.id));
+        let noted = match end {
+            None => return self.lose(record, &reason.to_string()),
+            Some(GuestEnd::Idle { ended }) => self.records.expire(&record.id, ended),
+            // The janitor removes what is left.
+            Some(GuestEnd::Untied) => self.records.entomb(&record.id, &|_| Ok(())),
+        };
+        match noted.or_else(|_| self.records.find(&record.id)) {
+            Ok(row) => refuse(&row, "use"),
+            Err(error) => error,
+        }
+    }
+}
+
+/// Refuses an operation on a sandbox that does not admit it; says of one that has expired since when it was idle.
+pub(crate) fn refuse(record: &Record, verb: &str) -> Error {
+    let mut refused = record.state.refuse(&record.id, verb);
+    if let (State::Expired, Some(reason), Some(since)) = (record.state, &record.reason, record.idle_since) {
+        refused.message = format!("{}: {reason}", refused.message);
+        refused = refused.detail("idle_since", since.as_millis());
+    }
+    refused
+}

@@ -1,0 +1,99 @@
+//! What people call execs: from a word to the one it means.
+
+use coracle_core::{Error, ExecId, Kind, Result, SandboxId};
+
+use super::Execs;
+use crate::Caller;
+use crate::access::naming::{SHOWN_MAX, ambiguous, begins};
+use crate::exec::is_waiting_interpreter;
+
+/// The exec that is meant where none is named, if a sandbox has one of this name.
+pub const MAIN_EXEC: &str = "main";
+
+/// Characters of a command that tell it from others, beside an id on a line of 80.
+const COMMAND_MAX: usize = 40;
+
+/// An exec a sandbox knows of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownExec {
+    pub id: ExecId,
+    pub running: bool,
+    /// What was run, cut short; nothing of execs whose sandbox is gone.
+    pub command: Option<String>,
+}
+
+impl KnownExec {
+    fn described(&self) -> String {
+        match &self.command {
+            Some(command) => format!("{} (`{command}`)", self.id),
+            None => self.id.to_string(),
+        }
+    }
+}
+
+impl Execs {
+    /// Returns the exec of a sandbox a word means: its id, or the beginning of it, with or without `exec_`. A word that
+    /// fits none is returned as it is: who looks for it next says that it is not there.
+    pub fn named(&self, caller: &Caller, sandbox: &SandboxId, word: &str) -> Result<ExecId> {
+        if let Some(id) = ExecId::whole(word) {
+            return Ok(id);
+        }
+        let known = self.known(caller, sandbox)?;
+        let fits = |exec: &&KnownExec| begins(exec.id.as_str(), "exec_", word);
+        let fitting: Vec<_> = known.iter().filter(fits).collect();
+        match fitting.as_slice() {
+            _ if known.iter().any(|exec| exec.id.as_str() == word) => word.parse(),
+            [one] => Ok(one.id.clone()),
+            [] => word.parse(),
+            several => {
+                let ids = several.iter().map(|exec| exec.id.to_string()).collect();
+                let described: Vec<_> = several.iter().take(SHOWN_MAX).map(|exec| exec.described()).collect();
+                let hint = format!("write more of the one you mean:\n{}", described.join("\n"));
+                Err(ambiguous(word, "exec", ids).hint(hint))
+            }
+        }
+    }
+
+    /// Returns the exec of a sandbox that is meant where none is named: [`MAIN_EXEC`], or else the only one there is.
+    pub fn main(&self, caller: &Caller, sandbox: &SandboxId) -> Result<ExecId> {
+        let known = self.known(caller, sandbox)?;
+        match known.as_slice() {
+            _ if known.iter().any(|exec| exec.id.as_str() == MAIN_EXEC) => MAIN_EXEC.parse(),
+            [one] => Ok(one.id.clone()),
+            [] => Err(Error::new(Kind::NotFound, format!("nothing was run in sandbox `{sandbox}`"))
+                .hint("`coracle exec` runs a command in it")),
+            several => {
+                // The newest are the last.
+                let shown = &several[several.len().saturating_sub(SHOWN_MAX)..];
+                let described: Vec<_> = shown.iter().map(KnownExec::described).collect();
+                let message = format!("sandbox `{sandbox}` has {} execs", several.len());
+                Err(Error::new(Kind::Invalid, message)
+                    .hint(format!("name the one you mean:\n{}", described.join("\n")))
+                    .detail("candidates", shown.iter().map(|exec| exec.id.as_str()).collect::<Vec<_>>()))
+            }
+        }
+    }
+
+    /// Returns the execs of a sandbox, by their ids: those its guest knows, or those whose output was kept.
+    pub fn known(&self, caller: &Caller, sandbox: &SandboxId) -> Result<Vec<KnownExec>> {
+        if let Some(ids) = self.kept_execs(caller, sandbox)? {
+            return Ok(ids.into_iter().map(|id| KnownExec { id, running: false, command: None }).collect());
+        }
+        let execs = self.access.enter_to_look(caller, sandbox)?.guest.execs()?;
+        let known = execs.into_iter().filter(|exec| !is_waiting_interpreter(&exec.argv)).filter_map(|exec| {
+            let running = exec.state.ending.is_none();
+            Some(KnownExec { id: exec.exec.parse().ok()?, running, command: Some(shown(&exec.argv)) })
+        });
+        Ok(known.collect())
+    }
+}
+
+/// Returns a command as a person knows it again.
+fn shown(argv: &[Vec<u8>]) -> String {
+    let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
+    let whole = words.join(" ").replace(['\n', '`'], " ");
+    match whole.chars().count() > COMMAND_MAX {
+        true => whole.chars().take(COMMAND_MAX).chain(['…']).collect(),
+        false => whole,
+    }
+}
