@@ -6,8 +6,10 @@ use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::event;
 use crate::ids::{InstanceId, SandboxId, SessionKey, TenantId};
+use crate::lifecycle::State;
 use crate::observed::{Anchor, Reading};
 use crate::record::Record;
+use crate::tenant;
 
 /// What an acknowledged change survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +25,24 @@ pub enum Durability {
 pub enum Opened {
     Created(Record),
     Existing(Record),
+}
+
+/// How many sandboxes a tenant may have. The store checks it where a record begins to take one of these places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    pub most: usize,
+    /// How many places the caller is about to take, this one included.
+    pub more: usize,
+}
+
+impl Quota {
+    /// Refuses with `limit_exceeded` where too many places are taken.
+    pub fn admit(self, taken: usize) -> Result<()> {
+        match taken.saturating_add(self.more) > self.most {
+            true => Err(tenant::too_many(self.most)),
+            false => Ok(()),
+        }
+    }
 }
 
 /// The right to make or destroy a sandbox. Dropping it, or dying, releases it.
@@ -55,7 +75,15 @@ pub trait Store: event::Log {
     /// Inserts the record. If the tenant has a live one with the same session key, returns that one instead.
     ///
     /// Atomic: of any number of callers with one key exactly one gets `Created`.
-    fn open(&self, record: Record) -> Result<Opened>;
+    fn open(&self, record: Record) -> Result<Opened> {
+        self.open_within(record, None)
+    }
+
+    /// Does the same, and refuses with `limit_exceeded` a record for which its tenant has no place left. A record that is
+    /// returned because it exists takes no new place.
+    ///
+    /// Atomic with the insertion: of two callers that want the last place, even in two processes, one gets it.
+    fn open_within(&self, record: Record, quota: Option<Quota>) -> Result<Opened>;
 
     /// Returns the record, or `None` if there never was one.
     fn find(&self, id: &SandboxId) -> Result<Option<Record>>;
@@ -86,6 +114,18 @@ pub trait Store: event::Log {
         id: &SandboxId,
         durability: Durability,
         decide: &mut dyn FnMut(Record) -> Result<Record>,
+    ) -> Result<Record> {
+        self.update_within(id, durability, None, decide)
+    }
+
+    /// Does the same, and refuses with `limit_exceeded` a change by which the record takes a place of a tenant that has
+    /// none left. The record is then as it was.
+    fn update_within(
+        &self,
+        id: &SandboxId,
+        durability: Durability,
+        quota: Option<Quota>,
+        decide: &mut dyn FnMut(Record) -> Result<Record>,
     ) -> Result<Record>;
 
     /// Forgets ended records that changed last before `before`, in observed time; then, for each tenant and for the
@@ -98,6 +138,17 @@ pub trait Store: event::Log {
 
     /// Takes that right if it is free, without waiting.
     fn try_work_on(&self, id: &SandboxId) -> Result<Option<Box<dyn Work>>>;
+}
+
+/// Tells whether a record takes one of its tenant's places: those of what has ended or is lost are free.
+pub fn takes_place(record: &Record) -> bool {
+    record.state.is_live() && record.state != State::Lost
+}
+
+/// Returns the tenant of whose places a record takes one that it did not take before.
+pub fn begins_to_take<'a>(before: Option<&Record>, after: &'a Record) -> Option<&'a TenantId> {
+    let took = before.is_some_and(|before| takes_place(before) && before.tenant == after.tenant);
+    after.tenant.as_ref().filter(|_| takes_place(after) && !took)
 }
 
 /// Returns a record as it is stored. An ended one stays for days so that people can look at it, without its

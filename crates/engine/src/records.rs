@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use coracle_core::event::Event;
-use coracle_core::store::Durability;
+use coracle_core::store::{Durability, Quota};
 use coracle_core::{Clock, Error, Kind, Record, Result, SandboxId, Store, Timestamp};
 
 use self::event_writer::EventWriter;
@@ -96,10 +96,21 @@ impl Records {
         durability: Durability,
         decide: &mut dyn FnMut(Record) -> Result<Record>,
     ) -> Result<Record> {
+        self.change_within(id, durability, None, decide)
+    }
+
+    /// Does the same, unless the record would take a place its tenant does not have.
+    pub(crate) fn change_within(
+        &self,
+        id: &SandboxId,
+        durability: Durability,
+        quota: Option<Quota>,
+        decide: &mut dyn FnMut(Record) -> Result<Record>,
+    ) -> Result<Record> {
         let now = self.moment()?;
         self.event_writer.finish();
         self.store
-            .update(id, durability, &mut |record| {
+            .update_within(id, durability, quota, &mut |record| {
                 let before = record.clone();
                 let mut after = decide(record)?;
                 // What did not change keeps its time, so that the janitor sees no movement where there is none.

@@ -31,7 +31,7 @@ use coracle_core::home::Home;
 use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId, TokenId};
 use coracle_core::observed::{Anchor, Reading};
 use coracle_core::record::Record;
-use coracle_core::store::{self, Durability, Opened, Store, Which, Work};
+use coracle_core::store::{self, Durability, Opened, Quota, Store, Which, Work};
 use coracle_core::token::{Token, Tokens};
 
 use connection::Connection;
@@ -99,7 +99,7 @@ impl Store for SqliteStore {
             .unwrap_or_else(|_| known.map_or_else(|| Anchor::first(reading), |anchor| anchor.moved(reading))))
     }
 
-    fn open(&self, record: Record) -> Result<Opened> {
+    fn open_within(&self, record: Record, quota: Option<Quota>) -> Result<Opened> {
         let mut connection = self.connection();
         connection.write(Durability::Process, "open a sandbox", |transaction| {
             if let Some(key) = &record.key
@@ -107,6 +107,7 @@ impl Store for SqliteStore {
             {
                 return Ok(Opened::Existing(existing));
             }
+            records::check_quota(transaction, quota, store::begins_to_take(None, &record))?;
             records::insert(transaction, &record)?;
             events::append(transaction, &event::between(None, &record))?;
             Ok(Opened::Created(record))
@@ -138,15 +139,17 @@ impl Store for SqliteStore {
         self.connection().read("list backends", |connection| records::ended_on(connection, since))
     }
 
-    fn update(
+    fn update_within(
         &self,
         id: &SandboxId,
         durability: Durability,
+        quota: Option<Quota>,
         decide: &mut dyn FnMut(Record) -> Result<Record>,
     ) -> Result<Record> {
         self.connection().write(durability, "change a sandbox", |transaction| {
             let before = records::find(transaction, id)?.ok_or_else(|| error::unknown(id))?;
             let after = store::as_kept(decide(before.clone())?);
+            records::check_quota(transaction, quota, store::begins_to_take(Some(&before), &after))?;
             records::replace(transaction, id, &after)?;
             if event::ends_execs(&before, &after) {
                 events::end_execs(transaction, &after)?;

@@ -12,7 +12,7 @@ use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId, TokenId};
 use coracle_core::lifecycle::{self, State};
 use coracle_core::observed::{Anchor, Reading};
 use coracle_core::record::Record;
-use coracle_core::store::{self, Durability, Opened, Store, Which, Work};
+use coracle_core::store::{self, Durability, Opened, Quota, Store, Which, Work};
 use coracle_core::token::{self, Token, Tokens};
 
 use super::events::Events;
@@ -97,7 +97,7 @@ impl Store for FakeStore {
         Ok(anchor.insert(moved).clone())
     }
 
-    fn open(&self, record: Record) -> Result<Opened> {
+    fn open_within(&self, record: Record, quota: Option<Quota>) -> Result<Opened> {
         let mut records = self.records();
         if let Some(existing) =
             record.key.as_ref().and_then(|key| with_key(&records, record.tenant.as_ref(), key))
@@ -109,6 +109,7 @@ impl Store for FakeStore {
         if records.contains_key(&record.id) {
             return Err(Error::new(Kind::Conflict, format!("there is a sandbox `{}` already", record.id)));
         }
+        check_quota(&records, quota, None, &record)?;
         records.insert(record.id.clone(), record.clone());
         self.0.events.changed(None, &record);
         Ok(Opened::Created(record))
@@ -145,10 +146,7 @@ impl Store for FakeStore {
     }
 
     fn count(&self, tenant: &TenantId) -> Result<usize> {
-        let counted = |record: &&Record| {
-            record.tenant.as_ref() == Some(tenant) && record.state.is_live() && record.state != State::Lost
-        };
-        Ok(self.records().values().filter(counted).count())
+        Ok(places_of(&self.records(), tenant))
     }
 
     fn ended_on(&self, since: Timestamp) -> Result<BTreeSet<String>> {
@@ -156,10 +154,11 @@ impl Store for FakeStore {
         Ok(self.records().values().filter(recent).map(|record| record.backend.clone()).collect())
     }
 
-    fn update(
+    fn update_within(
         &self,
         id: &SandboxId,
         durability: Durability,
+        quota: Option<Quota>,
         decide: &mut dyn FnMut(Record) -> Result<Record>,
     ) -> Result<Record> {
         let mut records = self.records();
@@ -179,6 +178,7 @@ impl Store for FakeStore {
                 format!("session key `{key}` is taken by sandbox `{}`", other.id),
             ));
         }
+        check_quota(&records, quota, Some(&before), &after)?;
         records.insert(id.clone(), after.clone());
         self.0.events.changed(Some(&before), &after);
         Ok(after)
@@ -291,6 +291,24 @@ fn check_change(before: &Record, after: &Record, durability: Durability) {
             given_out || durability == Durability::Power,
             "ownership of `{id}` changed in a way power loss could undo"
         );
+    }
+}
+
+/// Counts the places a tenant has taken.
+fn places_of(records: &BTreeMap<SandboxId, Record>, tenant: &TenantId) -> usize {
+    let own = |record: &&Record| record.tenant.as_ref() == Some(tenant) && store::takes_place(record);
+    records.values().filter(own).count()
+}
+
+fn check_quota(
+    records: &BTreeMap<SandboxId, Record>,
+    quota: Option<Quota>,
+    before: Option<&Record>,
+    after: &Record,
+) -> Result<()> {
+    match (quota, store::begins_to_take(before, after)) {
+        (Some(quota), Some(tenant)) => quota.admit(places_of(records, tenant)),
+        _ => Ok(()),
     }
 }
 

@@ -2,11 +2,11 @@
 //! name, and how many sandboxes they may have.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use coracle_core::difference::Wish;
 use coracle_core::image::Images;
 use coracle_core::spec::{Purpose, SpecInput};
+use coracle_core::store::Quota;
 use coracle_core::tenant::{self, Rate};
 use coracle_core::{Backend, Error, ImageId, Kind, Policy, Result, Spec, TenantId};
 
@@ -18,9 +18,6 @@ use crate::Caller;
 pub(crate) struct Tenancy {
     named: BTreeMap<TenantId, Policy>,
     others: Policy,
-    /// Held while sandboxes of tenants are counted and their rows written: of two who ask at the same time for the last
-    /// place, one gets it. One daemon serves a home, and tenants have no other way in.
-    counting: Mutex<()>,
 }
 
 impl Tenancy {
@@ -29,13 +26,9 @@ impl Tenancy {
         Self {
             named: policy.tenants.named.iter().map(own).collect(),
             others: policy.of_tenant(&policy.tenants.others),
-            counting: Mutex::new(()),
         }
     }
 }
-
-/// The right to write the rows of a tenant's new sandboxes; nothing to take where there is no tenant.
-pub(crate) type RowsLock<'a> = Option<MutexGuard<'a, ()>>;
 
 impl Access {
     /// Returns the operator's rules as they are for a caller.
@@ -104,14 +97,16 @@ impl Access {
         }
     }
 
-    /// Checks that a tenant may have so many more sandboxes, and keeps others from counting until the lock is dropped.
-    pub(crate) fn lock_rows(&self, tenant: Option<&TenantId>, more: usize) -> Result<RowsLock<'_>> {
-        let Some(tenant) = tenant else { return Ok(None) };
-        let counting = self.tenancy.counting.lock().unwrap_or_else(PoisonError::into_inner);
-        let most = self.policy.tenants.of(tenant).sandboxes;
-        match self.records.store().count(tenant)?.saturating_add(more) > most {
-            true => Err(tenant::too_many(most)),
-            false => Ok(Some(counting)),
+    /// Returns how many sandboxes a tenant may have, for the store to check where it writes the rows of so many more.
+    pub(crate) fn quota(&self, tenant: Option<&TenantId>, more: usize) -> Option<Quota> {
+        tenant.map(|tenant| Quota { most: self.policy.tenants.of(tenant).sandboxes, more })
+    }
+
+    /// Refuses a tenant that has all it may have. Only early: the store decides.
+    pub(crate) fn expect_place(&self, tenant: Option<&TenantId>) -> Result<()> {
+        match (tenant, self.quota(tenant, 1)) {
+            (Some(tenant), Some(quota)) => quota.admit(self.records.store().count(tenant)?),
+            _ => Ok(()),
         }
     }
 

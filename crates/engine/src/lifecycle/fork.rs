@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use coracle_core::forking::{ForkSource, Forking, HeldSandbox, Method};
 use coracle_core::mount::Access;
 use coracle_core::redact;
-use coracle_core::store::{Opened, Work};
+use coracle_core::store::{Opened, Quota, Work};
 use coracle_core::{
     Backend, Error, ImageId, Kind, Lease, Record, Result, SandboxId, SessionKey, image, tenant,
 };
@@ -59,10 +59,7 @@ impl Lifecycle {
         let _work = self.records.store().work_on(plan.parent)?;
         let parent = self.running_or_paused(caller, plan.parent, "fork")?;
         check_mounts(&parent, plan.share_mounts)?;
-        let children = {
-            let _rows = self.access.lock_rows(parent.tenant.as_ref(), plan.keys.len())?;
-            self.announce(caller, plan, &parent)?
-        };
+        let children = self.announce(caller, plan, &parent)?;
         self.records.crash_at(crash::FORK_ROWS_AFTER);
         let Files { source, held } = match self.take_files(&parent) {
             Ok(files) => files,
@@ -78,8 +75,10 @@ impl Lifecycle {
     /// Writes the rows of all children, none of which is there yet.
     fn announce(&self, caller: &Caller, plan: &Plan<'_>, parent: &Record) -> Result<Vec<Child>> {
         let mut children = Vec::with_capacity(plan.keys.len());
-        for key in &plan.keys {
-            match self.announce_one(caller, key.as_ref(), parent) {
+        for (written, key) in plan.keys.iter().enumerate() {
+            // Places for all that are still to come: the first is refused where the last would be.
+            let quota = self.access.quota(parent.tenant.as_ref(), plan.keys.len() - written);
+            match self.announce_one(caller, key.as_ref(), parent, quota) {
                 Ok(child) => children.push(child),
                 Err(error) => return Err(self.give_up(children, error)),
             }
@@ -87,7 +86,13 @@ impl Lifecycle {
         Ok(children)
     }
 
-    fn announce_one(&self, caller: &Caller, key: Option<&SessionKey>, parent: &Record) -> Result<Child> {
+    fn announce_one(
+        &self,
+        caller: &Caller,
+        key: Option<&SessionKey>,
+        parent: &Record,
+        quota: Option<Quota>,
+    ) -> Result<Child> {
         let choice = Choice { backend: self.placement.backend_of(parent)?, refused: &parent.refused };
         let draft = Record {
             tenant: parent.tenant.clone(),
@@ -98,7 +103,7 @@ impl Lifecycle {
         };
         // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.
         let work = self.records.store().work_on(&draft.id)?;
-        match self.records.store().open(draft)? {
+        match self.records.store().open_within(draft, quota)? {
             Opened::Created(record) => Ok(Child { record, _work: work }),
             Opened::Existing(other) => Err(taken(&other)),
         }

@@ -127,10 +127,8 @@ impl Lifecycle {
             let draft = self.draft(Lease::new(caller.claim.run.clone()), None, spec, &choice)?;
             let draft = Record { tenant: caller.tenant.clone(), replaces: Some(old.id.clone()), ..draft };
             let work = self.records.store().work_on(&draft.id)?;
-            {
-                let _rows = self.access.lock_rows(draft.tenant.as_ref(), 1)?;
-                self.records.store().open(draft.clone())?;
-            }
+            let quota = self.access.quota(draft.tenant.as_ref(), 1);
+            self.records.store().open_within(draft.clone(), quota)?;
             Ok((self.provision(&draft, lifecycle::Event::MadeAhead, call)?, work))
         })
     }
@@ -197,11 +195,8 @@ impl Lifecycle {
         // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.
         let work = self.records.store().work_on(&draft.id)?;
         self.records.crash_at(crash::CREATE_ROW_BEFORE);
-        let opened = {
-            let _rows = self.access.lock_rows(draft.tenant.as_ref(), 1)?;
-            self.records.store().open(draft)?
-        };
-        match opened {
+        let quota = self.access.quota(draft.tenant.as_ref(), 1);
+        match self.records.store().open_within(draft, quota)? {
             Opened::Created(record) => {
                 let made = self.provision(&record, lifecycle::Event::Started, call);
                 drop(work);

@@ -13,11 +13,10 @@ use std::time::{Duration, Instant};
 
 use coracle_core::image::Silent;
 use coracle_core::store::{Durability, Work};
-use coracle_core::{Claim, ExecId, Lease, Record, Result, SandboxId, Spec, State, lease, lifecycle};
+use coracle_core::{Claim, ExecId, Kind, Lease, Record, Result, SandboxId, Spec, State, lease, lifecycle};
 
 use super::Lifecycle;
 use crate::access::gate::Inside;
-use crate::access::tenancy::RowsLock;
 use crate::guest::Guest;
 use crate::lifecycle::teardown::{Afterwards, may_close};
 use crate::{Caller, crash, spans};
@@ -137,36 +136,42 @@ impl Lifecycle {
 
     /// Gives out a spare of this shape, if there is one.
     pub(crate) fn take_spare(&self, caller: &Caller, spec: &Spec) -> Result<Option<Taken>> {
-        let rows = self.access.lock_rows(caller.tenant.as_ref(), 1)?;
+        self.access.expect_place(caller.tenant.as_ref())?;
         let Some(spare) = self.spares.pop(spec) else { return Ok(None) };
-        spans::within(spans::take_spare(&spare.record), || self.hand_over(caller, spec, spare, rows))
+        spans::within(spans::take_spare(&spare.record), || self.hand_over(caller, spec, spare))
     }
 
-    /// Makes a spare the caller's; `rows` is held until the row says so.
-    fn hand_over(
-        &self,
-        caller: &Caller,
-        spec: &Spec,
-        spare: Spare,
-        rows: RowsLock<'_>,
-    ) -> Result<Option<Taken>> {
-        let Spare { record, mut guest, work, warm, .. } = spare;
+    /// Makes a spare the caller's.
+    fn hand_over(&self, caller: &Caller, spec: &Spec, spare: Spare) -> Result<Option<Taken>> {
         let now = self.records.now();
         // A new sandbox has an epoch of its own; the one the caller believes in is about others.
         let claim = Claim { epoch: None, ..caller.claim.clone() };
-        let taken = self.records.change(&record.id, Durability::Process, &mut |mut row| {
-            row.state =
-                row.state.step(lifecycle::Event::Taken).map_err(|refused| refused.into_error(&row.id))?;
-            row.lease =
-                row.lease.step(&claim, &lease::Event::Claim).map_err(|denied| denied.into_error(&row.id))?;
-            row.tenant = caller.tenant.clone();
-            row.spec = spec.clone();
-            row.created_at = now;
-            Ok(row)
-        });
-        // Somebody has removed it, a janitor after a long sleep perhaps. One is made the ordinary way.
-        let Ok(record) = taken else { return Ok(None) };
-        drop((work, rows));
+        let quota = self.access.quota(caller.tenant.as_ref(), 1);
+        let taken =
+            self.records.change_within(&spare.record.id, Durability::Process, quota, &mut |mut row| {
+                row.state =
+                    row.state.step(lifecycle::Event::Taken).map_err(|refused| refused.into_error(&row.id))?;
+                row.lease = row
+                    .lease
+                    .step(&claim, &lease::Event::Claim)
+                    .map_err(|denied| denied.into_error(&row.id))?;
+                row.tenant = caller.tenant.clone();
+                row.spec = spec.clone();
+                row.created_at = now;
+                Ok(row)
+            });
+        let record = match taken {
+            Ok(record) => record,
+            // Another call of its tenant was faster. The spare is still nobody's.
+            Err(error) if error.kind == Kind::LimitExceeded => {
+                self.spares.give_back(spare).into_iter().for_each(|spare| self.discard(spare));
+                return Err(error);
+            }
+            // Somebody has removed it, a janitor after a long sleep perhaps. One is made the ordinary way.
+            Err(_) => return Ok(None),
+        };
+        let Spare { mut guest, work, warm, .. } = spare;
+        drop(work);
         guest.act_under(record.lease.epoch());
         match guest.adopt(&record) {
             Ok(()) => Ok(Some(Taken { inside: Inside::new(record, guest), warm })),
@@ -281,6 +286,16 @@ impl Spares {
         pool.quiet_until = spare.is_some().then(|| Instant::now() + QUIET);
         self.bell.notify_one();
         spare
+    }
+
+    /// Puts back a spare that was not used after all; returns it if nobody tends spares any more.
+    fn give_back(&self, spare: Spare) -> Option<Spare> {
+        let mut pool = self.lock();
+        if pool.count == 0 {
+            return Some(spare);
+        }
+        pool.ready.push_front(spare);
+        None
     }
 
     fn has_room_to_leave(&self) -> bool {

@@ -7,7 +7,7 @@ use coracle_core::error::{Error, Kind};
 use coracle_core::ids::{SandboxId, SessionKey, TenantId};
 use coracle_core::lifecycle::State;
 use coracle_core::record::Record;
-use coracle_core::store::Which;
+use coracle_core::store::{Quota, Which};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::connection::Answer;
@@ -105,6 +105,14 @@ pub fn count(connection: &Connection, tenant: &TenantId) -> Answer<usize> {
         concat!("SELECT count(*) FROM sandboxes WHERE tenant = ?1 AND ", live!(), " AND state <> 'lost'");
     let count: i64 = connection.prepare_cached(sql)?.query_row([tenant.as_str()], |row| row.get(0))?;
     Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Refuses to have a record take a place of a tenant that has none left.
+pub fn check_quota(connection: &Connection, quota: Option<Quota>, tenant: Option<&TenantId>) -> Answer<()> {
+    match (quota, tenant) {
+        (Some(quota), Some(tenant)) => Ok(quota.admit(count(connection, tenant)?)?),
+        _ => Ok(()),
+    }
 }
 
 pub fn ended_on(connection: &Connection, since: Timestamp) -> Answer<BTreeSet<String>> {

@@ -15,7 +15,7 @@ use coracle_core::ids::{SandboxId, SessionKey};
 use coracle_core::lease::{Claim, Event};
 use coracle_core::lifecycle::State;
 use coracle_core::record::Record;
-use coracle_core::store::{Durability, Opened, Store, Which};
+use coracle_core::store::{Durability, Opened, Quota, Store, Which};
 
 /// A place where records are kept. Each opening stands for another process.
 pub trait Home: Sync {
@@ -53,6 +53,9 @@ macro_rules! store_conformance {
                 backends_of_what_has_ended_are_known_for_a_while,
                 each_tenant_has_keys_of_its_own,
                 what_takes_room_is_counted_for_its_tenant,
+                of_many_who_want_a_tenants_last_places_no_more_get_one,
+                what_a_key_finds_takes_no_place,
+                a_change_takes_no_place_a_tenant_does_not_have,
                 the_instance_stays_the_same,
                 work_on_a_sandbox_excludes_others_until_it_is_dropped,
                 work_on_one_sandbox_leaves_others_free,
@@ -413,6 +416,60 @@ pub fn what_takes_room_is_counted_for_its_tenant(home: &impl Home) {
     assert_eq!(store.count(&sample::tenant("mine")).expect("counts"), 1);
     assert_eq!(store.count(&sample::tenant("other")).expect("counts"), 1);
     assert_eq!(store.count(&sample::tenant("nobody")).expect("counts"), 0);
+}
+
+pub fn of_many_who_want_a_tenants_last_places_no_more_get_one(home: &impl Home) {
+    let quota = Some(Quota { most: 2, more: 1 });
+    let mine = || Record { tenant: Some(sample::tenant("mine")), ..sample::record() };
+
+    let opened: Vec<_> = thread::scope(|scope| {
+        let openers: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| home.open().open_within(mine(), quota))).collect();
+        openers.into_iter().map(|opener| opener.join().expect("no panic")).collect()
+    });
+
+    let (got, refused): (Vec<_>, Vec<_>) = opened.into_iter().partition(Result::is_ok);
+    assert_eq!((got.len(), refused.len()), (2, 6));
+    refused.into_iter().for_each(|refused| assert_kind(refused, Kind::LimitExceeded));
+    let store = home.open();
+    assert_eq!(store.count(&sample::tenant("mine")).expect("counts"), 2);
+    // Others have places of their own, and the home's own people as many as they like.
+    let other = Record { tenant: Some(sample::tenant("other")), ..sample::record() };
+    store.open_within(other, quota).expect("opens");
+    (0..3).for_each(|_| drop(store.open_within(sample::record(), quota).expect("opens")));
+    // One place is left where two are wanted.
+    assert_kind(store.open_within(mine(), Some(Quota { most: 3, more: 2 })), Kind::LimitExceeded);
+}
+
+pub fn what_a_key_finds_takes_no_place(home: &impl Home) {
+    let store = home.open();
+    let quota = Some(Quota { most: 1, more: 1 });
+    let mine = || Record { tenant: Some(sample::tenant("mine")), ..keyed("k") };
+    let first = store.open_within(mine(), quota).expect("opens");
+
+    let second = store.open_within(mine(), quota).expect("opens");
+
+    assert!(matches!(&second, Opened::Existing(found) if found.id == id_of(&first)), "{second:?}");
+}
+
+pub fn a_change_takes_no_place_a_tenant_does_not_have(home: &impl Home) {
+    let store = home.open();
+    let quota = Some(Quota { most: 1, more: 1 });
+    let (spare, other) = (sample::record(), sample::record());
+    for record in [&spare, &other] {
+        store.open(record.clone()).expect("opens");
+    }
+    let give = |id: &SandboxId| {
+        store.update_within(id, Durability::Process, quota, &mut |record| {
+            Ok(Record { tenant: Some(sample::tenant("mine")), ..record })
+        })
+    };
+
+    give(&spare.id).expect("there is one place");
+    assert_kind(give(&other.id), Kind::LimitExceeded);
+
+    assert_eq!(store.find(&other.id).expect("looks").and_then(|record| record.tenant), None);
+    give(&spare.id).expect("it has its place already");
 }
 
 pub fn the_instance_stays_the_same(home: &impl Home) {
