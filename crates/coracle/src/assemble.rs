@@ -7,7 +7,8 @@ use coracle_core::headroom::{Disk, freeing};
 use coracle_core::store::Which;
 use coracle_core::{Answers, Clock, Error, Result, SandboxId, SessionKey, Store, Timestamp, Tokens};
 use coracle_engine::egress::{Start, Threads};
-use coracle_engine::{Caller, Claims, CrashPoints, Engine, Keepers, Logs, Parts, Roster};
+use coracle_engine::{Caller, Claims, CrashPoints, Engine, Keepers, Parts, Roster};
+use coracle_stores::LogFiles;
 use coracle_stores::sqlite::SqliteStore;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -79,7 +80,7 @@ fn compose(config: &Config, store: SqliteStore, keepers: Arc<dyn Start>) -> Resu
         boot: boot()?,
         crash,
         keepers: Some(Keepers::new(config.home.keepers(), keepers)),
-        logs: Some(Logs::new(config.home.logs(), config.logs_retention)),
+        logs: Some(Arc::new(LogFiles::new(config.home.logs(), config.logs_retention))),
         disk: Some(Arc::new(disk)),
         claims: Some(Claims::new(config.home.claims())),
     }))

@@ -7,7 +7,7 @@ pub mod control;
 mod events;
 pub mod follow;
 pub(crate) mod image;
-pub mod logs;
+pub(crate) mod logs;
 pub mod naming;
 mod program;
 pub mod progress;
@@ -20,10 +20,9 @@ mod watched;
 use std::sync::Arc;
 
 use coracle_core::network::Denial;
-use coracle_core::{ExecId, Policy};
+use coracle_core::{ExecId, KeptLogs, Policy};
 pub use coracle_wire::Terminal;
 
-use self::logs::Logs;
 pub use self::request::{ExecRequest, Secrets, Stdin, checked_grace};
 pub(crate) use self::request::{check_argv, command_user};
 pub use self::timeout::{Timeout, checked_wait};
@@ -46,7 +45,7 @@ pub struct Execs {
     egress: Arc<Egress>,
     policy: Arc<Policy>,
     /// Where the output of closed sandboxes is kept; without it none is.
-    logs: Option<Logs>,
+    logs: Option<Arc<dyn KeptLogs>>,
     inline: Inline,
 }
 
@@ -57,7 +56,7 @@ pub(crate) struct ExecParts {
     pub access: Arc<Access>,
     pub egress: Arc<Egress>,
     pub policy: Arc<Policy>,
-    pub logs: Option<Logs>,
+    pub logs: Option<Arc<dyn KeptLogs>>,
 }
 
 impl Execs {

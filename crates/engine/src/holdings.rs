@@ -11,11 +11,10 @@ use std::sync::Arc;
 use coracle_core::image::{HOST, Images, Reference, Removed, Stored};
 use coracle_core::mount::Source;
 use coracle_core::tenant::Tenants;
-use coracle_core::{Backend, Error, ImageId, Record, Result, Spec, TenantId, VolumeName, tenant};
+use coracle_core::{Backend, Error, ImageId, KeptLogs, Record, Result, Spec, TenantId, VolumeName, tenant};
 
 use self::claims::Claims;
 use self::turns::{Turn, Turns};
-use crate::exec::logs::Logs;
 
 /// The right to make volumes of a tenant on a backend: of two calls that would fill the last of a bound, one may.
 type Making<'a> = Option<Turn<'a>>;
@@ -25,14 +24,14 @@ type Making<'a> = Option<Turn<'a>>;
 pub(crate) struct Holdings {
     tenants: Tenants,
     claims: Option<Claims>,
-    logs: Option<Logs>,
+    logs: Option<Arc<dyn KeptLogs>>,
     /// Taken while volumes of a tenant are made and while an image is claimed or removed: of two who ask at the same time
     /// for the last of a bound, one gets it.
     turns: Turns,
 }
 
 impl Holdings {
-    pub fn new(tenants: Tenants, claims: Option<Claims>, logs: Option<Logs>) -> Self {
+    pub fn new(tenants: Tenants, claims: Option<Claims>, logs: Option<Arc<dyn KeptLogs>>) -> Self {
         Self { tenants, claims, logs, turns: Turns::default() }
     }
 

@@ -30,7 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use coracle_core::headroom::Disk;
-use coracle_core::{Clock, Policy, Store};
+use coracle_core::{Clock, KeptLogs, Policy, Store};
 
 pub use self::access::Access;
 use self::ballast::Ballast;
@@ -43,7 +43,6 @@ use self::exec::ExecParts;
 pub use self::exec::attach::{self, Attached};
 pub use self::exec::control::{self, Control};
 pub use self::exec::follow::{self, Batch, Follow};
-pub use self::exec::logs::{self, Logs};
 pub use self::exec::naming;
 pub use self::exec::{Captured, ExecRequest, Execs, Secrets, Started, Stdin, Timeout, Watched, progress};
 pub use self::files::{Depth, Entries, FileEntry, Links, NewFile};
@@ -77,7 +76,7 @@ pub struct Parts {
     /// Who holds the network of sandboxes; without it none has any.
     pub keepers: Option<Keepers>,
     /// Where the output of closed sandboxes is kept; without it none is.
-    pub logs: Option<Logs>,
+    pub logs: Option<Arc<dyn KeptLogs>>,
     /// The disk of the home; without it nothing looks how full it is.
     pub disk: Option<Arc<dyn Disk>>,
     /// Who brought which images; without it no image counts for a tenant.

@@ -4,6 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use coracle_core::clock::Timestamp;
 use coracle_core::error::{Error, Kind, Result};
@@ -16,7 +17,11 @@ use coracle_core::store::{self, Durability, Opened, Quota, Store, Which, Work};
 use coracle_core::token::{self, Token, Tokens};
 
 use super::events::Events;
+use super::kept_logs::FakeLogs;
 use super::sample;
+
+/// The default of the settings.
+const LOGS_RETENTION: Duration = Duration::from_secs(3600);
 
 /// A strict store in memory. Clones share it, as processes share a home.
 ///
@@ -37,6 +42,7 @@ struct Shared {
     freed: Condvar,
     tokens: Mutex<BTreeMap<TokenId, Token>>,
     anchor: Mutex<Option<Anchor>>,
+    logs: FakeLogs,
 }
 
 impl FakeStore {
@@ -50,12 +56,18 @@ impl FakeStore {
             freed: Condvar::new(),
             tokens: Mutex::default(),
             anchor: Mutex::default(),
+            logs: FakeLogs::new(LOGS_RETENTION),
         }))
     }
 
     /// Inserts a record unchecked: the store as another process left it.
     pub fn plant(&self, record: Record) {
         self.records().insert(record.id.clone(), record);
+    }
+
+    /// Returns where the output of the same home is kept, for an hour.
+    pub fn kept_logs(&self) -> FakeLogs {
+        self.0.logs.clone()
     }
 
     /// Releases all work locks, as the kernel does for a killed process.

@@ -1,15 +1,17 @@
 //! The fakes keep the contracts they stand in for.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use coracle_core::image::Config;
-use coracle_core::{Answers, Store, Tokens};
+use coracle_core::{Answers, KeptLogs, Store, Tokens};
 use coracle_testing::conformance::answers::Memory;
 use coracle_testing::conformance::backend::Subject;
 use coracle_testing::conformance::images;
+use coracle_testing::conformance::kept_logs::Archive;
 use coracle_testing::conformance::store::Home;
 use coracle_testing::conformance::tokens::Keyring;
-use coracle_testing::{FakeAnswers, FakeBackend, FakeImages, FakeStore, sample};
+use coracle_testing::{FakeAnswers, FakeBackend, FakeImages, FakeLogs, FakeStore, sample};
 
 mod store {
     use super::*;
@@ -30,6 +32,26 @@ mod store {
     impl Keyring for SharedStore {
         fn tokens(&self) -> Box<dyn Tokens> {
             Box::new(self.0.clone())
+        }
+    }
+}
+
+mod kept_logs {
+    use super::*;
+
+    coracle_testing::kept_log_conformance!(SharedLogs::new);
+
+    struct SharedLogs(FakeLogs);
+
+    impl SharedLogs {
+        fn new() -> Self {
+            Self(FakeLogs::new(Duration::ZERO))
+        }
+    }
+
+    impl Archive for SharedLogs {
+        fn open(&self, retention: Duration) -> Box<dyn KeptLogs> {
+            Box::new(self.0.kept_for(retention))
         }
     }
 }

@@ -139,7 +139,7 @@ impl Upkeep {
         report.forgotten = self.headroom.freeing(|| self.records.store().forget(before, ENDED_MAX))?;
         self.headroom.freeing(|| self.records.store().forget_events(before, EVENTS_MAX))?;
         if let Err(error) = self.execs.sweep_logs(observed) {
-            report.trouble.push(format!("logs: {error}"));
+            report.trouble.push(format!("logs: {}", error.chain()));
         }
         self.headroom.tend();
         Ok(())

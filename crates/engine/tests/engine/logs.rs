@@ -1,20 +1,15 @@
 //! The output of closed sandboxes can be read for a while, by whoever owned them last.
 
-use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coracle_core::Kind;
-use coracle_engine::{Caller, CrashPoints, Engine, Inline, Logs, Parts};
+use coracle_engine::{Caller, CrashPoints, Engine, Inline, Parts};
 use coracle_testing::backend::crashes;
 use coracle_testing::sample;
 use serde_json::{Value, json};
 
 use crate::world::{World, caller, parts};
-
-fn files(world: &World) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(world.keepers.path().join(".logs")).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).collect()
-}
 
 /// Runs a command that prints to both streams, closes the sandbox, and returns both ids.
 fn closed(world: &World) -> Value {
@@ -92,18 +87,6 @@ fn only_whoever_owned_it_last_reads_it() {
 }
 
 #[test]
-fn it_is_the_owners_file_alone() {
-    let world = World::new();
-    closed(&world);
-
-    let files = files(&world);
-    assert_eq!(files.len(), 1);
-    let mode = |path: &std::path::Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
-    assert_eq!(mode(&files[0]), 0o600);
-    assert_eq!(mode(files[0].parent().expect("it is in a directory")), 0o700);
-}
-
-#[test]
 fn it_is_gone_after_its_time() {
     let world = World::new();
     let gone = closed(&world);
@@ -112,10 +95,10 @@ fn it_is_gone_after_its_time() {
     // Before anybody has swept.
     let refused = world.refused("run_a", "sandbox_exec_read", gone);
     assert_eq!(refused.kind, Kind::NotFound);
-    assert_eq!(files(&world).len(), 1);
+    assert_eq!(world.store.kept_logs().count(), 1);
 
     world.engine.upkeep().sweep().expect("a sweep");
-    assert_eq!(files(&world), Vec::<std::path::PathBuf>::new());
+    assert_eq!(world.store.kept_logs().count(), 0);
 }
 
 #[test]
@@ -124,20 +107,22 @@ fn what_runs_once_leaves_nothing() {
 
     world.ok("run_a", "sandbox_run", json!({ "cmd": ["echo", "a"] }));
 
-    assert_eq!(files(&world), Vec::<std::path::PathBuf>::new());
+    assert_eq!(world.store.kept_logs().count(), 0);
 }
 
 #[test]
 fn without_a_time_nothing_is_kept() {
     let world = World::new();
-    let logs = Some(Logs::new(world.keepers.path().join(".logs"), Duration::ZERO));
-    let engine =
-        Engine::new(Parts { logs, ..parts(&world.store, &world.backend, &world.clock, &world.keepers) });
+    let logs = Arc::new(world.store.kept_logs().kept_for(Duration::ZERO));
+    let engine = Engine::new(Parts {
+        logs: Some(logs),
+        ..parts(&world.store, &world.backend, &world.clock, &world.keepers)
+    });
     let world = World { engine, ..world };
 
     let gone = closed(&world);
 
-    assert_eq!(files(&world), Vec::<std::path::PathBuf>::new());
+    assert_eq!(world.store.kept_logs().count(), 0);
     assert_eq!(world.refused("run_a", "sandbox_exec_read", gone).kind, Kind::NotFound);
 }
 
@@ -181,7 +166,7 @@ fn a_kill_while_it_is_written_leaves_nothing_half_written() {
 
         let gone = json!({ "sandbox_id": id, "exec_id": ran["exec_id"] });
         assert_eq!(world.ok("run_a", "sandbox_exec_read", gone)["chunks"][0]["text"], "out\n", "{point}");
-        assert_eq!(files(&world).len(), 1, "{point}");
+        assert_eq!(world.store.kept_logs().count(), 1, "{point}");
     }
 }
 
@@ -198,40 +183,17 @@ fn closing_does_not_wait_for_a_guest_that_is_gone() {
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 
-/// Does the same as `closed` for a tenant.
-fn closed_by(world: &World, who: &Caller) -> Value {
-    let call = |name: &str, input: Value| world.engine.call(who, name, input).expect("it is carried out");
-    let opened = call("sandbox_open", json!({}));
-    let id = &opened["sandbox_id"];
+#[test]
+fn a_tenants_output_is_no_other_tenants() {
+    let tenant = |name: &str| Caller { tenant: Some(sample::tenant(name)), ..caller("run_a") };
+    let world = World::new();
+    let call = |name: &str, input: Value| world.engine.call(tenant("mine"), name, input).expect("done");
+    let id = call("sandbox_open", json!({}))["sandbox_id"].clone();
     let ran = call("sandbox_exec", json!({ "sandbox_id": id, "cmd": ["echo", "out"] }));
     call("sandbox_close", json!({ "sandbox_id": id }));
-    json!({ "sandbox_id": id, "exec_id": ran["exec_id"] })
-}
 
-#[test]
-fn one_tenants_output_does_not_go_for_anothers() {
-    let tenant = |name: &str| Caller { tenant: Some(sample::tenant(name)), ..caller("run_a") };
-    // Too many files, then too many bytes.
-    for (count, bytes) in [(600, 0), (40, 4 << 20)] {
-        let world = World::new();
-        let (quiet, own) = (closed_by(&world, &tenant("quiet")), closed(&world));
-        let busy = closed_by(&world, &tenant("busy"));
-        let theirs = files(&world).into_iter().find(|path| path.to_string_lossy().contains("busy"));
-        for number in 0..count {
-            let path = theirs.as_ref().expect("it is named for its tenant").to_string_lossy();
-            let file = std::fs::File::create(path.replace('~', &format!("{number}~"))).expect("a file");
-            file.set_len(bytes).expect("it takes no room where it is empty");
-        }
+    let gone = json!({ "sandbox_id": id, "exec_id": ran["exec_id"] });
+    let reads = |who: &str| world.engine.call(tenant(who), "sandbox_exec_read", gone.clone()).is_ok();
 
-        closed_by(&world, &tenant("busy"));
-
-        let reads =
-            |who: &Caller, what: &Value| world.engine.call(who, "sandbox_exec_read", what.clone()).is_ok();
-        assert!(reads(&tenant("quiet"), &quiet) && reads(&caller("run_a"), &own), "{count}");
-        assert!(!reads(&tenant("quiet"), &busy), "it is another's");
-        let left = files(&world);
-        let total: u64 = left.iter().map(|path| path.metadata().expect("it is there").len()).sum();
-        assert!(left.len() <= 512 && total <= 128 << 20, "{} files, {total} bytes", left.len());
-        assert!(left.len() > 30, "no more goes than has to");
-    }
+    assert!(reads("mine") && !reads("other"));
 }

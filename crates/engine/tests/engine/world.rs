@@ -132,10 +132,7 @@ pub fn parts(store: &FakeStore, backend: &FakeBackend, clock: &ManualClock, keep
         policy: Policy::default(),
         boot: sample::BOOT.to_owned(),
         crash: CrashPoints::default(),
-        logs: Some(coracle_engine::Logs::new(
-            keepers.path().join(".logs"),
-            std::time::Duration::from_secs(3600),
-        )),
+        logs: Some(Arc::new(store.kept_logs())),
         keepers: Some(Keepers::new(keepers.path().to_owned(), Arc::new(Threads))),
         disk: None,
         claims: Some(coracle_engine::Claims::new(keepers.path().join(".claims"))),

@@ -4,7 +4,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use coracle_core::{ExecId, Record};
+use coracle_core::{ExecId, KeptExec, Record};
 use coracle_wire::{Chunk, ExecSummary};
 
 use super::Kept;
@@ -51,7 +51,7 @@ impl Execs {
         record.placement.as_ref()?;
         let (access, record) = (self.access.clone(), record.clone());
         let (sender, receiver) = mpsc::sync_channel(1);
-        let wanted = self.logs.as_ref().is_some_and(super::Logs::is_on);
+        let wanted = self.logs.as_ref().is_some_and(|logs| logs.is_on());
         let asking = std::thread::Builder::new().name("collect-logs".to_owned()).spawn(move || {
             let _ = sender.send(ask_all(&access, &record, wanted));
         });
@@ -89,11 +89,11 @@ fn output(guest: &mut Guest, summary: &ExecSummary, room: &mut u64) -> Vec<Chunk
     chunks
 }
 
-fn keep(found: Vec<Found>) -> Vec<Kept> {
+fn keep(found: Vec<Found>) -> Vec<KeptExec> {
     let mut room = BYTES_MAX;
     let kept = found.into_iter().filter_map(|(summary, chunks)| {
         let exec: ExecId = summary.exec.parse().ok()?;
-        Some(Kept::of(exec, &summary.state, chunks, &mut room))
+        KeptExec::of(&Kept::of(exec, &summary.state, chunks, &mut room)).ok()
     });
     kept.collect()
 }

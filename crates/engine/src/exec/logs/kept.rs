@@ -1,15 +1,12 @@
 //! What is kept of one exec, and how it is read again.
 
-use std::io;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use coracle_core::exec::Truncation;
-use coracle_core::{ExecId, Record, Result, SandboxId, State, Timestamp};
+use coracle_core::{ExecId, KeptLogs, Record, Result, SandboxId, State, Timestamp};
 use coracle_wire::{Chunk, ExecState, Stream};
 use serde::{Deserialize, Serialize};
 
-use super::Logs;
 use crate::Caller;
 use crate::exec::Execs;
 use crate::exec::progress::Progress;
@@ -80,7 +77,8 @@ impl Execs {
     ) -> Result<Option<Kept>> {
         let Some((logs, record)) = self.log_of(caller, sandbox)? else { return Ok(None) };
         // A file that cannot be read is no log: the caller is told what it is told without one.
-        Ok(logs.read(&record, exec, self.records.observed()?).unwrap_or(None))
+        let kept = logs.read(&record, exec, self.records.observed()?).unwrap_or(None);
+        Ok(kept.and_then(|kept| kept.read().ok()))
     }
 
     /// Returns the execs whose output is kept of a sandbox that was closed; nothing where none is.
@@ -90,13 +88,13 @@ impl Execs {
     }
 
     /// Removes what was kept for long enough; returns how many sandboxes' output.
-    pub(crate) fn sweep_logs(&self, now: Timestamp) -> io::Result<usize> {
+    pub(crate) fn sweep_logs(&self, now: Timestamp) -> Result<usize> {
         self.logs.as_ref().map_or(Ok(0), |logs| logs.sweep(now))
     }
 
     /// Returns where the output of a sandbox is kept, if that was closed and the caller may read it.
-    fn log_of(&self, caller: &Caller, sandbox: &SandboxId) -> Result<Option<(&Logs, Record)>> {
-        let (Some(logs), Some(record)) = (&self.logs, self.records.store().find(sandbox)?) else {
+    fn log_of(&self, caller: &Caller, sandbox: &SandboxId) -> Result<Option<(&dyn KeptLogs, Record)>> {
+        let (Some(logs), Some(record)) = (self.logs.as_deref(), self.records.store().find(sandbox)?) else {
             return Ok(None);
         };
         let over = matches!(record.state, State::Destroying | State::Destroyed | State::DestroyFailed);
