@@ -1,5 +1,6 @@
-//! `cargo xtask tidy`: format, lints, the rules of the house, the direction of crates, licences.
+//! `cargo xtask tidy`: format, lints, the rules of the house, the direction of crates and components, licences.
 
+mod components;
 mod direction;
 mod library;
 mod profiles;
@@ -39,6 +40,7 @@ pub fn run() -> Result<()> {
 fn house_rules() -> Result<Vec<String>> {
     let sources = source::all(&cargo::root())?;
     let mut complaints: Vec<String> = sources.iter().flat_map(rules::check).collect();
+    complaints.extend(sources.iter().flat_map(components::check));
     complaints.extend(direction::check(&cargo::metadata()?));
     complaints.extend(library::check()?);
     complaints.extend(profiles::check()?);

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use coracle_core::{Ceiling, Claim, Epoch, Record, Result, RunId, TenantId};
-
-use crate::egress::weak::{self, Wall};
+use coracle_egress::weak::{self, Wall};
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]

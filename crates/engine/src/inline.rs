@@ -7,9 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use coracle_core::{Error, Kind, Result};
+use coracle_egress::weak;
 use coracle_wire::{Chunk, Wall};
-
-use crate::egress::weak;
 
 /// This much output is in every answer, however much memory is taken: a caller has to learn how its command ended.
 const LEAST: u64 = 16 << 10;

@@ -7,11 +7,11 @@
 
 use coracle_core::store::Durability;
 use coracle_core::{Claim, Epoch, Error, Kind, Record, Result, RunId, SandboxId, State, lease};
+use coracle_egress::weak::{self, Wall};
 use coracle_wire::{FaultCode, Running};
 
 use super::Access;
 use crate::access::gate::lost;
-use crate::egress::weak::{self, Wall};
 use crate::guest::hold::LEASE;
 use crate::guest::{Failure, Guest};
 use crate::{Caller, crash};

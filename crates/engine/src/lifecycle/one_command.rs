@@ -19,9 +19,9 @@ use crate::call::{Call, Notice, Placed};
 use crate::exec::cancel::{AtCancel, cut_at_cancel};
 use crate::exec::{Captured, ExecRequest, Watched, image};
 use crate::files::{self, NewFile};
-use crate::lifecycle::sessions::{Existing, Session};
+use crate::lifecycle::sessions::{Existing, Session, missing_walls};
 use crate::lifecycle::spares::RemoteSpares;
-use crate::ops::sandbox::{open, run};
+use crate::ops::sandbox::run;
 use crate::progress::Progress;
 
 /// What is to be done in a sandbox of its own.
@@ -225,7 +225,7 @@ impl Lifecycle {
             sandbox: &inside.record.id,
             backend: &inside.record.backend,
             refused: &inside.record.refused,
-            missing: &open::missing(&inside.record),
+            missing: &missing_walls(&inside.record),
         })?;
         let request = &mut command.request;
         if request.argv.is_empty() {

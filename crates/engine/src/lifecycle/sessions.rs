@@ -322,6 +322,12 @@ impl Lifecycle {
     }
 }
 
+/// Returns the limits and walls that are not enforced, with the reason.
+pub(crate) fn missing_walls(record: &Record) -> Vec<String> {
+    let walls = record.profile.iter().flat_map(|profile| &profile.walls);
+    walls.filter(|wall| !wall.enforced).map(|wall| format!("{}: {}", wall.name, wall.how)).collect()
+}
+
 /// Has a session told of as one.
 fn told(open: impl FnOnce() -> Result<Session>) -> Result<Session> {
     let span = spans::session();

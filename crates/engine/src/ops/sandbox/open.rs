@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Facts, Model, Repeat, Scope, Set, sandboxes_in};
-use crate::lifecycle::sessions::Existing;
+use crate::lifecycle::sessions::{Existing, missing_walls};
 use crate::{Call, Engine};
 
 pub const FACTS: Facts = Facts::changes(
@@ -67,7 +67,7 @@ pub struct Output {
 impl Output {
     fn of(record: Record, created: bool) -> Self {
         Self {
-            missing: missing(&record),
+            missing: missing_walls(&record),
             workdir: record.workdir().to_owned(),
             image_digest: record.image.and_then(|image| image.digest),
             mounts: record.spec.mounts.into_iter().map(Into::into).collect(),
@@ -82,12 +82,6 @@ impl Output {
             state: record.state,
         }
     }
-}
-
-/// Returns the limits and walls that are not enforced, with the reason.
-pub(crate) fn missing(record: &Record) -> Vec<String> {
-    let walls = record.profile.iter().flat_map(|profile| &profile.walls);
-    walls.filter(|wall| !wall.enforced).map(|wall| format!("{}: {}", wall.name, wall.how)).collect()
 }
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
