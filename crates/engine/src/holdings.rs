@@ -25,8 +25,8 @@ pub(crate) struct Holdings {
     tenants: Tenants,
     claims: Option<Claims>,
     logs: Option<Arc<dyn KeptLogs>>,
-    /// Taken while volumes of a tenant are made and while an image is claimed or removed: of two who ask at the same time
-    /// for the last of a bound, one gets it.
+    /// Taken while volumes of a tenant are made and while an image is claimed or removed: of two calls for the last of a
+    /// bound, one gets it. Only within this process.
     turns: Turns,
 }
 

@@ -1,5 +1,7 @@
-//! The service behind every door. `ops` has a file for each operation; the other directories are what operations use,
-//! one component each.
+//! The service behind every door. `ops` has a file for each operation, which uses components; [`Engine`] puts those together.
+//!
+//! From the bottom up: [`Records`], [`Placement`], `Holdings`, [`Headroom`], [`Access`], [`Egress`], [`Execs`],
+//! [`Lifecycle`], [`Upkeep`]. Each holds those it uses, and none holds the engine.
 //!
 //! Everything here blocks: the command line must not pay for a runtime, and a daemon calls it from threads of its
 //! own. Nothing here knows HTTP, a terminal, an environment variable or a home directory.
@@ -73,13 +75,13 @@ pub struct Parts {
     /// The boot the machine is in; sandboxes of an earlier one are lost.
     pub boot: String,
     pub crash: CrashPoints,
-    /// Who holds the network of sandboxes; without it none has any.
+    /// How keepers are started; without it no sandbox has a network.
     pub keepers: Option<Keepers>,
     /// Where the output of closed sandboxes is kept; without it none is.
     pub logs: Option<Arc<dyn KeptLogs>>,
     /// The disk of the home; without it nothing looks how full it is.
     pub disk: Option<Arc<dyn Disk>>,
-    /// Who brought which images; without it no image counts for a tenant.
+    /// Notes which tenant brought which image; without it no image counts for a tenant.
     pub claims: Option<Claims>,
 }
 
@@ -92,8 +94,8 @@ impl fmt::Debug for Parts {
     }
 }
 
-/// Carries out operations. Cheap to clone; all clones are the same engine, and differ at most in how much output their
-/// answers carry.
+/// Carries out operations, and leads to the components they use. Cheap to clone: clones share all components, and differ
+/// at most in how much output their answers carry.
 #[derive(Debug, Clone)]
 pub struct Engine {
     policy: Arc<Policy>,
