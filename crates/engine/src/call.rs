@@ -94,7 +94,7 @@ pub struct Nobody;
 impl Observer for Nobody {}
 
 impl Call {
-    /// Returns a call that nobody watches and nothing ends but itself.
+    /// Returns a call without an observer that nothing ends early.
     pub fn by(caller: Caller) -> Self {
         Self {
             caller,

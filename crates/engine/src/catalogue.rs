@@ -281,7 +281,7 @@ impl Catalogue {
 
     /// Returns these operations and more, of crates above the engine.
     ///
-    /// Panics where two have one name: nobody could call the second.
+    /// Panics where two have one name: the second could not be called.
     pub fn with(&self, more: impl IntoIterator<Item = Entry>) -> Self {
         let all = Self(self.0.iter().cloned().chain(more).collect());
         let names: BTreeSet<_> = all.names().into_iter().collect();
@@ -331,7 +331,7 @@ impl Engine {
 
     /// Carries out an operation by its name.
     ///
-    /// A [`Caller`] alone is a call that nobody watches and nothing ends early.
+    /// A [`crate::Caller`] alone is a call without an observer that nothing ends early.
     pub fn call(&self, call: impl Into<Call>, name: &str, input: Value) -> Result<Value> {
         let (call, entry) = (call.into(), self.catalogue.expect(name)?);
         self.access.performing(&call, entry.facts, || (entry.carry_out)(self, &call, input))

@@ -1,6 +1,6 @@
 //! The network of sandboxes: sees to it that each has a keeper, tells what was refused, and forwards ports.
 //!
-//! What a keeper does is in the crate `egress`; [`guest`] is how it gets at its guest.
+//! What a keeper does is in the crate `egress`; `guest.rs` is how it gets at its guest.
 
 mod forward;
 mod guest;
@@ -77,7 +77,7 @@ impl Keepers {
                 true => {}
                 false => self.start.start(egress, &record.id, &place)?,
             }
-            // One that came to be answers now; others may have ended because somebody was faster.
+            // One that came to be answers now; others may have ended because another process was faster.
             std::thread::sleep(PAUSE);
         }
     }
@@ -89,7 +89,7 @@ impl Keepers {
         let ended = loop {
             match directory::end(&place).and_then(|()| fs::remove_dir_all(&place)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break Ok(()),
-                // Somebody looked for a keeper meanwhile, and the lock is there again.
+                // Another process looked for a keeper meanwhile, and the lock is there again.
                 Err(error)
                     if error.kind() == io::ErrorKind::DirectoryNotEmpty && Instant::now() < deadline =>
                 {
@@ -132,7 +132,7 @@ impl Egress {
         Self { records, access, keepers, caps }
     }
 
-    /// Makes sure that a sandbox with a network has somebody to hold it.
+    /// Makes sure that a sandbox with a network has a keeper.
     pub(crate) fn keep(&self, record: &Record) -> Result<()> {
         if record.spec.network.is_none() {
             return Ok(());
@@ -168,12 +168,12 @@ impl Egress {
         }
     }
 
-    /// Ends whoever holds the network of a sandbox.
+    /// Ends the keeper of a sandbox.
     pub(crate) fn unkeep(&self, sandbox: &SandboxId) -> Result<()> {
         self.keepers.as_ref().map_or(Ok(()), |keepers| keepers.end(sandbox))
     }
 
-    /// Lists the sandboxes somebody holds, or held, the network of.
+    /// Lists the sandboxes that have, or had, a keeper.
     pub(crate) fn kept(&self) -> Result<Vec<SandboxId>> {
         self.keepers.as_ref().map_or(Ok(Vec::new()), Keepers::list)
     }
@@ -240,7 +240,7 @@ impl Start for Threads {
         let (ready, told) = std::sync::mpsc::sync_channel(1);
         let (egress, id) = (egress.clone(), sandbox.clone());
         let work = move || {
-            // Whoever waits learns by the channel closing that it did not come to be.
+            // The closed channel tells the waiting call that it did not come to be.
             let _ = egress.keep_here(&id, keeper::Body::Thread, || {
                 let _ = ready.send(());
             });

@@ -1,6 +1,6 @@
 //! What of a tenant's outlives its sandboxes, in bytes, and the bound on it: volumes, snapshots, images, kept output.
 //!
-//! A volume counts with what it may hold, not with what is in it: nobody looks while it is written to. Each backend
+//! A volume counts with what it may hold, not with what is in it: it is not looked at while it is written to. Each backend
 //! keeps what it has on a disk of its own, so the bound holds for each backend.
 
 pub mod claims;
@@ -76,7 +76,7 @@ impl Holdings {
     }
 
     /// Refuses the volumes a sandbox would make if they are too much for its tenant; they may be made until the result
-    /// is dropped. `spec` has the names volumes have among everybody's.
+    /// is dropped. `spec` has the names volumes have on the backend.
     pub(crate) fn admit_volumes(
         &self,
         record: &Record,
@@ -123,7 +123,7 @@ impl Holdings {
         Ok(stored)
     }
 
-    /// Brings an image for somebody, and takes it back if it is too much for a tenant.
+    /// Brings an image, for a tenant or for the home's own people, and takes it back if it is too much for a tenant.
     pub(crate) fn hold_image<T>(
         &self,
         tenant: Option<&TenantId>,
@@ -139,7 +139,7 @@ impl Holdings {
         let Some(images) = backend.images() else { return bring() };
         let claiming = self.claiming(name, &reference);
         let before = digest(images, &reference)?;
-        // What the operator brought is there for everybody and counts for nobody.
+        // What the operator brought is there for all and counts for no tenant.
         if before.is_some() && !claims.is_claimed(name, &reference) {
             drop(claiming);
             return bring();
@@ -147,7 +147,7 @@ impl Holdings {
         let new = !claims.has(tenant, name, &reference);
         if new {
             self.expect_storage(tenant, backend, 0, "bring an image")?;
-            // Before it is here: an image that nobody claims is the operator's, and counts for nobody.
+            // Before it is here: an image without a claim is the operator's, and counts for no tenant.
             claims.add(tenant, name, &reference).map_err(|error| not_noted(&reference, error))?;
         }
         drop(claiming);
@@ -157,7 +157,7 @@ impl Holdings {
             }
         })?;
         if before.is_some() && before != digest(images, &reference)? {
-            // The name leads elsewhere now. What it led to counts for nobody any more, and must not stay.
+            // The name leads elsewhere now. What it led to counts for no tenant any more, and must not stay.
             images.collect()?;
         }
         if let Err(error) = self.expect_storage(tenant, backend, 0, "bring an image") {
@@ -183,7 +183,7 @@ impl Holdings {
         backend: &Arc<dyn Backend>,
         reference: &str,
     ) -> Result<Removed> {
-        // Nobody else claims it between the look and the removal.
+        // No other call claims it between the look and the removal.
         let _claiming = self.claiming(backend.name(), reference);
         let alone = match self.claims() {
             Some(claims) => claims
@@ -207,7 +207,7 @@ impl Holdings {
     }
 }
 
-/// Tells whether an image of this name is kept once for everybody.
+/// Tells whether an image of this name is kept once for all tenants.
 fn is_shared(image: &str) -> bool {
     image != HOST && ImageId::among_names(image).is_none()
 }

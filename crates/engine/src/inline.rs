@@ -27,7 +27,7 @@ pub trait AnswerMemory: fmt::Debug + Send + Sync {
     fn take(&self, bytes: u64) -> bool;
 }
 
-/// What an answer may carry. By default everything, and nobody counts.
+/// What an answer may carry. By default everything, uncounted.
 #[derive(Debug, Clone)]
 pub struct Inline {
     most: u64,
@@ -75,7 +75,7 @@ impl Inline {
         }
     }
 
-    /// Tells whether anybody counts what answers take.
+    /// Tells whether the memory of answers is counted.
     pub(crate) fn is_counted(&self) -> bool {
         self.memory.is_some()
     }
@@ -120,7 +120,7 @@ impl Inline {
     }
 }
 
-/// Says that answers nobody has read yet take all the memory there is. `less` says how to ask for less.
+/// Says that unread answers take all the memory there is. `less` says how to ask for less.
 pub(crate) fn no_room(less: &str) -> Error {
     Error::new(Kind::LimitExceeded, "too many answers wait to be read")
         .hint(format!("read those that were asked for first, or {less}"))

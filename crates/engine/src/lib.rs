@@ -1,4 +1,5 @@
-//! The service behind every door. `ops` has a file for each operation, which uses components; [`Engine`] puts those together.
+//! The service behind every door. `ops` has a file for each operation, which uses components; [`Engine`] puts those
+//! together.
 //!
 //! From the bottom up: [`Records`], [`Placement`], `Holdings`, [`Headroom`], [`Access`], [`Egress`], [`Execs`],
 //! [`Lifecycle`], [`Upkeep`]. Each holds those it uses, and none holds the engine.

@@ -21,7 +21,7 @@ pub trait Operation {
     const FACTS: &'static Facts;
     type Output;
 
-    /// Does it, and tells nobody: that is left to [`Engine::perform`].
+    /// Does it without a span or a check of scope: these are left to [`Engine::perform`].
     fn carry_out(self, engine: &Engine, call: &Call) -> Result<Self::Output>;
 }
 
@@ -29,7 +29,7 @@ impl Engine {
     /// Carries out what an input asks for. Doors that know which operation they want come this way, the others by
     /// [`Engine::call`]; both open the same span.
     ///
-    /// A [`Caller`] alone is a call that nobody watches and nothing ends early.
+    /// A [`crate::Caller`] alone is a call without an observer that nothing ends early.
     pub fn perform<O: Operation>(&self, call: impl Into<Call>, input: O) -> Result<O::Output> {
         let call = call.into();
         self.access.performing(&call, O::FACTS, || input.carry_out(self, &call))

@@ -1,4 +1,4 @@
-//! What the engine tells of its work while it goes on: spans, for whoever listens. Where nobody does, each costs one
+//! What the engine tells of its work while it goes on: spans, for subscribers of `tracing`. Without one, each costs one
 //! comparison.
 //!
 //! A span carries ids, kinds and numbers. Never what a caller or a command wrote: no arguments, environment, paths,
@@ -127,7 +127,7 @@ about_a_sandbox! {
     prepare => "backend prepare";
     /// The backend's part of making it.
     create_on_backend => "backend create";
-    /// Having somebody hold its network.
+    /// Starting the keeper of its network.
     give_network => "keeper start";
     /// Giving out one that was made ahead.
     take_spare => "spare take";
@@ -216,7 +216,7 @@ macro_rules! about_an_exec {
 about_an_exec! {
     /// A command in the guest, from its start to its end.
     exec => Counted::Exec.name();
-    /// The start of a command nobody waits for here.
+    /// The start of a command that this call does not wait for.
     start => "guest exec start";
     /// Reading the output of a command as it comes.
     follow => Counted::Follow.name();

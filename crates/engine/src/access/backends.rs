@@ -24,8 +24,8 @@ impl Access {
         }
     }
 
-    /// Refuses a tenant backends that exist because somebody names them: a name is an address on other machines. Below a
-    /// ceiling nobody names one.
+    /// Refuses a tenant backends that exist because they were named: a name is an address on other machines. Below a
+    /// ceiling none may be named.
     pub(crate) fn check_named(&self, caller: &Caller, name: &str) -> Result<()> {
         let known = || name == AUTO || self.placement.backends().iter().any(|backend| backend.name() == name);
         if caller.ceiling.is_some() && caller.tenant.is_none() {

@@ -1,5 +1,5 @@
 //! What a guest that is gone makes of its sandbox: expired if it was idle for as long as it may be, over if its client is
-//! gone, and lost if nobody ordered its end.
+//! gone, and lost if its end was not ordered.
 
 use coracle_core::backend::GuestEnd;
 use coracle_core::reconcile::Reason;

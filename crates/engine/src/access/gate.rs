@@ -1,7 +1,7 @@
 //! The ownership gate: the only way to the guest of a sandbox.
 //!
 //! The store is asked first, so that most intruders are turned away with a name to turn to; the guest checks the
-//! epoch again, and its check is the one that counts. Where a change of owner has left something to be killed, nobody
+//! epoch again, and its check is the one that counts. Where a change of owner has left something to be killed, no caller
 //! gets through before it is.
 //!
 //! The engine itself comes by [`Access::visit`], for no caller: to fetch output before a sandbox goes, to ask how it is
@@ -81,8 +81,8 @@ impl Access {
 
     fn check(&self, caller: &Caller, id: &SandboxId, accepts: fn(State) -> bool) -> Result<(Record, Epoch)> {
         let record = self.find_for(caller, id)?;
-        // Who owned a sandbox that has ended matters to nobody, and a spare is nobody's to ask for. One in quarantine has
-        // no owner and gets none: to advise claiming it would not help.
+        // The owner of a sandbox that has ended does not matter. A spare, or one in quarantine, has no owner and gets none:
+        // to advise claiming it would not help.
         if record.state.is_ended() || matches!(record.state, State::Spare | State::Quarantined) {
             return Err(refuse(&record, "use"));
         }
@@ -160,7 +160,7 @@ impl Access {
     pub(crate) fn lose(&self, record: &Record, reason: &str) -> Error {
         match self.records.note(&record.id, lifecycle::Event::Vanished, reason) {
             Ok(()) => lost(&record.id, Some(reason)),
-            // Somebody was faster, closing it perhaps; what they made of it is the answer.
+            // Another call was faster, closing it perhaps; the state it left is the answer.
             Err(error) => match self.records.find(&record.id) {
                 Ok(row) if row.state == State::Lost => lost(&row.id, row.reason.as_deref()),
                 Ok(row) if !row.state.accepts_work() => refuse(&row, "use"),

@@ -25,7 +25,7 @@ pub(crate) struct HandedOver {
 }
 
 impl Access {
-    /// Takes a sandbox that is nobody's. For its owner nothing changes.
+    /// Takes a sandbox without an owner. For its owner nothing changes.
     pub(crate) fn claim(&self, caller: &Caller, id: &SandboxId) -> Result<HandedOver> {
         let before = self.lasting(caller, id)?;
         self.records.crash_at(crash::CLAIM_CHECK_AFTER);
@@ -115,7 +115,7 @@ impl Access {
                 return Err(row.state.refuse(&row.id, "hand over"));
             }
             row.lease = row.lease.step(claim, event).map_err(|denied| denied.into_error(&row.id))?;
-            // Where there is no guest, there is nothing to kill and nobody to confirm it.
+            // Where there is no guest, there is nothing to kill, and nothing to confirm it.
             let noted = row.state.accepts_looks() && !weak::off(Wall::Handover);
             if running == Running::Kill && noted {
                 row.pending_kill = Some(row.lease.epoch());
@@ -125,7 +125,7 @@ impl Access {
     }
 
     /// Refuses if anything runs. Otherwise changes wait until the connection that is returned ends; there is none where
-    /// nobody is there, or the guest is too old to have them wait.
+    /// there is no guest, or it is too old to have them wait.
     fn hold_idle(&self, caller: &Caller, record: &Record, epoch: Epoch) -> Result<Option<Guest>> {
         if !record.state.accepts_looks() {
             return Ok(None);

@@ -34,7 +34,7 @@ impl Access {
         }
     }
 
-    /// Tells whether nobody could be asked, as opposed to somebody having said that it is gone.
+    /// Tells whether the backend could not be asked, as opposed to it having said that the guest is gone.
     fn may_come_back(&self, record: &Record, error: &Error) -> bool {
         error.kind == Kind::NotAvailable
             && self.records.find(&record.id).is_ok_and(|row| State::accepts_looks(row.state))

@@ -44,7 +44,7 @@ impl Access {
         caller.tenant.as_ref().and_then(|tenant| self.policy.tenants.of(tenant).rate)
     }
 
-    /// Checks what a caller wants of a sandbox, and fills in the rest. Every sandbox that is made for somebody comes by
+    /// Checks what a caller wants of a sandbox, and fills in the rest. Every sandbox that is made for a caller comes by
     /// here: this is where a ceiling counts.
     pub fn resolve_for(&self, caller: &Caller, input: SpecInput, purpose: Purpose) -> Result<Spec> {
         let policy = self.policy_for(caller);
@@ -110,7 +110,7 @@ impl Access {
         }
     }
 
-    /// Refuses an image made from a sandbox of somebody else's, as if it had never been.
+    /// Refuses an image made from another tenant's sandbox, as if it had never been.
     pub(crate) fn check_image(&self, caller: &Caller, backend: &dyn Backend, spec: &Spec) -> Result<()> {
         match (&caller.tenant, ImageId::among_names(&spec.image)) {
             (Some(_), Some(image)) => self.find_snapshot(caller, backend.images(), &image),
@@ -142,7 +142,7 @@ pub(crate) fn beyond(what: &str) -> Error {
         .hint("ask the person who started this server to do it with `coracle`")
 }
 
-/// Says that there is no such image, to whoever may not know whether there is.
+/// Says that there is no such image, also where the caller may not know that there is one.
 pub(crate) fn no_image(image: &str) -> Error {
     Error::new(Kind::ImageNotFound, format!("image `{image}` is not here"))
         .hint("list images to see those there are; a snapshot of a sandbox makes one")

@@ -7,7 +7,7 @@ use super::Access;
 use crate::Caller;
 use crate::access::tenancy::beyond;
 
-/// The volumes of one backend, as somebody sees them.
+/// The volumes of one backend, as a caller sees them.
 pub(crate) struct Shelf<'a> {
     volumes: &'a dyn Volumes,
     tenant: Option<&'a TenantId>,
@@ -51,7 +51,7 @@ impl Shelf<'_> {
     }
 }
 
-/// Says what went wrong in the tenant's words: the backend's have everybody's names in them.
+/// Says what went wrong in the tenant's words: the backend's have the names of all tenants in them.
 fn reworded(error: &Error, name: &VolumeName) -> Error {
     let message = match error.kind {
         Kind::NotFound => format!("there is no volume `{name}`"),

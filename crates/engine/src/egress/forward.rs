@@ -21,13 +21,13 @@ impl Egress {
         let (stream, rest) = joined.map_err(|failure| not_listening(failure, port))?;
         let pace = Pace::new(None);
         let ends = Ends { client: &stream, server: local, pace: &pace };
-        // A connection that breaks is over; there is nobody to tell but its two ends, and they know.
+        // A connection that breaks is over; both of its ends know.
         let _ = carry(ends, Vec::new(), Outward::Everything, &rest);
         Ok(())
     }
 }
 
-/// Says which port it was, where it is the port that nobody is at.
+/// Adds the port to the error, where nothing listens there.
 fn not_listening(failure: Failure, port: u16) -> Error {
     let at_port = matches!(&failure, Failure::Fault(fault) if fault.code == FaultCode::NotFound);
     match (Error::from(failure), at_port) {

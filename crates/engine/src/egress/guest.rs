@@ -1,6 +1,6 @@
 //! The guest of a sandbox, as its keeper reaches it. The keeper itself knows no backend and no secret.
 //!
-//! It acts for the sandbox, whoever owns it, and asks nothing but for clients: the gate lets it in as a part of the engine.
+//! It acts for the sandbox, not for its owner, and asks for clients alone: the gate lets it in as a part of the engine.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;

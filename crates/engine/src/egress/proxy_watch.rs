@@ -40,7 +40,7 @@ impl Egress {
 
     fn look_after(&self, place: &Path, sandbox: &SandboxId, end: &OwnedFd) {
         loop {
-            // What fails now is tried again, and told to whoever calls next.
+            // What fails now is tried again, and told to the next call.
             let _ = self.replace_keeper(sandbox);
             let keeper = directory::holder(place).ok().flatten();
             match wait(end, keeper.as_ref()) {

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(900);
 /// A guest may be busy, or its commands stand still: it is asked again after this, and then after longer.
 const APART: Duration = Duration::from_millis(20);
 const APART_MAX: Duration = Duration::from_secs(1);
-/// Then somebody else has to stop it.
+/// After this it runs to its deadline.
 const TRIED_FOR: Duration = Duration::from_secs(60);
 
 /// What ends when a call that runs a command is cancelled.
@@ -77,7 +77,7 @@ impl Stoppable {
         let stop = || self.execs.stop(&self.call.caller, &self.sandbox, &self.exec, Some(GRACE));
         match self.execs.access.performing(&self.call, &exec_stop::FACTS, stop) {
             Ok(_) => true,
-            // Not started yet: then its starter stops it. Or somebody else's by now, who decides about it.
+            // Not started yet: then its starter stops it. Or the sandbox has another owner by now, who decides about it.
             Err(error) => {
                 matches!(error.kind, Kind::NotFound | Kind::NotOwner | Kind::StaleEpoch | Kind::LentOut)
             }

@@ -61,7 +61,7 @@ impl Execs {
         self.start_as(call, inside, request, exec_id, Reader::Later)
     }
 
-    /// Starts a command, for somebody who reads its output at once or later.
+    /// Starts a command whose output is read at once or later.
     pub(super) fn start_as(
         &self,
         call: &Call,
@@ -92,7 +92,7 @@ impl Execs {
                 Reader::Attends => self.tell_started_soon(&inside.record, &exec_id, began),
             }
             match &request.stdin {
-                // Whoever started it first has written, or is writing, the input.
+                // The first start has written the input, or is writing it.
                 Stdin::Bytes(data) if !existing => inside.guest.feed(exec_id.as_str(), data, patience)?,
                 Stdin::Bytes(_) | Stdin::Empty | Stdin::Open => {}
             }
@@ -175,7 +175,7 @@ impl Execs {
         }
         let ran = ran.map(|capture| match &request.stdin {
             Stdin::Empty => self.capture_again(call, inside, &exec_id, capture, bound),
-            // How much of its input has reached it nobody knows.
+            // How much of its input has reached it is not known.
             Stdin::Bytes(_) | Stdin::Open => capture,
         });
         let capture =

@@ -1,4 +1,5 @@
-//! Events of execs: their start and end. No change of a record tells these; whoever sees one first tells it.
+//! Events of execs: their start and end. No change of a record tells these: the call that sees one tells it, and
+//! repeats are dropped.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use super::Execs;
 use crate::exec::progress::Progress;
 
 impl Execs {
-    /// Queues the event that an exec was started, not before `at`: whoever runs a command to its end does not wait.
+    /// Queues the event that an exec was started, not before `at`: a call that runs a command to its end does not wait for
+    /// the disk.
     pub(crate) fn tell_started_soon(&self, record: &Record, exec: &ExecId, at: Moment) {
         self.records.tell_soon(event::exec_started(record, exec, at));
     }
@@ -34,8 +36,8 @@ impl Execs {
         self.records.tell_now(&self.life_of(record, exec, state));
     }
 
-    /// Returns what to tell of an exec that has ended, its start included: whoever started it may have been killed before
-    /// it could tell. What is known is not told again.
+    /// Returns what to tell of an exec that has ended, its start included: the process that started it may have been killed
+    /// before it could tell. What is known is not told again.
     pub(crate) fn life_of(&self, record: &Record, exec: &ExecId, state: &ExecState) -> Vec<Event> {
         let Some(ended) = self.end_of(record, exec, state) else { return Vec::new() };
         let ended_at = Moment { wall: ended.at, observed: ended.observed };
@@ -52,7 +54,7 @@ impl Execs {
     }
 }
 
-/// Returns when an exec ended, as far as its guest says: somebody may ask about one that ended long ago.
+/// Returns when an exec ended, as far as its guest says: it may have been long ago.
 fn ended_at(now: Moment, state: &ExecState) -> Moment {
     let ago = state.age_ms.map_or(0, |age| age.saturating_sub(state.duration_ms));
     now.before(Duration::from_millis(ago))

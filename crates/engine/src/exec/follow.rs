@@ -71,7 +71,7 @@ struct Live {
     until: Option<u64>,
     last: Option<wire::ExecState>,
     done: bool,
-    /// From the first look to the end, or to when nobody wants to know any more.
+    /// From the first look to the end, or until this is dropped.
     span: Span,
     /// Bytes of output handed out.
     carried: u64,
@@ -147,7 +147,7 @@ impl Follow {
     }
 
     /// Has the output meant for this reader from now on: a command waits until its output was read, and a terminal is
-    /// hung up when this is dropped. Output of a closed sandbox waits for nobody.
+    /// hung up when this is dropped. Output of a closed sandbox does not wait.
     pub fn attend(&mut self) -> Result<()> {
         if let Source::Guest(live) = &mut self.0 {
             live.inside.guest.attend(live.exec.as_str(), live.since)?;
@@ -219,7 +219,7 @@ impl Live {
         self.done = self.until.is_some_and(|until| chunks.is_empty() || self.since >= until);
         if self.done {
             match self.attended {
-                // Whoever attends it stays until that is written.
+                // The attending process stays until the event is written.
                 true => self.execs.tell_ended_soon(&self.inside.record, &self.exec, &state),
                 false => self.execs.tell_ended(&self.inside.record, &self.exec, &state),
             }
@@ -229,7 +229,7 @@ impl Live {
         Ok(Batch { chunks, progress: Progress::of(&shown) })
     }
 
-    /// Goes on over another connection, behind the last chunk handed out; `false` if there is nobody to go on with.
+    /// Goes on over another connection, behind the last chunk handed out; `false` if the guest was not found again.
     fn rejoin(&mut self) -> Result<bool> {
         self.breaks += 1;
         if self.breaks > rejoin::TIMES_MAX {

@@ -57,7 +57,7 @@ impl Progress {
         }
     }
 
-    /// Returns how long it ran, for people: of ten seconds and more nobody wants the milliseconds.
+    /// Returns how long it ran, for people: from ten seconds on without milliseconds.
     fn rounded(&self) -> String {
         let ms = self.duration_ms;
         shown(Duration::from_millis(if ms < 10_000 { ms } else { ms - ms % 1000 }))
@@ -71,7 +71,7 @@ impl Progress {
         }
     }
 
-    /// Like `of`, for an exec whose end nobody will see any more if it was not seen yet.
+    /// Like `of`, for an exec whose guest is gone: an end that was not seen is `lost`.
     pub fn final_of(state: &wire::ExecState) -> Self {
         Self::with(state, Some(state.ending.map_or(Outcome::Lost, outcome)))
     }

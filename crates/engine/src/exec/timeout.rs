@@ -10,12 +10,12 @@ use crate::guest::FOR_EVER;
 /// The wall time of a command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Timeout {
-    /// The policy's: for commands somebody waits for.
+    /// The policy's: for commands a caller waits for.
     #[default]
     Usual,
-    /// As long as the policy lets it: for what runs in the background or on a terminal, where nobody wrote a time.
+    /// As long as the policy lets it: for what runs in the background or on a terminal, where no time was written.
     Longest,
-    /// No deadline, as somebody wrote. Refused where the policy has a maximum.
+    /// No deadline, as the caller wrote. Refused where the policy has a maximum.
     None,
     After(Duration),
 }
@@ -38,7 +38,7 @@ impl Timeout {
         }
     }
 
-    /// Returns the same for a command nobody waits for.
+    /// Returns the same for a command in the background.
     pub fn in_background(self) -> Self {
         match self {
             Self::Usual => Self::Longest,

@@ -1,6 +1,6 @@
 //! An interpreter that is running before there is anything to run: its start is most of what a short program takes.
 //!
-//! It is an exec like any other, in a sandbox nobody has yet, waiting on its standard input to be told what to do. It
+//! It is an exec like any other, in a spare, waiting on its standard input to be told what to do. It
 //! runs one program and ends with it: no two programs ever share one.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::guest::{Guest, Launch};
 use crate::{crash, spans};
 
 const BOOTSTRAP: &str = include_str!("warm.py");
-/// It has to fit into a pipe nobody may be reading yet, together with what the program is given.
+/// It has to fit into a pipe that may not be read yet, together with what the program is given.
 const JOB_MAX: usize = 48 << 10;
 /// Settings an interpreter reads when it starts, and not again.
 const READ_AT_START: [&str; 4] = ["PYTHON", "LC_", "LANG", "LD_"];
@@ -34,7 +34,7 @@ struct Job<'a> {
 }
 
 impl Execs {
-    /// Starts an interpreter in a spare. It ends by itself after `patience`, in case nobody ever comes.
+    /// Starts an interpreter in a spare. It ends by itself after `patience`, in case the spare is never taken.
     pub(crate) fn warm_up(&self, guest: &mut Guest, runtime: Runtime, patience: Duration) -> Option<ExecId> {
         if runtime != Runtime::Python {
             return None;
@@ -110,7 +110,7 @@ impl Execs {
     }
 }
 
-/// Tells whether this is an interpreter that waits, or waited, for a program: no exec of anybody's.
+/// Tells whether this is an interpreter that waits, or waited, for a program. No caller started it.
 pub(crate) fn is_waiting_interpreter(argv: &[Vec<u8>]) -> bool {
     argv.last().is_some_and(|word| word == BOOTSTRAP.as_bytes())
 }

@@ -114,7 +114,7 @@ impl Guest {
     /// Runs a command to its end and returns all its output.
     ///
     /// Start, wait and read leave in one write: an ordinary command costs one round trip. Once they have left, the
-    /// command may run; a guest that goes away then is no failure but an end that nobody saw.
+    /// command may run; a guest that goes away then is no failure but an end that was not seen.
     pub fn capture(&mut self, command: Command, launch: Launch<'_>) -> Result<Capture, Failure> {
         let Launch { exec, input, repeatable, .. } = launch;
         let bound = command.output_bytes;
@@ -183,7 +183,7 @@ impl Guest {
         self.collect(launch.exec, bound, launch.inline)
     }
 
-    /// Reads the answer to a lone start, and sends its input unless somebody else has.
+    /// Reads the answer to a lone start, and sends its input unless an earlier start has.
     fn finish_fed(&mut self, launch: Launch<'_>, data: &[u8], bound: u64) -> Result<Capture, Failure> {
         let existing = existing(&self.answer(WAIT_SLICE)?)?;
         (launch.started)(existing);

@@ -10,7 +10,7 @@ use super::{Failure, Guest};
 pub const WAIT_SLICE: Duration = Duration::from_secs(20);
 /// How long is waited for what has no deadline.
 pub const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// Longer than this nobody means a grace between TERM and KILL.
+/// More is hardly meant as a grace between TERM and KILL.
 pub const GRACE_MAX: Duration = Duration::from_secs(600);
 /// The most data put into one frame, with room for what stands around it.
 pub(super) const PIECE_LEN: usize = 1 << 20;

@@ -15,7 +15,7 @@ use coracle_wire::FaultCode;
 
 use crate::guest::{Failure, Guest, Holding};
 
-/// How long a sandbox is held by somebody who has stopped. Shorter than the guest has others wait, and long enough for a
+/// How long a sandbox is held by a process that was stopped. Shorter than the guest has others wait, and long enough for a
 /// renewal on an overloaded machine.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
 /// How often a hold is renewed: a machine may be busy for a moment.

@@ -10,7 +10,7 @@ use coracle_wire::{Body, Reply};
 use super::execs::millis;
 use super::{Failure, Guest};
 
-/// A guest that has nobody to tell of says nothing for as long as it likes.
+/// A guest without a client says nothing for as long as it likes.
 const WAIT: Duration = Duration::from_secs(3600);
 
 impl Guest {

@@ -1,4 +1,4 @@
-//! Which tenants brought which images. Layers are kept once for everybody, so an image is removed with its last claim.
+//! Which tenants brought which images. Layers are kept once for all tenants, so an image is removed with its last claim.
 //!
 //! A claim is a file, `OWNER/BACKEND/DIGEST`, with the reference in it; the digest is the reference's, which may be longer
 //! than the name of a file. An image without a claim is the operator's.
@@ -39,7 +39,7 @@ impl Claims {
         self.path(&owner(tenant), backend, reference).exists()
     }
 
-    /// Takes a tenant's claim back; `true` if nobody claims the image any more.
+    /// Takes a tenant's claim back; `true` if it was the last claim on the image.
     pub(crate) fn withdraw(&self, tenant: &TenantId, backend: &str, reference: &str) -> io::Result<bool> {
         remove(&self.path(&owner(tenant), backend, reference))?;
         Ok(!self.is_claimed(backend, reference))
@@ -60,7 +60,7 @@ impl Claims {
         }
     }
 
-    /// Tells whether anybody has claimed an image; one that nobody has is the operator's.
+    /// Tells whether an image is claimed; one without a claim is the operator's.
     pub(crate) fn is_claimed(&self, backend: &str, reference: &str) -> bool {
         self.owners().iter().any(|owner| self.path(owner, backend, reference).exists())
     }

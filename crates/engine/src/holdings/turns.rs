@@ -19,7 +19,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turns {
-    /// Takes a name, and waits for that while somebody else has it.
+    /// Takes a name, and waits while it is taken.
     pub fn take(&self, name: String) -> Turn<'_> {
         let is_taken = |taken: &mut BTreeSet<String>| taken.contains(&name);
         let waited = self.freed.wait_while(self.lock(), is_taken);

@@ -1,4 +1,4 @@
-//! Giving up on a sandbox where nobody answers any more. The record says what is left behind, and where.
+//! Giving up on a sandbox whose engine does not answer any more. The record says what is left behind, and where.
 //!
 //! If the engine comes back while the home is still there, a sweep finds what was left behind and removes it.
 

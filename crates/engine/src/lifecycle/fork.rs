@@ -101,7 +101,7 @@ impl Lifecycle {
             narrowed: parent.narrowed.clone(),
             ..self.draft(Lease::new(caller.claim.run.clone()), key, &parent.spec, &choice)?
         };
-        // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.
+        // Before the row: a `creating` row whose work lock is free then means that its maker is dead.
         let work = self.records.store().work_on(&draft.id)?;
         match self.records.store().open_within(draft, quota)? {
             Opened::Created(record) => Ok(Child { record, _work: work }),

@@ -158,7 +158,7 @@ impl Lifecycle {
         }
     }
 
-    /// Returns a sandbox nobody had before: what runs in it is the caller's alone. With it comes the pool that may remove
+    /// Returns a new sandbox: what runs in it is the caller's alone. With it comes the pool that may remove
     /// it, wherever it came from.
     fn open_for(&self, call: &Call, command: &mut OneCommand, purpose: Purpose) -> Result<(Session, Pool)> {
         let wanted = std::mem::take(&mut command.spec);

@@ -28,7 +28,7 @@ impl Lifecycle {
     pub fn prepare(&self, spec: &Spec, progress: &dyn Progress) -> Result<()> {
         spans::within(spans::bring(spec), || {
             self.placement.on_backend(spec, |choice| {
-                // Whoever finds a sandbox again by its key names the image it was made from, which is here.
+                // A sandbox that is found again by its key was made from this image, which is here then.
                 if let Err(error) = self.headroom.expect("bring an image")
                     && !has_image(choice.backend, &spec.image)
                 {
@@ -100,7 +100,7 @@ impl Lifecycle {
         self.mark_made(record, made, &created)
     }
 
-    /// Starts a keeper before anybody can use the sandbox. It finds the guest by the record.
+    /// Starts a keeper before the sandbox can be used. It finds the guest by the record.
     fn give_network(&self, record: &Record, created: &Created) -> Result<()> {
         let placed = self.records.change(&record.id, Durability::Process, &mut |mut row| {
             row.placement = Some(created.placement.clone());

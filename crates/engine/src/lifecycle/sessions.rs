@@ -1,6 +1,6 @@
 //! From a session key to a sandbox: atomic, idempotent, and made once however many ask at the same time.
 //!
-//! Whoever inserts the record holds the right to work on it until the sandbox is ready or failed. Others wait for
+//! The call that inserts the record holds the right to work on it until the sandbox is ready or failed. Others wait for
 //! that right, and so learn that the maker is done, or dead.
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::placement::backends::Choice;
 use crate::random::random;
 use crate::{Call, Caller, crash, spans};
 
-/// How often a key is looked up again after what it named went away. Each round means that somebody else made and
+/// How often a key is looked up again after what it named went away. Each round means that another call made and
 /// lost a sandbox in the meantime.
 const ROUNDS: usize = 16;
 
@@ -56,7 +56,7 @@ impl Session {
         Self::new(record, true, None)
     }
 
-    /// Ends the interpreter that waits: whoever opens a sandbox finds nothing running in it.
+    /// Ends the interpreter that waits: in a sandbox that was just opened nothing runs.
     pub(crate) fn cool_down(&mut self) -> Result<()> {
         if let (Some(exec), Some(guest)) = (self.warm.take(), &mut self.guest) {
             guest.stop(exec.as_str(), Some(Duration::ZERO))?;
@@ -117,8 +117,8 @@ impl Lifecycle {
         }
     }
 
-    /// Makes a sandbox that shall have the key of another. Until then it is a spare: nobody sees it, and if we die the janitor
-    /// removes it, because nobody works on it any more.
+    /// Makes a sandbox that shall have the key of another. Until then it is a spare: lists do not show it, and if we die the janitor
+    /// removes it, because its work lock is free.
     fn make_successor(&self, call: &Call, spec: &Spec, old: &Record) -> Result<(Record, Box<dyn Work>)> {
         let caller = &call.caller;
         self.headroom.expect("open a sandbox")?;
@@ -168,7 +168,7 @@ impl Lifecycle {
         Err(contended().detail("session_key", key.as_str()))
     }
 
-    /// Returns a sandbox nobody had before, made ahead or made now.
+    /// Returns a new sandbox, made ahead or made now.
     fn open_another(&self, call: &Call, spec: &Spec) -> Result<Session> {
         self.headroom.expect("open a sandbox")?;
         match self.take_spare(&call.caller, spec)? {
@@ -179,7 +179,7 @@ impl Lifecycle {
         }
     }
 
-    /// Makes a sandbox; `None` if somebody else took the key first.
+    /// Makes a sandbox; `None` if another call took the key first.
     fn open_new(&self, call: &Call, key: Option<&SessionKey>, spec: &Spec) -> Result<Option<Session>> {
         let caller = &call.caller;
         self.headroom.expect("open a sandbox")?;
@@ -192,7 +192,7 @@ impl Lifecycle {
 
     /// Makes the sandbox of a draft.
     fn open_on(&self, call: &Call, draft: Record) -> Result<Option<Session>> {
-        // Before the row, so that nobody ever sees a `creating` row without its maker unless the maker is dead.
+        // Before the row: a `creating` row whose work lock is free then means that its maker is dead.
         let work = self.records.store().work_on(&draft.id)?;
         self.records.crash_at(crash::CREATE_ROW_BEFORE);
         let quota = self.access.quota(draft.tenant.as_ref(), 1);
@@ -262,7 +262,7 @@ impl Lifecycle {
         }
     }
 
-    /// Refuses a sandbox that differs from what the caller wrote. Before it is taken, if it is nobody's; one that is gone
+    /// Refuses a sandbox that differs from what the caller wrote. Before it is taken, if it has no owner; one that is gone
     /// differs from nothing.
     fn expect_as_written(&self, caller: &Caller, record: &Record, wish: &Wish) -> Result<()> {
         let differences = wish.differences(record);
@@ -281,7 +281,7 @@ impl Lifecycle {
         }
     }
 
-    /// Checks that the sandbox is the caller's, taking it if it is nobody's.
+    /// Checks that the sandbox is the caller's, taking it if it has no owner.
     fn own(&self, caller: &Caller, record: Record) -> Result<Record> {
         let deny = |denied: lease::Denied| denied.into_error(&record.id);
         if record.lease.owner().is_some() {
@@ -293,7 +293,7 @@ impl Lifecycle {
         })
     }
 
-    /// Waits until nobody works on the sandbox, and cleans up after one who died at it.
+    /// Waits for the work lock of the sandbox, and cleans up after a process that died with it.
     fn await_worker(&self, record: &Record) -> Result<()> {
         let _work = self.records.store().work_on(&record.id)?;
         let row = self.records.find(&record.id)?;

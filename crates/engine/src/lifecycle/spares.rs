@@ -2,8 +2,8 @@
 //! row, and the pool makes the next one meanwhile.
 //!
 //! A spare is a sandbox like any other, with a row of its own before anything of it exists, so that whatever happens to
-//! us the janitor finds it. Nothing has ever run in it, and whoever takes it is its only user: no spare is given out
-//! twice, and nothing of a used sandbox is used again. Its guest ends itself when nobody tends it any more.
+//! us the janitor finds it. Nothing has ever run in it, and the caller that takes it is its only user: no spare is given out
+//! twice, and nothing of a used sandbox is used again. Its guest ends itself when it is not tended any more.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,20 +21,20 @@ use crate::guest::Guest;
 use crate::lifecycle::teardown::{Afterwards, may_close};
 use crate::{Caller, crash, spans};
 
-/// How long a spare outlives whoever tends it.
+/// How long a spare outlives the process that tends it.
 const IDLE_SECONDS: u64 = 60;
 /// How often the guests of spares are told that they are still wanted: well within that.
 const TEND: Duration = Duration::from_secs(20);
 /// What a sandbox is made of may change: an older one is made anew.
 const AGE_MAX: Duration = Duration::from_secs(300);
-/// How many may wait to be removed before whoever used one removes it: a burst, not a way of life.
+/// How many may wait to be removed before callers remove their own: a burst, not a way of life.
 const LEAVING_MAX: usize = 16;
-/// How long after a spare was taken nothing is made or removed: whoever took it wants the machine for themselves, and is
+/// How long after a spare was taken nothing is made or removed: its caller wants the machine for itself, and is
 /// mostly done by then.
 const QUIET: Duration = Duration::from_millis(10);
 /// How many kinds are kept: who runs commands and programs in turn shall wait for neither.
 const SHAPES_MAX: usize = 2;
-/// How long making spares rests after it failed. Whoever wants a sandbox meanwhile is told what is wrong.
+/// How long making spares rests after it failed. Callers that want a sandbox meanwhile are told what is wrong.
 const REST: Duration = Duration::from_secs(5);
 
 /// The pool, and a bell for the thread that tends it.
@@ -47,7 +47,7 @@ pub(crate) struct Spares {
 /// What waits to be taken and what waits to be removed.
 #[derive(Debug, Default)]
 struct Pool {
-    /// How many to keep. None while nobody tends them.
+    /// How many to keep. None while they are not tended.
     count: usize,
     /// What was asked for last, the latest first.
     shapes: VecDeque<Spec>,
@@ -57,7 +57,7 @@ struct Pool {
     quiet_until: Option<Instant>,
 }
 
-/// A sandbox nobody has, and an open line to its guest.
+/// A sandbox without an owner, and an open line to its guest.
 struct Spare {
     record: Record,
     shape: Spec,
@@ -65,7 +65,7 @@ struct Spare {
     made: Instant,
     /// An interpreter that waits for a program.
     warm: Option<ExecId>,
-    /// Held for as long as it is tended: a spare nobody works on is a leftover.
+    /// Held for as long as it is tended: a spare whose work lock is free is a leftover.
     work: Box<dyn Work>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Taken {
     pub warm: Option<ExecId>,
 }
 
-/// Something to do for whoever tends the spares.
+/// Something to do for the thread that tends the spares.
 enum Chore {
     Make(Box<Spec>),
     Remove(SandboxId),
@@ -162,12 +162,12 @@ impl Lifecycle {
             });
         let record = match taken {
             Ok(record) => record,
-            // Another call of its tenant was faster. The spare is still nobody's.
+            // Another call of its tenant was faster. The spare is still there to be taken.
             Err(error) if error.kind == Kind::LimitExceeded => {
                 self.spares.give_back(spare).into_iter().for_each(|spare| self.discard(spare));
                 return Err(error);
             }
-            // Somebody has removed it, a janitor after a long sleep perhaps. One is made the ordinary way.
+            // It was removed, by a janitor after a long sleep perhaps. One is made the ordinary way.
             Err(_) => return Ok(None),
         };
         let Spare { mut guest, work, warm, .. } = spare;
@@ -182,7 +182,7 @@ impl Lifecycle {
         }
     }
 
-    /// Ends a sandbox of the caller's in which nothing runs any more. Where somebody tends the spares, what is left of it
+    /// Ends a sandbox of the caller's in which nothing runs any more. Where spares are tended, what is left of it
     /// is removed after this returns.
     pub fn dismiss(&self, caller: &Caller, id: &SandboxId) -> Result<()> {
         let allow = |record: &Record| may_close(caller, record);
@@ -196,7 +196,7 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Does what there is to do until told to stop. Errors are nobody's here: what could not be made will be asked for,
+    /// Does what there is to do until told to stop. Errors are not reported: what could not be made will be asked for,
     /// and what could not be removed is left to the janitor, with its row.
     fn tend(&self) {
         loop {
@@ -288,7 +288,7 @@ impl Spares {
         spare
     }
 
-    /// Puts back a spare that was not used after all; returns it if nobody tends spares any more.
+    /// Puts back a spare that was not used after all; returns it if spares are not tended any more.
     fn give_back(&self, spare: Spare) -> Option<Spare> {
         let mut pool = self.lock();
         if pool.count == 0 {
@@ -308,7 +308,7 @@ impl Spares {
         self.bell.notify_one();
     }
 
-    /// Waits for something to do. Making comes first: somebody may want it sooner than a directory has to go.
+    /// Waits for something to do. Making comes first: a caller may want it sooner than a directory has to go.
     fn wait(&self) -> Chore {
         let mut pool = self.lock();
         loop {

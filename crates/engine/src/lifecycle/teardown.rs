@@ -12,7 +12,7 @@ use crate::{Caller, crash, spans};
 pub(crate) enum Afterwards {
     /// What its execs have printed, for a while.
     Output,
-    /// Nothing: whoever used it has read what there was.
+    /// Nothing: its caller has read what there was.
     Nothing,
 }
 
@@ -86,7 +86,7 @@ impl Lifecycle {
     }
 }
 
-/// Closing needs the ownership, except where there is none to respect: nobody's sandbox, or one that is lost.
+/// Closing needs the ownership, except where there is none to respect: a sandbox without an owner, or one that is lost.
 pub(crate) fn may_close(caller: &Caller, record: &Record) -> Result<()> {
     if !caller.sees(record) {
         return Err(unknown(&record.id));
@@ -99,7 +99,7 @@ pub(crate) fn may_close(caller: &Caller, record: &Record) -> Result<()> {
 }
 
 fn not_removed(id: &SandboxId, error: Error) -> Error {
-    // Where whoever has it cannot be asked now, nothing is wrong with the sandbox.
+    // Where its backend cannot be asked now, nothing is wrong with the sandbox.
     let kind = if error.kind == Kind::NotAvailable { Kind::NotAvailable } else { Kind::Internal };
     Error::new(kind, format!("could not remove all of sandbox `{id}`"))
         .hint(match kind {

@@ -14,7 +14,7 @@ const TEXT_MAX: usize = 4096;
 
 /// Turns JSON into an operation's input, or says which field is wrong.
 pub fn read<Input: DeserializeOwned>(name: &str, input: Value) -> Result<Input> {
-    // Serde would take the fields from an array, too, in an order nobody promised.
+    // Serde would take the fields from an array, too, in an order that was never promised.
     if !input.is_object() {
         return Err(Error::new(Kind::Invalid, format!("the input of `{name}` is not a JSON object")));
     }
@@ -59,7 +59,7 @@ fn refusal(name: &str, complaint: &str, path: Option<String>) -> Error {
     }
 }
 
-/// Tells whether the input can be searched in no time. Anybody may send one that is wrong.
+/// Tells whether the input can be searched in no time. Every caller may send one that is wrong.
 fn is_short(input: &Value) -> bool {
     fn counts(value: &Value, left: &mut usize) -> bool {
         let Some(rest) = left.checked_sub(1) else { return false };

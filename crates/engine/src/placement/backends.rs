@@ -19,7 +19,7 @@ pub(crate) struct Choice<'a> {
 impl Placement {
     /// Does something on the first backend that can, among those that the spec and the operator name.
     ///
-    /// Where one fails at it by its own fault and somebody wrote down what to fall back to, the next is tried: what
+    /// Where one fails at it by its own fault and a fallback was written down, the next is tried: what
     /// `deed` has begun it must have ended by then.
     pub(crate) fn on_backend<T>(
         &self,
@@ -85,7 +85,7 @@ impl Placement {
         .detail("refused", refused))
     }
 
-    /// Starts a choice. A name nobody knows is refused at once, not on the day it is needed.
+    /// Starts a choice. An unknown name is refused at once, not on the day it is needed.
     fn selection(&self, backend: Option<&str>, fallback: &[String]) -> Result<Selection> {
         let roll: Vec<_> = self.backends().iter().map(|backend| backend.name()).collect();
         let selection = Selection::of(backend, fallback, &self.preference, &roll);

@@ -1,4 +1,4 @@
-//! What each backend can do here, asked of all at once: one that does not answer keeps nobody waiting for the others.
+//! What each backend can do here, asked of all at once: one that does not answer does not delay the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,12 +74,12 @@ impl Placement {
 
 /// Asks each on a thread of its own. One that never answers ends with the process.
 fn ask(backends: &[(String, Result<&Arc<dyn Backend>>)]) -> Receiver<(usize, Probe)> {
-    // Room for every answer: nobody waits for us to listen.
+    // Room for every answer: no thread waits for us to listen.
     let (sender, answers) = mpsc::sync_channel(backends.len());
     for (index, (_, backend)) in backends.iter().enumerate() {
         let Ok(backend) = backend else { continue };
         let (backend, sender) = (Arc::clone(backend), sender.clone());
-        // Whoever cannot be asked has not answered.
+        // A backend that cannot be asked has not answered.
         let _ = std::thread::Builder::new().name("probe".to_owned()).spawn(move || {
             let _ = sender.send((index, backend.probe()));
         });

@@ -1,4 +1,4 @@
-//! Which backends there are: those of the roll-call, and those that exist because somebody named them.
+//! Which backends there are: those of the roll-call, and those that exist because they were named.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ use coracle_core::{Backend, Error, Kind, Result};
 /// How many may be named in the life of one engine: each keeps a connection, and names come from callers.
 const NAMED_MAX: usize = 64;
 
-/// Makes the backend of a name, if there is such a kind. Talks to nobody.
+/// Makes the backend of a name, if there is such a kind. Opens no connection.
 pub type Make = dyn Fn(&str) -> Option<Arc<dyn Backend>> + Send + Sync;
 
 /// Names backends that sandboxes are on.
@@ -39,7 +39,7 @@ impl Roster {
         Self { all, make: Box::new(make), settled, named: [const { OnceLock::new() }; NAMED_MAX] }
     }
 
-    /// Returns the roster, with somebody who knows which other backends sandboxes of the home are on, records or not.
+    /// Returns the roster, with what knows which other backends sandboxes of the home are on, records or not.
     pub fn settled_on(mut self, settled: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Self {
         self.settled = Box::new(settled);
         self
@@ -65,7 +65,7 @@ impl Roster {
         self.keep(made)
     }
 
-    /// Keeps a backend under its own name, unless somebody was faster: then theirs is the one.
+    /// Keeps a backend under its own name, unless another thread was faster: then its backend is the one.
     fn keep(&self, made: Arc<dyn Backend>) -> Result<&Arc<dyn Backend>> {
         let slots = self.named.iter().map(|slot| slot.get_or_init(|| made.clone()));
         slots.into_iter().find(|kept| kept.name() == made.name()).ok_or_else(|| {

@@ -3,7 +3,7 @@
 //!
 //! The thread writes many events in one transaction. Readers of events, and changes of a record, first wait until
 //! everything told before is written: an exec's end is never behind the end of its sandbox. If the process is killed
-//! first, whoever sees the exec next tells its events.
+//! first, the next call that sees the exec tells its events.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -132,7 +132,7 @@ impl Drop for EventWriter {
         self.shared.queue().ending = true;
         self.shared.bell.notify_all();
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        // A panic of its own is nobody's here.
+        // A panic of the thread is not passed on.
         let _ = thread.map(JoinHandle::join);
     }
 }

@@ -41,7 +41,7 @@ impl Lookout {
     }
 }
 
-/// Follows events from a number on. Dropping it costs nobody anything.
+/// Follows events from a number on. Dropping it has no effect on others.
 #[derive(Debug)]
 pub struct Watch {
     records: Arc<Records>,
@@ -61,7 +61,7 @@ impl Records {
         self.store.newest_event()
     }
 
-    /// Waits until there is an event behind `since`, the time is up, or nobody wants to know; tells whether there is one.
+    /// Waits until there is an event behind `since`, the time is up, or the reader is gone; tells whether there is one.
     fn await_event(&self, since: u64, timeout: Duration, wanted: &Wanted) -> Result<bool> {
         let began = Instant::now();
         let mut seen = self.lookout.lock();
@@ -83,13 +83,13 @@ impl Records {
     }
 }
 
-/// Whoever wants the events. When it is dropped, a waiting ends soon.
+/// The reader of events. When it is dropped, a waiting ends soon.
 #[derive(Debug)]
 pub struct Reading {
     _alive: Arc<()>,
 }
 
-/// Whether somebody still wants them.
+/// Whether the reader is still there.
 #[derive(Debug)]
 pub struct Wanted(Option<Weak<()>>);
 
@@ -107,7 +107,7 @@ impl Watch {
         (Reading { _alive: alive }, wanted)
     }
 
-    /// Like [`Watch::next_few`], for as long as somebody wants them: with an empty batch otherwise.
+    /// Like [`Watch::next_few`], for as long as the reader is there: with an empty batch otherwise.
     pub fn next_few_while(&mut self, max: usize, wanted: &Wanted, timeout: Duration) -> Result<Page> {
         self.next(max, timeout, wanted)
     }

@@ -39,7 +39,7 @@ impl Upkeep {
         })
     }
 
-    /// Sweeps one backend on a thread that nobody waits for longer than `patience`.
+    /// Sweeps one backend on a thread, and waits for it no longer than `patience`.
     fn sweep_aside(
         &self,
         backend: &Arc<dyn Backend>,
@@ -57,7 +57,7 @@ impl Upkeep {
         let sweep = move || {
             let mut report = Report::default();
             upkeep.sweep_one(&asked, &mut report, &|| heard.store(true, Ordering::SeqCst));
-            // Nobody may be listening any more.
+            // The call may have gone on.
             let _ = done.send(report);
         };
         if let Err(error) = std::thread::Builder::new().spawn(sweep) {

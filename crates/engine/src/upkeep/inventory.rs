@@ -1,4 +1,4 @@
-//! What there is now, in numbers, for whoever watches over a home.
+//! What there is now, in numbers, for metrics.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use super::Upkeep;
 /// A count of everything that has not ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
-    /// How many sandboxes are in each state, but for the spares, which are nobody's yet.
+    /// How many sandboxes are in each state, but for the spares, which have no owner yet.
     pub states: BTreeMap<State, u64>,
-    /// How many were made ahead and wait to be taken, whoever tends them.
+    /// How many were made ahead and wait to be taken, in any process.
     pub spares: u64,
     /// How often the network was refused to each sandbox that has any.
     pub denied: Vec<(SandboxId, u64)>,

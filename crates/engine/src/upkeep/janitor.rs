@@ -1,7 +1,7 @@
-//! Brings records and reality together: finishes what a dead process left half done, removes what nobody needs.
+//! Brings records and reality together: finishes what a dead process left half done, removes what is not needed.
 //!
 //! Decides by `reconcile::plan`, then takes the right to work on each sandbox and looks at its record once more
-//! before it does anything. Whoever calls it decides when, and whether it may wait for engines.
+//! before it does anything. The caller decides when, and whether it may wait for engines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -155,7 +155,7 @@ impl Upkeep {
     }
 
     /// Removes layers that no image and no sandbox uses. Apart from [`Upkeep::sweep`], because it may take long and
-    /// what it removes is in nobody's way.
+    /// what it removes is in no call's way.
     pub fn collect(&self) -> Report {
         self.collect_from(|_| true)
     }
@@ -219,7 +219,7 @@ impl Upkeep {
         let mut backends: Vec<_> = self.placement.backends().iter().collect();
         let mut named: BTreeSet<_> =
             self.records.store().list(Which::Live)?.into_iter().map(|record| record.backend).collect();
-        // An engine may still be carrying out what somebody asked of it whose sandbox was called over since.
+        // An engine may still be carrying out a request for a sandbox that has ended since.
         let since = self.records.observed()?.as_millis().saturating_sub(BELATED_MS);
         named.extend(self.records.store().ended_on(Timestamp::from_millis(since))?);
         // Records may be lost; rooms say where the others are.
@@ -234,7 +234,7 @@ impl Upkeep {
         Ok(backends)
     }
 
-    /// Lists sandboxes that are over, or that nobody knows, and of whose network something is left.
+    /// Lists sandboxes that are over or have no record, and of whose network something is left.
     fn stray_keepers(&self) -> Result<Vec<SandboxId>> {
         let mut stray = Vec::new();
         for id in self.egress.kept()? {
@@ -245,7 +245,7 @@ impl Upkeep {
         Ok(stray)
     }
 
-    /// Ends a keeper nobody needs; `false` if somebody works on its sandbox.
+    /// Ends a keeper that is not needed; `false` if its sandbox is being worked on.
     fn sweep_keeper(&self, id: &SandboxId) -> Result<bool> {
         let Some(_work) = self.headroom.freeing(|| self.records.store().try_work_on(id))? else {
             return Ok(false);
@@ -308,7 +308,7 @@ impl Upkeep {
         }
     }
 
-    /// Does one thing; `false` if somebody works on the sandbox or has changed it since.
+    /// Does one thing; `false` if the sandbox is being worked on or has changed since.
     fn act(&self, survey: &Survey<'_>, action: &Action) -> Result<bool> {
         let id = action.sandbox();
         let Some(_work) = self.headroom.freeing(|| self.records.store().try_work_on(id))? else {
@@ -341,7 +341,7 @@ impl Upkeep {
             }
             (Action::Finish { .. } | Action::Discard { .. }, Some(_)) => {
                 let record = self.records.entomb(id, &|_| Ok(()))?;
-                // Whoever began it may have been killed before; of spares there is nothing.
+                // The process that began it may have been killed before; of spares there is nothing.
                 if !record.is_untaken() {
                     self.execs.collect_logs(&record);
                 }
@@ -365,7 +365,7 @@ impl Upkeep {
             tenant: None,
             key: None,
             lease: Lease::unowned(),
-            // Nobody knows what it was; the defaults are only there because a record has a spec. Not the operator's:
+            // What it was is not known; the defaults are only there because a record has a spec. Not the operator's:
             // what they forbid now must not keep it from being noticed.
             spec: Spec::resolve(SpecInput::default(), &Policy::default())?,
             backend: backend.name().to_owned(),

@@ -1,6 +1,6 @@
-//! Removing everything of a home from wherever it is, whoever owns it. Safe to repeat after a crash at any point.
+//! Removing everything of a home, of every owner and on every backend. Safe to repeat after a crash at any point.
 //!
-//! The home itself is removed by whoever knows where it is, and only if this leaves no trouble: as long as something
+//! The home itself is removed by the caller, which knows where it is, and only if this leaves no trouble: as long as something
 //! could not be reached, the records say what and where.
 
 use coracle_core::store::Which;
@@ -18,7 +18,7 @@ const ROUNDS: usize = 3;
 pub struct Purged {
     pub sandboxes: usize,
     pub volumes: usize,
-    /// What is left where nobody answers, because the person gave up on it.
+    /// What is left on backends that do not answer, because the person gave up on it.
     pub forgotten: Vec<String>,
     /// What could not be removed, and why; empty if nothing is left.
     pub trouble: Vec<String>,
@@ -60,7 +60,7 @@ impl Upkeep {
         self.lifecycle.teardown(&record.id, Afterwards::Nothing, &|_| Ok(()))
     }
 
-    /// Refuses a spare somebody tends: it is worked on for as long as they do, and nobody could wait for that.
+    /// Refuses a spare that a process tends: it holds the work lock for as long as it runs, too long to wait for.
     fn expect_untended(&self, record: &Record) -> Result<()> {
         if record.state == State::Spare
             && self.headroom.freeing(|| self.records.store().try_work_on(&record.id))?.is_none()

@@ -14,7 +14,7 @@ use crate::exec::Execs;
 use crate::exec::is_waiting_interpreter;
 use crate::guest::{ALL_CHUNKS, Guest};
 
-/// How long closing waits for output: much more than a guest that works needs, and little to somebody who waits.
+/// How long closing waits for output: much more than a guest that works needs, and little for a caller that waits.
 const MOMENT: Duration = Duration::from_secs(1);
 /// How much output of one sandbox is kept, the newest execs' first.
 const BYTES_MAX: u64 = 4 << 20;
@@ -25,8 +25,8 @@ const EXECS_MAX: usize = 1000;
 type Found = (ExecSummary, Vec<Chunk>);
 
 impl Execs {
-    /// Keeps the output of a sandbox that is about to be removed, and tells the ends of execs nobody has seen. A failure
-    /// here does not stop the removal.
+    /// Keeps the output of a sandbox that is about to be removed, and tells the ends of execs that no call has seen. A
+    /// failure here does not stop the removal.
     pub(crate) fn collect_logs(&self, record: &Record) {
         let Some(found) = self.gather(record) else { return };
         let lives = found.iter().filter_map(|(summary, _)| {

@@ -68,7 +68,7 @@ impl Piece {
 }
 
 impl Execs {
-    /// Returns what is kept of an exec whose sandbox was closed, for whoever owned it last; nothing of any other.
+    /// Returns what is kept of an exec whose sandbox was closed, for its last owner; nothing for other callers.
     pub(crate) fn kept_log(
         &self,
         caller: &Caller,
@@ -102,7 +102,7 @@ impl Execs {
     }
 }
 
-/// Nobody's output is anybody's who may see the sandbox, as closing it was.
+/// Without an owner, every caller that may see the sandbox may read its output, as it could close it.
 fn owned_last(caller: &Caller, record: &Record) -> bool {
     let owned = record.lease.owner().is_none() || record.lease.admit(&caller.claim).is_ok();
     caller.sees(record) && owned && caller.check_reach(record).is_ok()

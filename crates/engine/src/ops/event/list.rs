@@ -12,7 +12,7 @@ use crate::records::watch::BATCH_MAX;
 use crate::{Call, Engine};
 
 const MAX_DEFAULT: usize = 100;
-/// Whoever waits longer asks again: a connection that is silent for longer is taken for a dead one by too many.
+/// A client that waits longer asks again: a connection that is silent for longer is taken for a dead one by too many.
 const WAIT_MAX: u64 = 60_000;
 
 pub const FACTS: Facts = Facts::reads(

@@ -36,7 +36,7 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     Ok(Output { images })
 }
 
-/// A tenant sees what it made and what it may use of what everybody shares. Who comes through a door with a ceiling sees
+/// A tenant sees what it made and what it may use of what all share. Who comes through a door with a ceiling sees
 /// what it may choose; snapshots are files of other sandboxes, which are not shown to it.
 fn may_know(engine: &Engine, caller: &Caller, stored: &Stored) -> bool {
     match ImageId::among_names(&stored.reference) {

@@ -49,7 +49,7 @@ pub fn from_file(engine: &Engine, call: &Call, backend: Option<&str>, archive: F
     Ok(Output { images })
 }
 
-/// Looks before it opens: to open a pipe is to wait for whoever writes to it.
+/// Looks before it opens: to open a pipe is to wait for its writer.
 fn open(path: &str) -> Result<File> {
     let opened = match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => File::open(path),

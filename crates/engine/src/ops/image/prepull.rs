@@ -1,4 +1,4 @@
-//! `image_prepull`: brings the images the settings name, so that nobody waits for them later.
+//! `image_prepull`: brings the images the settings name, so that no call waits for them later.
 
 use coracle_core::image::{Images, Stored};
 use coracle_core::{Kind, Result};

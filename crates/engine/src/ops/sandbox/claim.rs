@@ -1,4 +1,4 @@
-//! `sandbox_claim`: takes a sandbox that is nobody's, or tells its owner the epoch.
+//! `sandbox_claim`: takes a sandbox without an owner, or tells its owner the epoch.
 
 use coracle_core::{Epoch, Result, RunId, SandboxId, redact};
 use schemars::JsonSchema;

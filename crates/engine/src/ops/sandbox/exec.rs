@@ -202,7 +202,7 @@ fn start(engine: &Engine, call: &Call, sandbox: &SandboxId, request: &ExecReques
     if let Err(error) = call.cancel.check()
         && !started.existing
     {
-        // Nobody would ever learn of it.
+        // Its caller is gone and would never learn of it.
         inside.guest.stop(started.exec_id.as_str(), None)?;
         return Err(error);
     }

@@ -79,7 +79,7 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     if max_chunks == 0 {
         return Err(Error::invalid("max_chunks", "must be at least 1"));
     }
-    // Where there is no room for a page there is some for a chunk, so that whoever reads on gets on.
+    // Where there is no room for a page there is some for a chunk, so that a reader gets on.
     let max_chunks = if engine.inline.takes(PAGE_LEN.min(engine.inline.most())) { max_chunks } else { 1 };
     if let Some(kept) = engine.execs().kept_log(caller, &input.sandbox_id, &input.exec_id)? {
         let page = Inline::at_most(PAGE_LEN.min(engine.inline.most()));

@@ -61,7 +61,7 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
         return Ok(kept.progress.into());
     }
     let mut inside = engine.access().enter_to_look(caller, &input.sandbox_id)?;
-    // A short wait is one of many: whoever makes those would start a thread for each.
+    // A short wait is one of many, and each would start a thread.
     let long = timeout.is_none_or(|timeout| timeout > SHORT);
     let _proxy_watch = long.then(|| engine.egress().watch_keeper(&inside.record)).flatten();
     let (progress, state) = wait(engine, call, &mut inside, &input.exec_id, timeout)?;
@@ -78,7 +78,7 @@ fn wait(
     exec: &ExecId,
     timeout: Option<Duration>,
 ) -> Result<(Progress, Option<ExecState>)> {
-    // A span, not a date: the clock of the records may be set back while somebody waits.
+    // A span, not a date: the clock of the records may be set back meanwhile.
     let began = Instant::now();
     let mut last = None;
     let mut breaks = 0;

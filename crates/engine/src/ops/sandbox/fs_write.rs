@@ -60,7 +60,7 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     Ok(Output { ok: true, path: String::from_utf8_lossy(&path).into_owned() })
 }
 
-/// Reads permissions in octal; what would make a file run as somebody else is refused.
+/// Reads permissions in octal; what would make a file run as another user is refused.
 pub fn parse_mode(text: &str) -> Result<u32> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
     let octal =

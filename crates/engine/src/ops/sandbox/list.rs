@@ -1,4 +1,4 @@
-//! `sandbox_list`: lists sandboxes, whoever of those the caller may see owns them.
+//! `sandbox_list`: lists the sandboxes a caller may see, of every owner.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::{Answer, Facts, Model, Scope, Set};
 use crate::{Call, Engine};
 
-/// Returned unless the caller says otherwise: more than anybody reads.
+/// Returned unless the caller says otherwise: more than a person reads.
 const DEFAULT: usize = 1000;
 /// The most at once: as many as are kept of a tenant's that have ended.
 pub const MOST: usize = 10_000;

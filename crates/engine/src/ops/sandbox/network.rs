@@ -36,7 +36,7 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let network: Network = input.network.parse()?;
     engine.access().admit(caller, &input.sandbox_id)?;
     let record = engine.records().change(&input.sandbox_id, Durability::Process, &mut |mut row| {
-        // Looked at again: somebody may have taken the sandbox, or narrowed it, since.
+        // Looked at again: the sandbox may have another owner, or a narrower network, since.
         row.lease.admit(&caller.claim).map_err(|denied| denied.into_error(&row.id))?;
         if !network.is_within(row.network()) {
             return Err(wider(row.network()));

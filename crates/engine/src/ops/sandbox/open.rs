@@ -19,7 +19,7 @@ pub const FACTS: Facts = Facts::changes(
 // Without a key each call makes another; replacing it again would end what the first answer named.
 .repeats(Repeat::If(|input| !input["session_key"].is_null() && input["replace"] != true))
 .for_models(Model::Spec(&["session_key"]))
-// One that was there before is somebody else's to close.
+// One that was there before is not this client's to close.
 .making(|output| match output["created"] == true {
     true => sandboxes_in(&output["sandbox_id"]),
     false => Vec::new(),
@@ -98,7 +98,7 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     if input.session_key.is_none()
         && let Err(error) = call.cancel.check()
     {
-        // Nobody would ever learn of it.
+        // Its caller is gone and would never learn of it.
         engine.lifecycle().dismiss(&call.caller.of_its_own(), &session.record.id)?;
         return Err(error);
     }

@@ -1,4 +1,4 @@
-//! `sandbox_release`: gives a sandbox back to the run it came from, or to nobody.
+//! `sandbox_release`: gives a sandbox back to the run it came from, or leaves it without an owner.
 
 use coracle_core::{Result, SandboxId};
 use schemars::JsonSchema;
