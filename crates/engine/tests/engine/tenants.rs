@@ -1,15 +1,16 @@
 //! Tenants: none sees, reaches or learns of anything of another's, and each has its own names and its own bounds.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use coracle_core::image::{Allowed, Config};
 use coracle_core::tenant::{TenantPolicy, Tenants};
 use coracle_core::{Error, ExecId, Kind, Policy, SandboxId};
-use coracle_engine::{Caller, Catalogue};
+use coracle_engine::{Caller, Catalogue, Engine, Parts};
 use coracle_testing::sample;
 use serde_json::{Value, json};
 
-use crate::world::{World, caller};
+use crate::world::{World, caller, parts};
 
 /// Somebody of a tenant's, who calls the run what everybody calls it.
 fn of(tenant: &str) -> Caller {
@@ -316,6 +317,63 @@ fn of_many_who_ask_at_once_as_many_get_one_as_there_is_room_for() {
     });
 
     assert_eq!(opened, 3);
+}
+
+#[test]
+fn two_daemons_together_give_a_tenant_no_more_than_it_may_have() {
+    let rules = TenantPolicy { sandboxes: 3, ..Default::default() };
+    let world = ruled(rules, TenantPolicy::default());
+    let parts = parts(&world.store, &world.backend, &world.clock, &world.keepers);
+    let other = Engine::new(Parts { policy: world.engine.policy().clone(), ..parts });
+    let me = of("mine");
+
+    let opened = std::thread::scope(|scope| {
+        let askers: Vec<_> = (0..12)
+            .map(|number| if number % 2 == 0 { &world.engine } else { &other })
+            .map(|engine| scope.spawn(|| engine.call(&me, "sandbox_open", json!({})).is_ok()))
+            .collect();
+        askers.into_iter().map(|asker| asker.join().expect("no panic")).filter(|ok| *ok).count()
+    });
+
+    assert_eq!(opened, 3);
+}
+
+#[test]
+fn all_who_open_one_key_for_the_last_place_get_the_same_sandbox() {
+    let world = ruled(TenantPolicy { sandboxes: 1, ..Default::default() }, TenantPolicy::default());
+    let (me, input) = (of("mine"), json!({"session_key": "build"}));
+
+    let opened: BTreeSet<_> = std::thread::scope(|scope| {
+        let askers: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| ok(&world, &me, "sandbox_open", input.clone()))).collect();
+        let replies = askers.into_iter().map(|asker| asker.join().expect("no panic"));
+        replies.map(|reply| reply["sandbox_id"].to_string()).collect()
+    });
+
+    assert_eq!(opened.len(), 1);
+}
+
+#[test]
+fn spares_do_not_lead_past_the_last_place() {
+    let world = ruled(TenantPolicy { sandboxes: 1, ..Default::default() }, TenantPolicy::default());
+    let (me, light) = (of("mine"), json!({"storage": "memory"}));
+    let pool = world.engine.lifecycle().keep_spares(4);
+    world.ok("run_a", "sandbox_open", light.clone());
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while pool.ready() < 4 {
+        assert!(Instant::now() < deadline, "there are {} spares", pool.ready());
+        std::thread::yield_now();
+    }
+
+    let replies: Vec<_> = std::thread::scope(|scope| {
+        let askers: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| call(&world, &me, "sandbox_open", light.clone()))).collect();
+        askers.into_iter().map(|asker| asker.join().expect("no panic")).collect()
+    });
+
+    let (opened, refused): (Vec<_>, Vec<_>) = replies.into_iter().partition(Result::is_ok);
+    assert_eq!((opened.len(), refused.len()), (1, 7));
+    assert!(refused.iter().all(|refused| matches!(refused, Err(error) if error.kind == Kind::LimitExceeded)));
 }
 
 #[test]
