@@ -27,6 +27,8 @@ use crate::{Home, eventually};
 
 /// They need one second on an idle machine.
 const START_MAX: Duration = Duration::from_secs(60);
+/// How often an engine is started that does not come up.
+const STARTS_MAX: usize = 3;
 
 /// An engine we know how to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,14 +135,18 @@ impl Engine {
         self.begin_with(flags)
     }
 
-    /// Starts the engine with other flags, and waits until it answers.
+    /// Starts the engine with other flags, and waits until it answers. Docker's daemon gives its containerd fifteen seconds and
+    /// then gives up, which a busy machine brings about now and then; it is started again then.
     pub fn begin_with(&self, flags: &str) -> io::Result<()> {
-        self.order(&format!("start {flags}"))?;
         let answers = || api::ask(&self.socket(), "GET", "/_ping", b"").is_ok();
-        match eventually(START_MAX, answers) {
-            Some(_) => Ok(()),
-            None => Err(io::Error::other(format!("it does not start: {}", self.log()))),
+        for _ in 0..STARTS_MAX {
+            self.order(&format!("start {flags}"))?;
+            if eventually(START_MAX, answers).is_some() {
+                return Ok(());
+            }
+            self.order("kill")?;
         }
+        Err(io::Error::other(format!("it does not start: {}", self.log())))
     }
 
     pub fn kind(&self) -> Kind {
