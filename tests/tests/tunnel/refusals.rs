@@ -149,7 +149,7 @@ fn a_directory_that_is_not_ours_alone_is_not_used() {
     let anothers = refused(&far, &engine);
 
     for error in [shared, led_astray, anothers] {
-        says(&error, "could not use", "somebody else");
+        says(&error, "could not use", "another user");
     }
     assert_eq!(far.sshd.logins(), 0);
 }
