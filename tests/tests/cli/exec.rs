@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use coracle_tests::terminal::{plain, terminal};
 use coracle_tests::{Home, SOON, eventually, requires};
 use rustix::process::Signal;
 
@@ -288,4 +289,22 @@ fn an_attendant_misses_no_output_of_its_command() {
         .expect("a shell runs");
 
     assert_eq!(String::from_utf8_lossy(&read.stdout), String::from_utf8_lossy(&expected.stdout));
+}
+
+#[test]
+fn a_terminal_with_input_from_elsewhere_is_refused() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+
+    for line in [&["run", "-it", "cat"][..], &["exec", "-it", &sandbox, "cat"]] {
+        let refused = home.call(line).stdin("hello").run().expect_code(125);
+        assert_eq!(
+            refused.stderr,
+            "error: standard input is not a terminal\nhint: leave out `-t` and write `-i`\n"
+        );
+    }
+    let typed = home.call(["run", "-it", "sh", "-c", "test -t 0 && echo typed"]).through(terminal(80));
+    assert!(plain(typed.succeed().text()).contains(&"typed".to_owned()));
+    home.call(["exec", "-t", &sandbox, "sh", "-c", "test -t 1"]).succeed();
 }

@@ -1,7 +1,7 @@
 //! How a command runs, for the verbs that run one.
 
 use clap::Args;
-use coracle::Result;
+use coracle::{Error, Kind, Result};
 use coracle_engine::{ExecRequest, Secrets, Stdin, Timeout};
 
 use super::quantity::{Span, span};
@@ -39,6 +39,9 @@ pub struct ProcessArgs {
 impl ProcessArgs {
     /// Returns the request, without a command yet. Reads the secrets.
     pub fn request(&self) -> Result<ExecRequest> {
+        if self.interactive && self.tty && !terminal::is_typed_at() {
+            return Err(not_typed_at());
+        }
         let secrets = self.secret.iter().map(|secret| {
             let source: SecretSource = secret.parse()?;
             let value = source.value()?;
@@ -60,6 +63,12 @@ impl ProcessArgs {
         }
         Ok(request)
     }
+}
+
+/// Refuses input from a pipe or file for a command's terminal. The end of input would be a typed `^D`, which a program
+/// discards if it sets up its terminal later; it would then wait for ever.
+fn not_typed_at() -> Error {
+    Error::new(Kind::Invalid, "standard input is not a terminal").hint("leave out `-t` and write `-i`")
 }
 
 /// Reads `30s`, or `none`.
