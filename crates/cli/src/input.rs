@@ -1,6 +1,9 @@
-//! Passes standard input of coracle on to a command.
+//! Standard input of coracle: passes it on to a command, or notices that it is left unread.
 
 use std::io::{self, Read};
+
+use rustix::fs::{FileType, SeekFrom, fstat, seek};
+use rustix::io::ioctl_fionread;
 
 use super::signals::Target;
 use super::stderr;
@@ -17,6 +20,19 @@ pub fn pass_on(target: Target) {
             stderr::warning(&format!("could not read standard input: {error}"));
         }
     });
+}
+
+/// Tells whether standard input is a pipe with bytes in it, or a file of which nothing was read.
+///
+/// In `while read line; do coracle run …; done < list` the file belongs to the loop, which has read from it.
+pub fn is_left_unread() -> bool {
+    let stdin = io::stdin();
+    let Ok(facts) = fstat(&stdin) else { return false };
+    match FileType::from_raw_mode(facts.st_mode) {
+        FileType::Fifo => ioctl_fionread(&stdin).is_ok_and(|waiting| waiting > 0),
+        FileType::RegularFile => facts.st_size > 0 && seek(&stdin, SeekFrom::Current(0)) == Ok(0),
+        _ => false,
+    }
 }
 
 fn pump(target: &Target) -> io::Result<()> {

@@ -15,7 +15,7 @@ use super::forwarding::Bound;
 use super::signals::{Caught, Tie};
 use super::stop::Stop;
 use super::watcher::{Watcher, Wishes};
-use super::{stderr, stdout};
+use super::{input, stderr, stdout};
 
 /// Everything that is ready before the command starts. Signals wait from here on.
 #[derive(Debug)]
@@ -44,12 +44,14 @@ impl<'a> Session<'a> {
         request.tied = matches!(self.tie, Tie::Client | Tie::Terminal);
         let (engine, tie, json) = (self.engine.clone(), self.tie, self.context.json);
         let call = self.context.call()?;
+        let unread = Unread::of(&request);
         let (call, watcher) = self.watched(call, &request, Vec::new())?;
         let end = match json {
             true => engine.execs().run(call, sandbox, &request).map(End::Captured),
             false => engine.execs().run_watched(call, sandbox, &request).map(End::Watched),
         };
         let end = watcher.finish(end)?;
+        unread.tell();
         let exit = Exit::of_progress(end.progress());
         match end {
             End::Captured(captured) => stdout::json(&exec::Output::from(captured))?,
@@ -65,12 +67,14 @@ impl<'a> Session<'a> {
         let call = self.context.call()?;
         // A new sandbox has its own epoch; the caller's is about another one.
         let call = call.on_behalf_of(call.caller.under(None));
+        let unread = Unread::of(&command.request);
         let (call, watcher) = self.watched(call, &command.request, ports)?;
         let ran = engine.lifecycle().run(call, OneCommand { output, tied: true, ..command });
         if let Some(signal) = watcher.signalled() {
             return Ok(Ended::Signalled(Exit::of_signal(signal)));
         }
         let ran = watcher.finish(ran)?;
+        unread.tell();
         if let End::Watched(watched) = &ran.end {
             explain(&watched.progress, &watched.egress_denied, tie);
         }
@@ -91,6 +95,28 @@ impl<'a> Session<'a> {
         };
         let watcher = Arc::new(Watcher::new(self.engine, call.clone(), self.caught, wishes));
         Ok((call.watched_by(watcher.clone()), watcher))
+    }
+}
+
+/// What to tell a person whose input no command gets.
+#[derive(Debug, Clone, Copy)]
+struct Unread(Option<&'static str>);
+
+impl Unread {
+    fn of(request: &ExecRequest) -> Self {
+        Self(match (request.stdin == Stdin::Open, request.terminal.is_some()) {
+            (true, _) => None,
+            (false, false) => Some("standard input is not passed on; add `-i`"),
+            (false, true) => Some("standard input is not passed on; write `-i` instead of `-t`"),
+        })
+    }
+
+    /// Prints the note if there is input. Called at the command's end: at its start, the process that writes the input
+    /// may not have written yet.
+    fn tell(self) {
+        if let Some(note) = self.0.filter(|_| input::is_left_unread()) {
+            stderr::note(note);
+        }
     }
 }
 

@@ -308,3 +308,36 @@ fn a_terminal_with_input_from_elsewhere_is_refused() {
     assert!(plain(typed.succeed().text()).contains(&"typed".to_owned()));
     home.call(["exec", "-t", &sandbox, "sh", "-c", "test -t 1"]).succeed();
 }
+
+#[test]
+fn a_note_tells_of_input_that_no_command_got() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let note = "note: standard input is not passed on; add `-i`\n";
+    let ran = |line: &[&str], input: &str| home.call(line).stdin(input).succeed().stderr;
+    let told = |line: &[&str], input: &str| ran(line, input).contains("standard input");
+
+    assert_eq!(ran(&["exec", &sandbox, "cat"], "hello"), note);
+    assert!(told(&["run", "cat"], "hello"));
+    assert!(told(&["exec", &sandbox, "-t", "true"], "hello"));
+    assert!(!told(&["exec", &sandbox, "cat"], ""));
+    assert!(!told(&["exec", &sandbox, "-i", "true"], "hello"));
+    assert!(!told(&["run", "--runtime", "python"], "print(1)"), "this is the program");
+    assert!(!told(&["exec", &sandbox, "-d", "true"], "hello"));
+}
+
+#[test]
+fn a_note_tells_of_a_file_of_which_nothing_was_read() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let from = |script: &str| {
+        let exec = home.call(["exec", &sandbox, "cat"]).through(["sh", "-c", script, "sh"]);
+        exec.succeed().stderr
+    };
+
+    assert!(from("f=$(mktemp); echo hello > $f; \"$@\" < $f; rm $f").contains("add `-i`"));
+    assert_eq!(from("\"$@\" < /dev/null"), "");
+    assert_eq!(from("f=$(mktemp); printf '1\\n2\\n' > $f; while read l; do \"$@\"; done < $f; rm $f"), "");
+}
