@@ -12,6 +12,10 @@ use super::printable::message;
 /// How hints name fields, and the flag for each, on whichever verb.
 const WORDS: &[(&str, &str)] = &[
     ("`running` is `keep` or `kill`", "`--running keep` or `--running kill`"),
+    (
+        "`ttl` sets how long it may be idle, and mounted directories and volumes outlive it",
+        "`--ttl` sets how long it may be idle, and files in `--workspace DIR` or `--volume NAME` outlive it",
+    ),
     ("`recursive`", "`--recursive`"),
     ("`no_timeout`", "`--timeout none`"),
     ("`allow_missing`", "`--allow-missing`"),

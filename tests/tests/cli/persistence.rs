@@ -126,6 +126,14 @@ fn the_name_of_a_sandbox_that_expired_leads_to_it_until_it_is_used_again() {
     let opened = home.call(["open", "--name", "work"]).succeed();
 
     assert_eq!(refused["details"]["state"], "expired", "{refused}");
+    let message = refused["message"].as_str().expect("a message");
+    assert!(
+        message.starts_with(&format!("sandbox `{sandbox}` expired: it was idle for 1s (since 2")),
+        "{message}"
+    );
+    assert!(message.ends_with("); its files are gone"), "{message}");
+    let hint = refused["hint"].as_str().expect("a hint");
+    assert!(["--ttl", "--workspace", "--volume"].iter().all(|flag| hint.contains(flag)), "{hint}");
     assert!(opened.stderr.contains(&format!("`{sandbox}` had this name and expired")), "{opened}");
     home.call(["exec", "work", "true"]).succeed();
     assert!(!home.call(["open", "--name", "work"]).succeed().stderr.contains("expired"));

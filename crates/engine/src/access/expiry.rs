@@ -3,7 +3,7 @@
 
 use coracle_core::backend::GuestEnd;
 use coracle_core::reconcile::Reason;
-use coracle_core::{Error, Record, State};
+use coracle_core::{Error, Record, State, Timestamp, duration};
 
 use super::Access;
 
@@ -28,9 +28,20 @@ impl Access {
 /// Refuses an operation on a sandbox that does not admit it; says of one that has expired since when it was idle.
 pub(crate) fn refuse(record: &Record, verb: &str) -> Error {
     let mut refused = record.state.refuse(&record.id, verb);
-    if let (State::Expired, Some(reason), Some(since)) = (record.state, &record.reason, record.idle_since) {
-        refused.message = format!("{}: {reason}", refused.message);
-        refused = refused.detail("idle_since", since.as_millis());
+    if let (State::Expired, Some(since)) = (record.state, record.idle_since) {
+        refused.message = expired(record, since);
+        refused = refused
+            .hint("open a new one; `ttl` sets how long it may be idle, and mounted directories and volumes outlive it")
+            .detail("idle_since", since.as_millis());
     }
     refused
+}
+
+fn expired(record: &Record, since: Timestamp) -> String {
+    let idle = duration::shown(record.spec.limits.idle());
+    let files = match record.spec.mounts.is_empty() {
+        true => "its files are gone",
+        false => "its files are gone, except for what was mounted",
+    };
+    format!("sandbox `{}` expired: it was idle for {idle} (since {since}); {files}", record.id)
 }

@@ -133,7 +133,9 @@ impl Access {
         match self.stream_to(record) {
             Ok(stream) => Ok(Guest::connect(stream, &record.secret, epoch)),
             Err(error) if error.kind == Kind::NotFound => {
-                Err(self.end_without_guest(record, Reason::GuestGone).caused_by(error))
+                let ended = self.end_without_guest(record, Reason::GuestGone);
+                // Why a guest does not answer matters only where its end is not explained.
+                Err(if ended.kind == Kind::NotFound { ended } else { ended.caused_by(error) })
             }
             Err(error) => Err(error),
         }

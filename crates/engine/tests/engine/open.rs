@@ -165,7 +165,10 @@ fn the_key_of_what_has_expired_is_free_at_once() {
     assert!(record.reason.is_some_and(|reason| reason.contains(&since.to_string())));
     let error = world.refused("run_a", "sandbox_exec", json!({"sandbox_id": idle, "cmd": ["true"]}));
     assert_eq!((error.kind, &error.details["state"]), (Kind::NotFound, &json!("expired")));
-    assert!(error.message.contains("idle since"), "{}", error.message);
+    assert_eq!(
+        error.chain(),
+        format!("sandbox `{idle}` expired: it was idle for 15m (since {since}); its files are gone")
+    );
     world.ok("run_a", "sandbox_close", json!({"sandbox_id": idle}));
 }
 
