@@ -20,6 +20,6 @@ pub use self::name::{ExecName, SandboxName};
 pub use self::pair::{LocalFile, Pair};
 pub use self::ports::{Ports, published};
 pub use self::process::ProcessArgs;
-pub use self::quantity::{Span, mebibytes, millicores, span};
+pub use self::quantity::{Span, mebibytes, millicores, span, span_with_unit};
 pub use self::spec::SpecArgs;
 pub use self::variable::Variable;

@@ -42,3 +42,17 @@ fn a_size_without_its_unit_is_asked_about() {
         "error: `--memory`: `much` is not a size\nhint: write a number and a unit, as in `512m` or `1.5g`\n"
     );
 }
+
+#[test]
+fn the_life_of_a_token_needs_a_unit() {
+    let home = Home::new();
+    let create = |expires: &str| home.call(["token", "create", "--tenant", "a", "--expires", expires]).run();
+
+    let refused = create("30").expect_code(125);
+    assert_eq!(
+        refused.stderr,
+        "error: `--expires`: `30` has no unit, and would be 30s\nhint: did you mean `30d`?\n"
+    );
+    create("30d").expect_code(0);
+    create("1h30m").expect_code(0);
+}

@@ -18,6 +18,19 @@ pub fn span(text: &str) -> Result<Span> {
     Ok(Span { text: text.to_owned(), duration: duration::parse(text)? })
 }
 
+/// Reads a span whose unit must be written: for what lasts days, a number alone would be seconds.
+pub fn span_with_unit(text: &str) -> Result<Span> {
+    let span = span(text)?;
+    match text.ends_with(|last: char| last.is_ascii_digit()) {
+        false => Ok(span),
+        true => Err(Error::new(
+            Kind::Invalid,
+            format!("`{text}` has no unit, and would be {}", duration::shown(span.duration)),
+        )
+        .hint(format!("did you mean `{text}d`?"))),
+    }
+}
+
 /// Reads `512m`, `1.5g`, as whole mebibytes. A number alone is bytes; where no value is that small, the unit was
 /// forgotten.
 pub fn mebibytes(text: &str) -> Result<u64> {

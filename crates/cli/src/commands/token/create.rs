@@ -8,7 +8,7 @@ use coracle_engine::Catalogue;
 use serde::Serialize;
 
 use super::View;
-use crate::args::{MaxArgs, Span, span};
+use crate::args::{MaxArgs, Span, span_with_unit};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::stop::Stop;
@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long, value_name = "PATTERNS", default_value = "*")]
     allow: Scope,
     /// How long it is good for, as in `12h` or `30d`; until it is revoked if absent
-    #[arg(long, value_name = "SPAN", value_parser = span)]
+    #[arg(long, value_name = "SPAN", value_parser = span_with_unit)]
     expires: Option<Span>,
     /// A label to recognise it by
     #[arg(long, value_name = "TEXT")]
