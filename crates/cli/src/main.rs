@@ -18,6 +18,7 @@ mod flag_differences;
 mod flag_errors;
 mod flags;
 mod for_each;
+mod foreign_verbs;
 mod forwarding;
 mod home_files;
 mod input;
@@ -94,10 +95,9 @@ fn answer(arguments: Vec<OsString>) -> ExitCode {
     if completion::answered(&arguments) {
         return ExitCode::SUCCESS;
     }
-    let json = usage::asks_for_json(&Cli::command(), &arguments);
-    match Cli::try_parse_from(arguments) {
+    match Cli::try_parse_from(&arguments) {
         Ok(cli) => execute(cli).into(),
-        Err(error) => usage::explain(&error, json).into(),
+        Err(error) => usage::explain(&error, &Cli::command(), &arguments).into(),
     }
 }
 

@@ -9,7 +9,7 @@ use clap::{Arg, Command};
 use coracle::{Error, Kind};
 
 use super::exit::Exit;
-use super::{stderr, stdout};
+use super::{foreign_verbs, stderr, stdout};
 
 /// Tells whether the caller wants JSON, for a command line that clap could not parse. From `--` on, or from the first
 /// word of a command on, everything belongs to the command.
@@ -33,6 +33,20 @@ pub fn asks_for_json(cli: &Command, arguments: &[OsString]) -> bool {
         }
     }
     false
+}
+
+/// Returns the first word that is neither a flag nor the value of one.
+fn first_word(cli: &Command, arguments: &[OsString]) -> Option<String> {
+    let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
+    while let Some(word) = words.next() {
+        if !word.starts_with('-') {
+            return Some(word.into_owned());
+        }
+        if takes_next([cli, cli], &word) {
+            words.next();
+        }
+    }
+    None
 }
 
 /// Tells whether the word after a flag is its value.
@@ -59,7 +73,7 @@ fn takes_next(verbs: [&Command; 2], flag: &str) -> bool {
 }
 
 /// Prints what is wrong with a command line, or the requested help.
-pub fn explain(error: &clap::Error, json: bool) -> Exit {
+pub fn explain(error: &clap::Error, cli: &Command, arguments: &[OsString]) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let _ = error.print();
@@ -67,12 +81,20 @@ pub fn explain(error: &clap::Error, json: bool) -> Exit {
         }
         _ => {}
     }
-    match (json, ours(error)) {
+    let json = asks_for_json(cli, arguments);
+    let foreign = first_word(cli, arguments).filter(|_| error.kind() == ErrorKind::InvalidSubcommand);
+    match (json, foreign.and_then(|verb| foreign_verb(&verb)).or_else(|| ours(error))) {
         (true, ours) => stdout::error(&ours.unwrap_or_else(|| refusal(&error.render().to_string()))),
         (false, Some(ours)) => stderr::error(&ours),
         (false, None) => stderr::usage(&error.render().to_string()),
     }
     Exit::FAILED
+}
+
+/// Returns the error for a verb of another tool.
+fn foreign_verb(verb: &str) -> Option<Error> {
+    let advice = foreign_verbs::advice(verb)?;
+    Some(Error::new(Kind::Invalid, format!("there is no verb `{verb}`")).hint(advice))
 }
 
 /// Returns the error for a value, with our own message and hint, which clap does not print. It repeats the written

@@ -168,3 +168,48 @@ fn verbs_from_elsewhere_do_what_ours_do() {
         Some(true)
     );
 }
+
+#[test]
+fn verbs_of_other_tools_are_answered_with_ours() {
+    let home = Home::new();
+
+    for (line, hint) in [
+        (&["ls"][..], "did you mean `coracle ps`?"),
+        (&["--run", "run_a", "list"], "did you mean `coracle ps`?"),
+        (&["delete", "web"], "did you mean `coracle close`?"),
+        (&["destroy", "web"], "did you mean `coracle close`?"),
+        (&["unpause", "web"], "did you mean `coracle resume`?"),
+        (&["rmi", "app:1"], "did you mean `coracle image remove`?"),
+        (&["create"], "did you mean `coracle open`?"),
+        (&["commit", "web"], "did you mean `coracle snapshot`?"),
+        (&["build", "-t", "app:1", "."], "did you mean `coracle image build`?"),
+        (&["attach", "web"], "did you mean `coracle logs --follow`?"),
+        (&["port", "web"], "did you mean `coracle forward`?"),
+        (&["start", "web"], "a sandbox needs no start; `coracle exec` runs another command"),
+    ] {
+        let verb = if line[0] == "--run" { line[2] } else { line[0] };
+        let said = home.call(line).run().expect_code(125);
+        assert_eq!(said.stderr, format!("error: there is no verb `{verb}`\nhint: {hint}\n"));
+        let error = home.call([&["--json"], line].concat()).run().error();
+        assert_eq!(error["hint"], hint);
+    }
+    let nested = home.call(["image", "create"]).run().expect_code(125);
+    assert!(!nested.stderr.contains("coracle open"), "{nested}");
+}
+
+#[test]
+fn ls_and_rm_are_short_for_list_and_delete() {
+    requires!(native);
+    let home = Home::new();
+    home.call(["run", "-d", "--name", "web", "-v", "cache:/cache", "touch", "note"]).succeed();
+    home.call(["wait", "web"]).succeed();
+
+    assert_eq!(home.call(["fs", "ls", "web", "--json"]).succeed().json()[0]["path"], "note");
+    home.call(["fs", "rm", "web", "note"]).succeed();
+    assert_eq!(home.call(["fs", "ls", "web", "--json"]).succeed().json(), serde_json::json!([]));
+    home.call(["close", "web"]).succeed();
+    assert!(home.call(["volume", "ls"]).succeed().text().contains("cache"));
+    home.call(["volume", "rm", "cache"]).succeed();
+    assert_eq!(home.call(["image", "ls", "--json"]).succeed().json(), serde_json::json!([]));
+    assert_eq!(home.call(["image", "rm", "nothing:1", "--json"]).run().error_kind(), "image_not_found");
+}

@@ -27,8 +27,10 @@ enum Verb {
     /// Write standard input to a file
     Write(write::Args),
     /// List a directory
+    #[command(visible_alias = "ls")]
     List(list::Args),
     /// Delete a file or directory
+    #[command(visible_alias = "rm")]
     Delete(delete::Args),
     /// Show one file or directory
     Stat(stat::Args),

@@ -31,8 +31,10 @@ enum Verb {
     /// Load the images in an archive of `docker save` or an OCI layout, and print their names
     Load(load::Args),
     /// List the stored images
+    #[command(visible_alias = "ls")]
     List(list::Args),
     /// Remove an image and the layers that nothing else uses
+    #[command(visible_alias = "rm")]
     Remove(remove::Args),
 }
 

@@ -19,8 +19,10 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// List the volumes
+    #[command(visible_alias = "ls")]
     List(list::Args),
     /// Remove a volume with its contents
+    #[command(visible_alias = "rm")]
     Remove(remove::Args),
 }
 
