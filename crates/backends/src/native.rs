@@ -182,6 +182,15 @@ impl Backend for Native {
         self.has_buildah().then_some(self)
     }
 
+    /// Only root can give a sandbox a cgroup, by which its commands are frozen.
+    fn check_pausing(&self) -> Result<()> {
+        match self.privilege.is_root() {
+            true => Ok(()),
+            false => Err(Error::new(Kind::Unsupported, "pausing needs root")
+                .hint("run coracle as root, and open the sandbox again there")),
+        }
+    }
+
     fn forking(&self) -> Option<&dyn Forking> {
         Some(self)
     }

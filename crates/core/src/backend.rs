@@ -201,6 +201,14 @@ pub trait Backend: Send + Sync {
         None
     }
 
+    /// Refuses to pause a sandbox where commands cannot be frozen: `unsupported`.
+    fn check_pausing(&self) -> Result<()> {
+        let name = self.name();
+        Err(Error::new(Kind::Unsupported, format!("backend `{name}` cannot pause a sandbox"))
+            .hint("the native backend can")
+            .detail("backend", name))
+    }
+
     /// Returns what forks and snapshots its sandboxes; `None` if it cannot.
     fn forking(&self) -> Option<&dyn Forking> {
         None

@@ -379,6 +379,10 @@ impl Backend for FakeBackend {
         self.builds.then_some(&self.images as &dyn Builder)
     }
 
+    fn check_pausing(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn forking(&self) -> Option<&dyn Forking> {
         (!self.bare).then_some(self as &dyn Forking)
     }

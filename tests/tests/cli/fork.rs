@@ -268,7 +268,12 @@ fn files_that_are_not_on_a_disk_are_not_forked_and_that_is_said() {
     let rootless = ordinary.open();
 
     assert_eq!(memory.call(["fork", &sandbox, "--json"]).run().error_kind(), "unsupported");
-    assert_eq!(ordinary.call(["fork", &rootless, "--json"]).run().error_kind(), "unsupported");
+    for verb in ["fork", "snapshot"] {
+        let refused = ordinary.call([verb, &rootless, "--json"]).run().error();
+        assert_eq!(refused["kind"], "unsupported", "{refused}");
+        assert_eq!(refused["message"], "forks and snapshots need root");
+        assert_eq!(refused["hint"], "run coracle as root, and open the sandbox again there");
+    }
 
     memory.exec(&sandbox, ["true"]).succeed();
     ordinary.exec(&rootless, ["true"]).succeed();

@@ -103,9 +103,12 @@ fn an_ordinary_user_is_told_that_nothing_can_be_frozen() {
     let home = Home::ordinary();
     let sandbox = home.open();
 
-    let refused = home.call(["pause", &sandbox, "--json"]).run();
+    let refused = home.call(["pause", &sandbox, "--json"]).run().error();
 
-    assert_eq!(refused.error_kind(), "unsupported");
+    assert_eq!(
+        (&refused["kind"], &refused["message"]),
+        (&"unsupported".into(), &"pausing needs root".into())
+    );
     assert_eq!(state(&home, &sandbox), "ready");
     home.exec(&sandbox, ["true"]).succeed();
 }

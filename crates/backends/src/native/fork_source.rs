@@ -89,6 +89,7 @@ pub fn disks(native: &Native, held: &HeldSandbox<'_>) -> Result<Vec<(PathBuf, Pa
     let disks = native.home.disks(held.sandbox);
     match matches!(Storage::choose(held.spec, native.privilege), Storage::Disk(_)) && !disks.is_empty() {
         true => Ok(disks),
+        false if !native.privilege.is_root() => Err(needs_root(held.sandbox)),
         false => Err(no_disk(held.sandbox)),
     }
 }
@@ -158,6 +159,12 @@ fn last_generation(root: &std::os::fd::OwnedFd) -> std::io::Result<u32> {
 
 fn no_entry() -> std::io::Error {
     std::io::ErrorKind::NotFound.into()
+}
+
+fn needs_root(sandbox: &SandboxId) -> Error {
+    Error::new(Kind::Unsupported, "forks and snapshots need root")
+        .hint("run coracle as root, and open the sandbox again there")
+        .detail("sandbox_id", sandbox.as_str())
 }
 
 fn no_disk(sandbox: &SandboxId) -> Error {

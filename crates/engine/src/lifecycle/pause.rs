@@ -11,7 +11,8 @@ use crate::{Caller, crash};
 impl Lifecycle {
     /// Freezes all commands of a sandbox. Does nothing to one that is paused already.
     pub(crate) fn pause(&self, caller: &Caller, id: &SandboxId) -> Result<Record> {
-        self.running_or_paused(caller, id, "pause")?;
+        let record = self.running_or_paused(caller, id, "pause")?;
+        self.placement.backend_of(&record)?.check_pausing()?;
         let _work = self.records.store().work_on(id)?;
         let record = self.step(caller, id, lifecycle::Event::Pause, State::Paused)?;
         self.records.crash_at(crash::PAUSE_ROW_AFTER);

@@ -92,7 +92,7 @@ fn wait_until_frozen(commands: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 fn no_cgroups() -> Fault {
-    let message = "without root a sandbox has no cgroup its commands could be frozen by".to_owned();
+    let message = "could not freeze the commands: the sandbox has no cgroup for them".to_owned();
     Fault { code: FaultCode::Unsupported, message, errno: None }
 }
 

@@ -27,8 +27,9 @@ pub const OTHERWISE: &[(&str, &[TestBackend], &str)] = &[
 ];
 const ENGINES: &[TestBackend] = &[TestBackend::Docker, TestBackend::Podman, TestBackend::Ssh];
 
-/// Operations engines have nothing for: they would need the files of a container as layers of another.
-const REFUSED: &[&str] = &["fork", "snapshot"];
+/// Operations engines have nothing for: they would need the files of a container as layers of another, or a cgroup of
+/// its commands alone.
+const REFUSED: &[&str] = &["fork", "snapshot", "pause"];
 
 /// How long others may keep an engine busy.
 const BUSY: Duration = Duration::from_secs(60);
@@ -65,8 +66,11 @@ fn expect_declared(backend: TestBackend) {
     }
     home.exec(&sandbox, ["sh", "-c", "echo kept > note"]).succeed();
     for operation in REFUSED {
-        let refused = home.call([*operation, &sandbox, "--json"]).run();
-        assert_eq!(refused.error_kind(), "unsupported", "{operation}");
+        let refused = home.call([*operation, &sandbox, "--json"]).run().error();
+        assert_eq!(
+            (&refused["kind"], &refused["hint"]),
+            (&"unsupported".into(), &"the native backend can".into())
+        );
     }
     assert_eq!(home.exec(&sandbox, ["cat", "note"]).succeed().text(), "kept\n");
     assert_eq!(home.live().len(), 1, "what was refused has left nothing");
