@@ -16,6 +16,7 @@ const WORDS: &[(&str, &str)] = &[
         "`ttl` sets how long it may be idle, and mounted directories and volumes outlive it",
         "`--ttl` sets how long it may be idle, and files in `--workspace DIR` or `--volume NAME` outlive it",
     ),
+    ("choose another `exec_id`", "choose another `--id`"),
     ("`recursive`", "`--recursive`"),
     ("`no_timeout`", "`--timeout none`"),
     ("`allow_missing`", "`--allow-missing`"),

@@ -90,10 +90,18 @@ fn the_same_exec_id_runs_once() {
 
     let first = home.call(count).succeed();
     let second = home.call(count).succeed();
-    let other = home.call(["exec", &sandbox, "--json", "--id", "once", "--", "true"]).run();
+    let other = home.call(["exec", &sandbox, "--json", "--id", "once", "--", "true"]).run().error();
+    let detached = home.call(["exec", &sandbox, "--json", "-d", "--id", "once", "--", "true"]).run().error();
 
     assert_eq!((first.text(), second.text()), ("1\n", "1\n"));
-    assert_eq!(other.error_kind(), "conflict");
+    for refused in [other, detached] {
+        assert_eq!(
+            (&refused["kind"], &refused["hint"]),
+            (&"conflict".into(), &"choose another `--id`".into())
+        );
+        let taken = "exec id `once` is taken by `sh -c echo run >> count; wc -l < count`";
+        assert_eq!(refused["message"], taken);
+    }
 }
 
 #[test]
@@ -340,4 +348,18 @@ fn a_note_tells_of_a_file_of_which_nothing_was_read() {
     assert!(from("f=$(mktemp); echo hello > $f; \"$@\" < $f; rm $f").contains("add `-i`"));
     assert_eq!(from("\"$@\" < /dev/null"), "");
     assert_eq!(from("f=$(mktemp); printf '1\\n2\\n' > $f; while read l; do \"$@\"; done < $f; rm $f"), "");
+}
+
+#[test]
+fn the_execs_that_exist_are_listed_for_one_that_does_not() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+
+    let empty = home.call(["logs", &sandbox, "tock", "--json"]).run().error();
+    home.call(["exec", &sandbox, "--id", "tick", "true"]).succeed();
+    let refused = home.call(["logs", &sandbox, "tock"]).run().expect_code(125);
+
+    assert_eq!(empty["hint"], format!("nothing was run in sandbox `{sandbox}`"));
+    assert_eq!(refused.stderr, "error: there is no exec `tock`\nhint: name one of these:\n  tick (`true`)\n");
 }

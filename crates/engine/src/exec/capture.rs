@@ -4,18 +4,18 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coracle_core::{ExecId, Result, SandboxId};
+use coracle_core::{Error, ExecId, Result, SandboxId};
 use coracle_wire::{Chunk, Ending, Stream};
 
 use super::Execs;
 use super::cancel::{AtCancel, Stoppable, cut_at_cancel};
-use super::{Captured, ExecRequest, Started, Stdin, image};
+use super::{Captured, ExecRequest, Started, Stdin, image, naming};
 use crate::access::gate::Inside;
 use crate::access::rejoin;
 use crate::access::tie::Tied;
 use crate::call::Running;
 use crate::exec::progress::Progress;
-use crate::guest::{Capture, FOR_EVER, Launch};
+use crate::guest::{Capture, FOR_EVER, Failure, Launch};
 use crate::ops::sandbox::exec;
 use crate::random::random;
 use crate::{Call, crash, spans};
@@ -84,8 +84,7 @@ impl Execs {
                     inside.guest.start_attended(exec_id.as_str(), command)
                 }
             };
-            let existing =
-                started.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
+            let existing = started.map_err(|failure| not_started(failure, inside, request, &exec_id))?;
             self.records.crash_at(crash::EXEC_START_AFTER);
             match reader {
                 Reader::Later => self.tell_started(&inside.record, &exec_id, began),
@@ -178,8 +177,7 @@ impl Execs {
             // How much of its input has reached it is not known.
             Stdin::Bytes(_) | Stdin::Open => capture,
         });
-        let capture =
-            ran.map_err(|failure| image::explained(failure.into(), &inside.record, &request.argv))?;
+        let capture = ran.map_err(|failure| not_started(failure, inside, request, &exec_id))?;
         self.records.crash_at(crash::EXEC_END_AFTER);
         self.tell_ended_soon(&inside.record, &exec_id, &capture.state);
 
@@ -232,6 +230,12 @@ impl Execs {
     pub fn new_id(&self) -> Result<ExecId> {
         Ok(ExecId::generate(self.records.now(), random()?))
     }
+}
+
+/// Returns the error for a command that was not started, with what the guest alone does not know.
+fn not_started(failure: Failure, inside: &mut Inside, request: &ExecRequest, exec_id: &ExecId) -> Error {
+    let error = image::explained(failure.into(), &inside.record, &request.argv);
+    naming::explain_taken(error, &mut inside.guest, exec_id)
 }
 
 /// Sorts what a command left behind.

@@ -6,6 +6,7 @@ use super::Execs;
 use crate::Caller;
 use crate::access::naming::{SHOWN_MAX, ambiguous, begins};
 use crate::exec::is_waiting_interpreter;
+use crate::guest::Guest;
 
 /// The exec that is meant where none is named, if a sandbox has one of this name.
 pub const MAIN_EXEC: &str = "main";
@@ -32,8 +33,8 @@ impl KnownExec {
 }
 
 impl Execs {
-    /// Returns the exec of a sandbox a word means: its id, or the beginning of it, with or without `exec_`. A word that
-    /// fits none is returned as it is: who looks for it next says that it is not there.
+    /// Returns the exec of a sandbox a word means: its id, or the beginning of it, with or without `exec_`. A whole id is
+    /// returned as it is: who looks for it next says that it is not there.
     pub fn named(&self, caller: &Caller, sandbox: &SandboxId, word: &str) -> Result<ExecId> {
         if let Some(id) = ExecId::whole(word) {
             return Ok(id);
@@ -44,7 +45,7 @@ impl Execs {
         match fitting.as_slice() {
             _ if known.iter().any(|exec| exec.id.as_str() == word) => word.parse(),
             [one] => Ok(one.id.clone()),
-            [] => word.parse(),
+            [] => Err(unknown(&word.parse()?, sandbox, &known)),
             several => {
                 let ids = several.iter().map(|exec| exec.id.to_string()).collect();
                 let described: Vec<_> = several.iter().take(SHOWN_MAX).map(|exec| exec.described()).collect();
@@ -63,12 +64,10 @@ impl Execs {
             [] => Err(Error::new(Kind::NotFound, format!("nothing was run in sandbox `{sandbox}`"))
                 .hint("`coracle exec` runs a command in it")),
             several => {
-                // The newest are the last.
-                let shown = &several[several.len().saturating_sub(SHOWN_MAX)..];
-                let described: Vec<_> = shown.iter().map(KnownExec::described).collect();
                 let message = format!("sandbox `{sandbox}` has {} execs", several.len());
+                let shown = newest(several);
                 Err(Error::new(Kind::Invalid, message)
-                    .hint(format!("name the one you mean:\n{}", described.join("\n")))
+                    .hint(format!("name the one you mean:\n{}", listed(shown)))
                     .detail("candidates", shown.iter().map(|exec| exec.id.as_str()).collect::<Vec<_>>()))
             }
         }
@@ -86,6 +85,39 @@ impl Execs {
         });
         Ok(known.collect())
     }
+}
+
+/// Returns the error for a start that the guest refused because another command has its id; any other error as it is.
+pub(super) fn explain_taken(error: Error, guest: &mut Guest, id: &ExecId) -> Error {
+    // The guest's other conflicts are about the sandbox as a whole.
+    if error.kind != Kind::Conflict || !error.message.contains(&format!("`{id}`")) {
+        return error;
+    }
+    let execs = guest.execs().unwrap_or_default();
+    let command = match execs.iter().find(|exec| exec.exec == id.as_str()) {
+        Some(exec) => format!("`{}`", shown(&exec.argv)),
+        None => "another command".to_owned(),
+    };
+    Error::new(Kind::Conflict, format!("exec id `{id}` is taken by {command}"))
+        .hint("choose another `exec_id`")
+        .detail("exec_id", id.as_str())
+}
+
+fn unknown(id: &ExecId, sandbox: &SandboxId, known: &[KnownExec]) -> Error {
+    let hint = match known.is_empty() {
+        true => format!("nothing was run in sandbox `{sandbox}`"),
+        false => format!("name one of these:\n{}", listed(newest(known))),
+    };
+    Error::new(Kind::NotFound, format!("there is no exec `{id}`")).hint(hint)
+}
+
+/// Returns the last ones, as many as a person looks through.
+fn newest(execs: &[KnownExec]) -> &[KnownExec] {
+    &execs[execs.len().saturating_sub(SHOWN_MAX)..]
+}
+
+fn listed(execs: &[KnownExec]) -> String {
+    execs.iter().map(KnownExec::described).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns a command as a person knows it again.

@@ -76,11 +76,13 @@ impl FromStr for Filter {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let refuse = || {
-            Error::new(Kind::Invalid, format!("`{}` is not `FIELD=VALUE`", text.escape_debug()))
+        let refuse = |message| {
+            Error::new(Kind::Invalid, message)
                 .hint("FIELD is one of id, key, state, image, backend, owner, label")
         };
-        let (field, value) = text.split_once('=').ok_or_else(refuse)?;
+        let (field, value) = text
+            .split_once('=')
+            .ok_or_else(|| refuse(format!("`{}` is not `FIELD=VALUE`", text.escape_debug())))?;
         let field = match field {
             "id" => Field::Id,
             "key" | "name" => Field::Key,
@@ -89,7 +91,7 @@ impl FromStr for Filter {
             "backend" => Field::Backend,
             "owner" => Field::Owner,
             "label" => Field::Label,
-            _ => return Err(refuse()),
+            other => return Err(refuse(format!("there is no field `{}`", other.escape_debug()))),
         };
         if field == Field::State {
             state(value)?;
