@@ -29,6 +29,13 @@ pub fn check(backend: &str, profile: &Profile, spec: &Spec) -> Result<()> {
     if misfits.is_empty() {
         return Ok(());
     }
+    let is_known = |name: &String| profile.walls.iter().any(|wall| wall.name == *name);
+    if let Some(unknown) = spec.require.iter().find(|name| !is_known(name)) {
+        let names: Vec<_> = profile.walls.iter().map(|wall| wall.name.as_str()).collect();
+        return Err(Error::new(Kind::Unsupported, format!("there is no wall `{unknown}`"))
+            .detail("misfits", misfits.clone())
+            .hint(format!("there are {}", names.join(", "))));
+    }
     let reasons: Vec<_> = misfits.iter().map(|misfit| why(profile, misfit)).collect();
     Err(Error::new(
         Kind::Unsupported,
@@ -49,11 +56,6 @@ fn demands(spec: &Spec) -> impl Iterator<Item = &str> {
 }
 
 fn why(profile: &Profile, misfit: &str) -> String {
-    match profile.walls.iter().find(|wall| wall.name == misfit) {
-        Some(wall) => format!("{misfit} ({})", wall.how),
-        None => {
-            let names: Vec<_> = profile.walls.iter().map(|wall| wall.name.as_str()).collect();
-            format!("{misfit} (there is no such wall; there are {})", names.join(", "))
-        }
-    }
+    let wall = profile.walls.iter().find(|wall| wall.name == misfit);
+    wall.map_or_else(|| misfit.to_owned(), |wall| format!("{misfit} ({})", wall.how))
 }

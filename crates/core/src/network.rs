@@ -94,13 +94,40 @@ impl FromStr for Network {
             (_, Some(list)) => rules(list).map(Self::Allow),
             (_, None) => {
                 let shown: String = text.escape_debug().take(64).collect();
-                Err(Error::invalid(
+                let refused = Error::invalid(
                     "network",
                     format!("is `{shown}` and not `none`, `open` or `allow=HOST,…`"),
-                ))
+                );
+                Err(match meant(text) {
+                    Some(hint) => refused.hint(hint),
+                    None => refused,
+                })
             }
         }
     }
+}
+
+/// Returns what to write for a network of another tool, or for hosts alone.
+fn meant(text: &str) -> Option<String> {
+    match text.to_ascii_lowercase().as_str() {
+        "host" | "bridge" => Some(
+            "a sandbox never has the machine's own network; `open` reaches every public address".to_owned(),
+        ),
+        "none" | "off" | "no" => Some("did you mean `none`?".to_owned()),
+        "open" | "on" | "all" | "any" => Some("did you mean `open`?".to_owned()),
+        "allow" => None,
+        _ => {
+            let hosts: Option<Vec<_>> = text.split(',').map(host_alone).collect();
+            hosts.map(|hosts| format!("did you mean `allow={}`?", hosts.join(",")))
+        }
+    }
+}
+
+/// Returns the rule for a host that was written as such, or as a URL.
+fn host_alone(text: &str) -> Option<String> {
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let rule: Rule = rest.split('/').next()?.parse().ok()?;
+    matches!(rule.target, rule::Target::Name(_)).then(|| rule.to_string())
 }
 
 fn rules(list: &str) -> Result<Vec<Rule>> {
@@ -108,9 +135,12 @@ fn rules(list: &str) -> Result<Vec<Rule>> {
     for text in list.split(',') {
         let rule: Rule = text.parse().map_err(|odd| {
             let shown: String = text.escape_debug().take(64).collect();
-            Error::invalid("network", format!("allows `{shown}`, which {odd}")).hint(
-                "write `allow=HOST[:PORT],*.HOST,ADDRESS,NETWORK/LENGTH`, addresses with colons in brackets",
-            )
+            let hint = match host_alone(text) {
+                Some(host) => format!("write the host alone: `allow={host}`"),
+                None => "write `allow=HOST[:PORT],*.HOST,ADDRESS,NETWORK/LENGTH`, addresses with colons in brackets"
+                    .to_owned(),
+            };
+            Error::invalid("network", format!("allows `{shown}`, which {odd}")).hint(hint)
         })?;
         if rules.len() == RULES_MAX {
             return Err(Error::invalid("network", format!("allows more than {RULES_MAX} hosts")));

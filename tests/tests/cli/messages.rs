@@ -58,6 +58,7 @@ fn a_mistake_is_named_by_the_flag_that_was_typed() {
         (&["run", "--ttl", "900d", "true"], "`--ttl` is 900d, outside 1s to "),
         (&["run", "--grace", "900d", "true"], "`--grace` is more than 10m"),
         (&["run", "--network", "some", "true"], "`--network` is `some` and not `none`, `open` or "),
+        (&["run", "--require", "nothing", "true"], "there is no wall `nothing`"),
         (&["run", "--image", "A B", "true"], "`--image` is `A B`: "),
         (&["run", "--workdir", "here", "true"], "`--workdir` must be an absolute path"),
         (&["run", "--user", "", "true"], "`--user` must be "),
@@ -108,10 +109,21 @@ fn advice_names_flags_and_fits_what_was_tried() {
             &["transfer", "web", "--to", "run_x"],
             "decide what becomes of them: `--running keep` or `--running kill`",
         ),
+        (&["run", "--require", "nothing", "true"], "there are "),
+        (&["run", "--network", "example.com", "true"], "did you mean `allow=example.com`?"),
         (
-            &["run", "--require", "nothing", "true"],
-            "leave it out; a limit may also be named in `--allow-missing`",
+            &["run", "--network", "https://example.com/a,b.test:22", "true"],
+            "did you mean `allow=example.com,b.test:22`?",
         ),
+        (
+            &["run", "--network", "host", "true"],
+            "a sandbox never has the machine's own network; `open` reaches",
+        ),
+        (
+            &["run", "--network", "allow=https://example.com", "true"],
+            "write the host alone: `allow=example.com`",
+        ),
+        (&["run", "--network", "allow=10.0.0.1/8", "true"], "write `allow=HOST[:PORT]"),
         (&["fs", "delete", "web", "d"], "it is a directory: write `--recursive` to delete it"),
         (&["fs", "read", "web", "d"], "it is a directory: list it, or name a file in it"),
         (
