@@ -125,7 +125,7 @@ fn explain(progress: &Progress, denied: &[Denial], tie: Tie) {
     tell_of_end(progress);
     tell_of_background(progress, tie);
     for denial in denied {
-        stderr::note(&format!("the network was denied to {denial}"));
+        stderr::note(&denial.told());
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 
+use coracle_core::network::rule::{WEB, WEB_TLS};
 use coracle_core::network::{Denial, Reason};
 
 use crate::head::Authority;
@@ -43,14 +44,16 @@ fn advice(denial: &Denial) -> String {
     let Denial { host, port, reason } = denial;
     match reason {
         Reason::NotAllowed => {
-            format!("{denial}: allow it with `--network allow={host}:{port}` when the sandbox is made")
+            // A rule without a port is narrower: it allows only HTTP at 80 and TLS at 443.
+            let rule = match *port {
+                WEB | WEB_TLS => host.clone(),
+                port => format!("{host}:{port}"),
+            };
+            format!("{denial}: allow it with `--network allow={rule}` when the sandbox is made")
         }
         Reason::NotPublic => format!("{denial}: a host name reaches only public addresses"),
-        Reason::InvalidName
-        | Reason::NameMismatch
-        | Reason::Protocol
-        | Reason::Unresolved
-        | Reason::Limit => denial.to_string(),
+        Reason::Unresolved => denial.told(),
+        Reason::InvalidName | Reason::NameMismatch | Reason::Protocol | Reason::Limit => denial.to_string(),
     }
 }
 

@@ -110,6 +110,22 @@ fn without_json_the_denied_are_said_once_on_stderr() {
     let ran = home.call(["run", "--network", "allow=ok.test", "--", "sh", "-c", twice]).succeed();
 
     assert_eq!(ran.stderr.matches("denied to evil.test:80 (not allowed)").count(), 1, "{ran}");
+    let page =
+        "evil.test:80 (not allowed): allow it with `--network allow=evil.test` when the sandbox is made";
+    assert!(ran.text().contains(page), "{ran}");
+}
+
+#[test]
+fn a_name_without_an_address_was_not_denied() {
+    requires!(native);
+    let home = home();
+
+    let curl = ["run", "--network", "allow=missing.invalid", "--", "curl", "-s", "http://missing.invalid/"];
+    let ran = home.call(curl).succeed();
+
+    let told = "could not reach missing.invalid:80: the name has no address";
+    assert!(ran.stderr.contains(&format!("note: {told}\n")), "{ran}");
+    assert_eq!(ran.text(), format!("coracle: {told}\n"));
 }
 
 #[test]

@@ -43,6 +43,19 @@ impl Denial {
         let host = host.escape_debug().take(Self::HOST_MAX).collect();
         Self { host, port, reason }
     }
+
+    /// Returns what happened, for people: no rule refuses a name that has no address.
+    pub fn told(&self) -> String {
+        match self.reason {
+            Reason::Unresolved => format!("could not reach {}:{}: {}", self.host, self.port, self.reason),
+            Reason::NotAllowed
+            | Reason::InvalidName
+            | Reason::NotPublic
+            | Reason::NameMismatch
+            | Reason::Protocol
+            | Reason::Limit => format!("the network was denied to {self}"),
+        }
+    }
 }
 
 impl fmt::Display for Denial {

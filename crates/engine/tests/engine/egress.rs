@@ -145,7 +145,7 @@ fn what_is_refused_is_told_and_written_down_first() {
     say(&smuggled, "GET http://ok.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n");
     let smuggled = all(&smuggled);
 
-    assert!(told.starts_with("HTTP/1.1 403") && told.contains("allow=evil.test:443"), "{told}");
+    assert!(told.starts_with("HTTP/1.1 403") && told.contains("`--network allow=evil.test`"), "{told}");
     assert!(refused.as_bytes().starts_with(&[5, 2]), "{refused:?}");
     assert!(private.starts_with("HTTP/1.1 403"), "{private}");
     assert!(smuggled.starts_with("HTTP/1.1 403"), "{smuggled}");
