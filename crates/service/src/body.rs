@@ -39,7 +39,7 @@ pub async fn object(
         return Ok((Map::new(), held));
     }
     if !is_json(headers) {
-        return Err(wrong_type());
+        return Err(wrong_type(headers));
     }
     match ops::parse(&bytes)? {
         Value::Object(object) => Ok((object, held)),
@@ -63,10 +63,15 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-fn wrong_type() -> Refusal {
-    let error = Error::new(Kind::Invalid, "the content type of the body is not JSON");
-    let error = error.hint("send it with `Content-Type: application/json`");
-    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error)
+fn wrong_type(headers: &HeaderMap) -> Refusal {
+    let message = match headers.get(header::CONTENT_TYPE) {
+        None => "the request has no `Content-Type: application/json`".to_owned(),
+        Some(other) => {
+            let shown: String = String::from_utf8_lossy(other.as_bytes()).chars().take(64).collect();
+            format!("the `Content-Type` of the request is `{shown}` and not `application/json`")
+        }
+    };
+    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Error::new(Kind::Invalid, message))
 }
 
 fn too_large() -> Refusal {

@@ -128,6 +128,26 @@ fn what_is_wrong_is_said_in_the_words_of_every_door() {
 }
 
 #[test]
+fn a_body_without_the_type_of_json_is_told_what_it_lacks() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let message = |request: Request| {
+        let error = request.body("{}").send(&daemon.unix()).expect(415).json();
+        error["error"]["message"].as_str().expect("a message").to_owned()
+    };
+
+    let missing = message(Request::new("POST", "/v1/run"));
+    let form = Request::new("POST", "/v1/run").header("Content-Type", "application/x-www-form-urlencoded");
+
+    assert_eq!(missing, "the request has no `Content-Type: application/json`");
+    assert_eq!(
+        message(form),
+        "the `Content-Type` of the request is `application/x-www-form-urlencoded` and not `application/json`"
+    );
+}
+
+#[test]
 fn the_description_is_served_and_names_every_operation() {
     requires!(native);
     let home = Home::new();
