@@ -10,6 +10,7 @@ pub mod cancel;
 pub mod ceiling;
 pub mod clock;
 pub mod complaint;
+pub mod count;
 mod decimal;
 pub mod difference;
 pub mod duration;

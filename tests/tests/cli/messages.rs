@@ -244,3 +244,21 @@ fn settings_say_in_which_line_what_is_wrong() {
     }
     std::fs::remove_file(&settings).expect("it is there");
 }
+
+#[test]
+fn numbers_agree_with_their_nouns() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open_with(&["--key", "web"]);
+    let transfer = || home.call(["transfer", "web", "--to", "run_x", "--json"]).run().error();
+
+    home.call(["exec", "web", "-d", "sleep", "1000"]).succeed();
+    let one = transfer();
+    home.call(["exec", "web", "-d", "sleep", "1000"]).succeed();
+    let two = transfer();
+    let purged = home.call(["purge", "--yes"]).succeed();
+
+    assert_eq!(one["message"], format!("1 exec is running in sandbox `{sandbox}`"));
+    assert_eq!(two["message"], format!("2 execs are running in sandbox `{sandbox}`"));
+    assert!(purged.text().starts_with("removed 1 sandbox, 0 volumes and the home `"), "{purged}");
+}

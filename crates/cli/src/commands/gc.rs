@@ -1,6 +1,7 @@
 //! `coracle gc`: sweeps now, so that records and reality agree.
 
 use coracle_core::bytes::Bytes;
+use coracle_core::count::counted;
 use coracle_engine::janitor::Report;
 
 use crate::context::Context;
@@ -24,10 +25,11 @@ pub fn carry_out(context: &Context, Args {}: Args) -> Result<Exit, Stop> {
                 + report.finished
                 + report.swept
                 + report.discarded;
-            let Report { revived, quarantined, forgotten, layers, .. } = &report;
+            let Report { revived, quarantined, forgotten, .. } = &report;
+            let layers = counted(report.layers, "layer", "layers");
             stdout::line(&format!(
                 "removed {removed}, revived {revived}, quarantined {quarantined}, forgot {forgotten}, \
-                 collected {layers} layers ({})",
+                 collected {layers} ({})",
                 Bytes(report.layer_bytes)
             ))?;
         }

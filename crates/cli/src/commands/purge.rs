@@ -4,6 +4,7 @@ use std::io::{self, BufRead, Write};
 
 use coracle::{Error, Kind, Result, assemble};
 use coracle_core::Home;
+use coracle_core::count::counted;
 use coracle_engine::purge::Purged;
 use serde::Serialize;
 
@@ -84,11 +85,13 @@ fn tell(context: &Context, report: &Report, home: &Home) -> Result<Exit, Stop> {
                 .left
                 .iter()
                 .for_each(|name| stderr::note(&format!("`{name}` stays: it is not coracle's.")));
-            let (Report { sandboxes, volumes, .. }, home) = (report, home.path().display());
+            let sandboxes = counted(report.sandboxes as u64, "sandbox", "sandboxes");
+            let volumes = counted(report.volumes as u64, "volume", "volumes");
+            let home = home.path().display();
             stdout::line(&match report.purged {
-                true => format!("removed {sandboxes} sandboxes, {volumes} volumes and the home `{home}`"),
+                true => format!("removed {sandboxes}, {volumes} and the home `{home}`"),
                 false => format!(
-                    "removed {sandboxes} sandboxes; the home `{home}` stays. Fix what is reported above and purge again; \
+                    "removed {sandboxes}; the home `{home}` stays. Fix what is reported above and purge again; \
                      `--forget ENGINE` gives up on a container engine that is gone"
                 ),
             })?;

@@ -5,6 +5,7 @@
 //! the change is noted in the row with it, and killed before that request is served: a guest that could not be told, or
 //! a caller that died, changes nothing about it.
 
+use coracle_core::count::counted;
 use coracle_core::store::Durability;
 use coracle_core::{Claim, Epoch, Error, Kind, Record, Result, RunId, SandboxId, State, lease};
 use coracle_egress::weak::{self, Wall};
@@ -198,7 +199,8 @@ fn hold_changes(guest: &mut Guest) -> Result<bool, Failure> {
 }
 
 fn busy(record: &Record, running: u64) -> Error {
-    Error::new(Kind::Conflict, format!("{running} execs are running in sandbox `{}`", record.id))
+    let running_now = counted(running, "exec is", "execs are");
+    Error::new(Kind::Conflict, format!("{running_now} running in sandbox `{}`", record.id))
         .hint("decide what becomes of them: `running` is `keep` or `kill`")
         .detail("sandbox_id", record.id.as_str())
         .detail("running", running)
