@@ -55,6 +55,25 @@ pub struct Mount {
     pub within: Option<Vec<String>>,
 }
 
+impl Mount {
+    /// The beginning of what [`Self::uncounted`] says.
+    const UNCOUNTED: &str = "what is written to `";
+
+    /// Says that files written there do not count against the sandbox's disk limit.
+    pub fn uncounted(&self) -> String {
+        let what = match self.source {
+            Source::Directory(_) => "your own directory",
+            Source::Volume(_) => "a volume",
+        };
+        format!("{}{}` does not count against the disk limit: it is {what}", Self::UNCOUNTED, self.target)
+    }
+
+    /// Tells whether a text is one of [`Self::uncounted`].
+    pub fn tells_uncounted(text: &str) -> bool {
+        text.starts_with(Self::UNCOUNTED)
+    }
+}
+
 /// Writes it as a caller would.
 impl From<Mount> for MountInput {
     fn from(mount: Mount) -> Self {

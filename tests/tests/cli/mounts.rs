@@ -281,3 +281,17 @@ fn nothing_of_ours_is_written_to_a_directory_mounted_at_etc() {
     let left = std::fs::read_dir(project.path()).expect("it is there").count();
     assert_eq!(left, 1, "only their own file is in it");
 }
+
+#[test]
+fn that_mounts_are_not_counted_is_said_once() {
+    requires!(native);
+    let home = Home::new();
+    let (first, second) = (project(0), project(0));
+    home.call(["run", "true"]).succeed();
+
+    let opened = home.call(["open", "--workspace", path(&first)]).succeed();
+    let again = home.call(["open", "--mount", &format!("{}:/src", path(&second))]).succeed();
+
+    let note = "note: what is written to `/workspace` does not count against the disk limit: it is your own directory\n";
+    assert_eq!((opened.stderr.as_str(), again.stderr.as_str()), (note, ""));
+}

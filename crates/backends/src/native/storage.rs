@@ -58,8 +58,7 @@ impl Storage {
     pub fn wall(self, spec: &Spec, privilege: Privilege) -> Wall {
         let size = |size: Size, place: &str| format!("{place}: {} MB, {} files", size.megabytes, size.inodes);
         if let Some(mount) = unbounded_mount(spec, privilege).filter(|_| self.is_bounded()) {
-            let how = format!("what is written to `{mount}`, which the caller brought, is not counted");
-            return Wall { name: "disk".to_owned(), enforced: false, how, hint: None };
+            return Wall { name: "disk".to_owned(), enforced: false, how: mount.uncounted(), hint: None };
         }
         let (how, hint) = match self {
             Self::Disk(bounds) => {
@@ -105,11 +104,11 @@ fn in_memory_instead(spec: &Spec, megabytes: u64) -> bool {
     spec.limits.required.contains(&Limit::Disk) && fits
 }
 
-/// Returns where a writable mount is that no filesystem of ours bounds.
-fn unbounded_mount(spec: &Spec, privilege: Privilege) -> Option<&str> {
+/// Returns a writable mount that no filesystem of ours bounds.
+fn unbounded_mount(spec: &Spec, privilege: Privilege) -> Option<&Mount> {
     let is_unbounded = |mount: &&Mount| {
         let ours = matches!(mount.source, Source::Volume(_)) && why_no_disk(privilege).is_none();
         mount.access == Access::ReadWrite && !ours
     };
-    spec.mounts.iter().find(is_unbounded).map(|mount| mount.target.as_str())
+    spec.mounts.iter().find(is_unbounded)
 }
