@@ -105,3 +105,16 @@ fn watched_numbers_are_drawn_over_and_tell_the_share_of_the_processor() {
     watch.kill();
     home.call(["rm", "busy"]).succeed();
 }
+
+#[test]
+fn help_fits_the_terminal() {
+    let home = Home::new();
+
+    for line in [&["--help"][..], &["run", "--help"], &["open", "--help"], &["mcp", "install", "--help"]] {
+        for columns in [60, 80] {
+            let shown = plain(at_terminal(home.call(line), columns).succeed().text());
+            let long = shown.iter().find(|line| line.chars().count() > usize::from(columns));
+            assert_eq!(long, None, "{line:?} at {columns}");
+        }
+    }
+}
