@@ -267,7 +267,12 @@ impl<'a> Group<'a> {
             let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
             let mut waits = vec![PollFd::new(&events, PollFlags::PRI)];
             waits.extend(guest.as_ref().map(|guest| PollFd::new(guest, PollFlags::IN)));
-            poll(&mut waits, Some(&left))?;
+            match poll(&mut waits, Some(&left)) {
+                // A signal for this process says nothing about the group.
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
             let signalled = |wait: &PollFd<'_>| !wait.revents().is_empty();
             let ended = waits.get(1).is_some_and(signalled);
             woken = if waits.first().is_some_and(signalled) { Woken::ByFile } else { Woken::ByGuest };
