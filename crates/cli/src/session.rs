@@ -69,7 +69,7 @@ impl<'a> Session<'a> {
         let call = call.on_behalf_of(call.caller.under(None));
         let unread = Unread::of(&command.request);
         let (call, watcher) = self.watched(call, &command.request, ports)?;
-        let ran = engine.lifecycle().run(call, OneCommand { output, tied: true, ..command });
+        let ran = engine.lifecycle().run(call, OneCommand { output, ..command });
         if let Some(signal) = watcher.signalled() {
             return Ok(Ended::Signalled(Exit::of_signal(signal)));
         }

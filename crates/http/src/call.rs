@@ -44,12 +44,15 @@ pub async fn serve(
     let booking = share.book()?;
     let cancel = Cancel::default();
     let call = Call::by(identity.caller.clone()).cancelled_by(cancel.clone()).until(deadline).under_key(key);
+    let ends = (!facts.outlives_client).then(|| service.ending().include(&cancel));
     let response = match call.key.clone() {
         None => {
             // Only this client could ever get the answer.
             let unwanted = (!facts.outlives_client).then(|| CancelOnDrop::of(&cancel));
-            let work =
-                move |engine: &Engine| Ok(reply::answer(&engine.call(call, route.operation, input)?));
+            let work = move |engine: &Engine| {
+                let _ends = ends;
+                Ok(reply::answer(&engine.call(call, route.operation, input)?))
+            };
             let response = service.carry_out(&booking, work).await;
             if let Some(unwanted) = unwanted {
                 unwanted.disarm();
@@ -59,7 +62,11 @@ pub async fn serve(
         Some(key) => {
             let (keys, asker) = (service.keys().clone(), identity.clone());
             let asked = idempotency::Request::new(&identity, key, route.operation, input);
-            service.carry_out(&booking, move |engine| Ok(keys.once(engine, &asker, &call, asked))).await??
+            let work = move |engine: &Engine| {
+                let _ends = ends;
+                Ok(keys.once(engine, &asker, &call, asked))
+            };
+            service.carry_out(&booking, work).await??
         }
     };
     Ok(booking.carried(response).await)

@@ -21,6 +21,7 @@ pub struct Call {
     pub caller: Caller,
     pub operation: &'static str,
     pub input: Value,
+    pub cancel: Cancel,
     pub interest: Interest,
     /// Learns which sandboxes were opened, even if the client no longer waits for the answer.
     pub opened: Opened,
@@ -30,10 +31,9 @@ impl Call {
     /// Carries the call out. If the client no longer wants the answer, what it started is stopped before this
     /// returns.
     pub async fn carry_out(self, beats: Option<Beats>) -> Result<Value> {
-        let Self { engine, caller, operation, input, interest, opened } = self;
+        let Self { engine, caller, operation, input, cancel, interest, opened } = self;
         let facts = engine.catalogue().expect(operation)?.facts;
         let command = Arc::new(Command::of(&engine, &caller));
-        let cancel = Cancel::default();
         let call = coracle_engine::Call::by(caller).cancelled_by(cancel.clone()).watched_by(command.clone());
         let mut work = tokio::task::spawn_blocking(telemetry::carried(move || {
             engine.call(call, operation, input).inspect(|output| opened.learn(facts, output))

@@ -40,6 +40,14 @@ impl Identity {
         }
     }
 
+    /// Returns the daemon that serves the caller.
+    pub fn daemon(&self) -> Option<&service::Service> {
+        match self {
+            Self::Client { .. } => None,
+            Self::Request(asker) => Some(&asker.service),
+        }
+    }
+
     /// Refuses an operation that the token's scope does not cover.
     pub fn may(&self, operation: &str) -> Result<()> {
         match self {

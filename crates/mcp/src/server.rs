@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use coracle_core::{Error, Result};
+use coracle_core::{Cancel, Error, Result};
 use coracle_engine::Engine;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams,
@@ -127,11 +127,15 @@ impl Server {
             self.calls.register(Name { session: session.clone(), request: context.id.clone() })
         };
         let registered = self.session.as_ref().map(named);
+        let cancel = Cancel::default();
+        // A client of `/mcp` that leaves stops its command, so the end of the daemon does.
+        let _ends = self.identity.daemon().map(|service| service.ending().include(&cancel));
         let mut call = Call {
             engine: self.engine.clone(),
             caller: self.identity.caller().clone(),
             operation,
             input,
+            cancel,
             // The client cancels the call, or is gone.
             interest: self
                 .calls

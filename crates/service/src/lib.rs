@@ -8,6 +8,7 @@ pub mod admit;
 pub mod audit;
 pub mod auth;
 pub mod body;
+mod ending;
 mod guard;
 mod held_bytes;
 pub mod idempotency;
@@ -39,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::audit::Audit;
 pub use self::auth::Identity;
+pub use self::ending::Ending;
 pub use self::listen::Peer;
 pub use self::reply::Refusal;
 pub use self::shares::Booking;
@@ -93,6 +95,7 @@ struct Shared {
     streams: StreamPlaces,
     /// Cancelled when the daemon is about to end: streams end, and their clients reconnect.
     closing: CancellationToken,
+    ending: Ending,
     operation_of: fn(&Request) -> Option<&'static str>,
 }
 
@@ -111,6 +114,7 @@ impl Service {
             shares: shares::Shares::default(),
             streams: StreamPlaces::default(),
             closing: CancellationToken::new(),
+            ending: Ending::default(),
             operation_of: parts.operation_of,
         }))
     }
@@ -157,6 +161,11 @@ impl Service {
     /// Returns the token that is cancelled when the daemon is about to end.
     pub fn closing(&self) -> &CancellationToken {
         &self.0.closing
+    }
+
+    /// Returns the calls that end with the daemon.
+    pub fn ending(&self) -> &Ending {
+        &self.0.ending
     }
 
     /// Returns the share of a caller's tenant.

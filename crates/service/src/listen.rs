@@ -34,6 +34,7 @@ pub use self::patient::Hearing;
 use self::patient::{Patient, Socket};
 pub use self::slots::Busy;
 use self::slots::{ConnectionSlot, ConnectionSlots};
+use super::ending::Ending;
 use super::held_bytes::held_with;
 
 /// How long a client may take for the head of a request, and how long a connection may stay without one.
@@ -66,6 +67,9 @@ impl Peer {
 
 /// How often to check whether all clients have left.
 const LEAVING: Duration = Duration::from_millis(10);
+/// How long cancelled calls may take to end and to be answered: a command has half a second between TERM and KILL, and
+/// its sandbox is removed.
+const CANCELLING: Duration = Duration::from_secs(5);
 
 /// What is served, and within which bounds.
 #[derive(Debug)]
@@ -75,13 +79,16 @@ pub struct Serving {
     pub closing: CancellationToken,
     /// How long running requests may then still take.
     pub drain: Duration,
+    /// The calls that are cancelled after that.
+    pub ending: Ending,
     /// How many files this process may have open.
     pub files: usize,
 }
 
-/// Serves until `closing` is cancelled, then waits until running requests are answered.
+/// Serves until `closing` is cancelled, then waits until running requests are answered. Cancels those that are not
+/// answered within the drain, and answers them.
 pub async fn serve(bound: Vec<Bound>, serving: Serving) {
-    let Serving { router, closing, drain, files } = serving;
+    let Serving { router, closing, drain, ending, files } = serving;
     let each = slots::for_each(bound.len(), files);
     let halls = bound.into_iter().map(|bound| {
         let hall =
@@ -91,11 +98,23 @@ pub async fn serve(bound: Vec<Bound>, serving: Serving) {
                 Bound::Unix(listener) => hall.accept_unix(&listener).await,
                 Bound::Tcp(listener) => hall.accept_tcp(&listener).await,
             }
-            let _ = timeout(drain, hall.emptied()).await;
+            hall
         })
     });
+    let mut closed = Vec::new();
     for hall in halls.collect::<Vec<_>>() {
-        let _ = hall.await;
+        closed.extend(hall.await);
+    }
+    if timeout(drain, emptied(&closed, &ending)).await.is_err() {
+        ending.cancel();
+        let _ = timeout(CANCELLING, emptied(&closed, &ending)).await;
+    }
+}
+
+/// Waits until no client is connected and no call is under way, its client connected or not.
+async fn emptied(halls: &[Hall], ending: &Ending) {
+    while !(ending.are_none() && halls.iter().all(|hall| hall.slots.are_free())) {
+        sleep(LEAVING).await;
     }
 }
 
@@ -169,13 +188,6 @@ impl Hall {
             }
             drop(slot);
         });
-    }
-
-    /// Waits until no client is connected.
-    async fn emptied(&self) {
-        while !self.slots.are_free() {
-            sleep(LEAVING).await;
-        }
     }
 }
 

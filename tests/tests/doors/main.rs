@@ -1,3 +1,4 @@
-//! What holds at every door alike: cancelling.
+//! What holds at every door alike: cancelling, and the end of the process that serves a call.
 
 mod cancel;
+mod ends;

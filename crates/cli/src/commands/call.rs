@@ -15,7 +15,7 @@ use crate::stop::Stop;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The operation, such as sandbox_open
+    /// The operation, such as sandbox_open; a command that sandbox_exec starts outlives this call
     #[arg(value_name = "OP", required_unless_present = "schema")]
     operation: Option<String>,
     /// Its input, nothing if absent; `-` reads it from standard input

@@ -80,11 +80,12 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     end_at_signal(&service)?;
     notify::say("READY=1");
     let (closing, drain) = (service.closing().clone(), args.drain.duration);
-    let serving = listen::Serving { router: router(&service), closing, drain, files };
+    let ending = service.ending().clone();
+    let serving = listen::Serving { router: router(&service), closing, drain, ending, files };
     runtime.block_on(listen::serve(bound, serving));
     notify::say("STOPPING=1");
     drop((timers, pool));
-    // Calls that did not end in time are cut off: their commands go on, and clients ask again.
+    // Commands that outlive their clients go on: clients ask the next daemon for them.
     runtime.shutdown_background();
     Ok(Exit::SUCCESS)
 }

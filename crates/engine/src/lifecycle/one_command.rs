@@ -1,10 +1,14 @@
 //! One command in a sandbox of its own, which is gone afterwards, however the command ended. The same for every door.
+//!
+//! No other process could read its output, so the sandbox is tied to this one: it ends with this process, however that
+//! dies. A detached one stays, and is not tied.
 
 use std::fmt;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use coracle_core::backend::Life;
 use coracle_core::cancel::Registration;
 use coracle_core::difference::Wish;
 use coracle_core::exec::Outcome;
@@ -37,8 +41,6 @@ pub struct OneCommand {
     /// Without a command where the image's own is to be run; which one that is shows when the image is here.
     pub request: ExecRequest,
     pub output: OutputTo,
-    /// The sandbox ends with this process, however that dies.
-    pub tied: bool,
     pub pool: Pool,
 }
 
@@ -125,13 +127,13 @@ impl Lifecycle {
     pub(crate) fn run_one(&self, call: &Call, mut command: OneCommand) -> Result<Ran> {
         // A new sandbox has an epoch of its own; the caller's is about others.
         let owner = call.on_behalf_of(call.caller.under(None));
-        let maker = if command.tied { self.tied_to_this_process() } else { self.clone() };
+        let maker = self.tied_to_this_process();
         let (session, pool) = maker.open_for(&owner, &mut command, Purpose::OneCommand)?;
         let Record { id, backend, refused, .. } = session.record.clone();
 
         // Another handle of the connection: the guest is not to end by itself while it is removed.
         let mut tied = None;
-        let end = self.work(&owner, session, &mut command, &mut tied).and_then(|end| {
+        let end = maker.work(&owner, session, &mut command, &mut tied).and_then(|end| {
             // The connection was cut, so its end was not seen.
             if end.progress().outcome == Some(Outcome::Lost) {
                 call.cancel.check()?;
@@ -218,7 +220,7 @@ impl Lifecycle {
         };
         let _cut = cut_at_cancel(call, &guest)?;
         let mut inside = Inside::new(record, guest);
-        if command.tied {
+        if self.life == Life::Maker {
             self.access.tie(call, &mut inside, Tied::Sandbox)?;
         }
         call.observer.placed(&Placed {

@@ -43,7 +43,7 @@ pub fn of(args: &mut Args, spec: SpecInput) -> Result<OneCommand> {
         }
     };
     let (name, output) = (args.name.take(), OutputTo::Observer);
-    Ok(OneCommand { spec, name, runtime, files, request, output, tied: !args.detach, pool: None })
+    Ok(OneCommand { spec, name, runtime, files, request, output, pool: None })
 }
 
 /// Returns the program text and its language, or `None` where a command is to be run.

@@ -147,7 +147,6 @@ fn plan(engine: &Engine, spec: &Spec, input: Input) -> Result<OneCommand> {
         files,
         request,
         output: OutputTo::Answer,
-        tied: false,
         pool: None,
     })
 }
