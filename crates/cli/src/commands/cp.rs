@@ -7,6 +7,7 @@ mod ending;
 mod into;
 mod local;
 mod out;
+mod source;
 mod tree;
 
 use std::ffi::OsString;

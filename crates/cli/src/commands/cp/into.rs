@@ -11,6 +11,7 @@ use coracle_engine::files::{FileKind, Node, Tree};
 
 use super::ending::Watched;
 use super::local::{Root, Trust, failed};
+use super::source::Source;
 use super::tree::Merge;
 use super::{Copied, Copy, below, temporary_name, tree};
 
@@ -68,14 +69,17 @@ fn there(attached: &mut Attached, path: &[u8]) -> Result<Option<FileKind>> {
     }
 }
 
-/// Copies one file; returns its length.
+/// Copies one file as it was when it was opened; returns its length.
 fn copy_file(copy: &mut Copy<'_>, (root, path): (&Root, &[u8]), to: &[u8], links: Links) -> Result<u64> {
-    let (mut file, node) = root.read(path)?;
+    let (file, node) = root.read(path)?;
+    let mut file = Source::new(file).map_err(root.failed("read", path))?;
     let written =
         NewFile { mode: Some(node.mode & 0o1777), mtime: Some(node.mtime), links, ..NewFile::at(to) };
     let mut source = Watched::new(&mut file, copy.ending);
-    copy.attached.write_file(&written, &mut source)?;
-    Ok(source.bytes)
+    let copied = copy.attached.write_file(&written, &mut source);
+    let bytes = source.bytes;
+    file.expect_whole(&root.shown(path))?;
+    copied.map(|_| bytes)
 }
 
 fn copy_tree(copy: &mut Copy<'_>, from: &Root, to: &[u8]) -> Result<Copied> {

@@ -266,10 +266,17 @@ impl Root {
         Ok((self.at(parent, OFlags::PATH | OFlags::DIRECTORY)?, name))
     }
 
-    fn failed<E: Into<io::Error>>(&self, attempted: &str, path: &[u8]) -> impl FnOnce(E) -> Error + use<E> {
-        let path =
-            if path.is_empty() { self.shown.clone() } else { self.shown.join(OsStr::from_bytes(path)) };
-        failed(attempted, &path)
+    /// Returns a path below it as messages show it.
+    pub fn shown(&self, path: &[u8]) -> PathBuf {
+        if path.is_empty() { self.shown.clone() } else { self.shown.join(OsStr::from_bytes(path)) }
+    }
+
+    pub fn failed<E: Into<io::Error>>(
+        &self,
+        attempted: &str,
+        path: &[u8],
+    ) -> impl FnOnce(E) -> Error + use<E> {
+        failed(attempted, &self.shown(path))
     }
 }
 
