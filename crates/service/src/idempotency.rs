@@ -60,13 +60,18 @@ fn asked_by(identity: &Identity, key: RequestKey) -> Asked {
     Asked { tenant: caller.tenant.clone(), run: caller.claim.run.clone(), key }
 }
 
+/// Returns what tells one ceiling from another.
+fn ceiling_of(identity: &Identity) -> Option<String> {
+    identity.caller.ceiling.as_ref().map(|ceiling| format!("{ceiling:?}"))
+}
+
 impl Request {
     pub fn new(identity: &Identity, key: RequestKey, operation: &'static str, mut input: Value) -> Self {
-        let (caller, asked) = (&identity.caller, asked_by(identity, key));
+        let asked = asked_by(identity, key);
         let text = input.to_string();
         let mut parts = vec![operation.as_bytes(), text.as_bytes()];
         // Another token of the tenant that may have less must not get this token's answer.
-        let ceiling = caller.ceiling.as_ref().map(|ceiling| format!("{ceiling:?}"));
+        let ceiling = ceiling_of(identity);
         parts.extend(ceiling.as_ref().map(|ceiling| ceiling.as_bytes()));
         let question = fingerprint(&parts);
         if operation == "sandbox_exec" && input["exec_id"].is_null() {
@@ -112,14 +117,16 @@ impl Keys {
         self.answers.forget_asked(Timestamp::from_millis(before))
     }
 
-    /// Cancels a request that is being carried out. The caller must have the right to its operation.
+    /// Cancels a request that is being carried out. The caller must have the right to its operation. The request of a
+    /// token with another ceiling looks like one that does not exist.
     pub fn cancel(&self, identity: &Identity, key: RequestKey) -> Result<(), Refusal> {
         // Not under the lock: a cancelled request may end at once, and then releases its turn.
         let found = {
             let underway = self.underway.lock().unwrap_or_else(PoisonError::into_inner);
             underway.get(&asked_by(identity, key.clone())).cloned()
         };
-        let Some(Cancellable { operation, cancel }) = found else {
+        let found = found.filter(|found| found.ceiling == ceiling_of(identity));
+        let Some(Cancellable { operation, cancel, .. }) = found else {
             let message = format!("no request with the key `{}` is being carried out", key.as_str());
             return Err(Error::new(Kind::NotFound, message)
                 .hint("it has ended, or was never sent: sent again with its key, it has its answer")
@@ -138,7 +145,11 @@ impl Keys {
         call: &Call,
         request: Request,
     ) -> Result<Response, Refusal> {
-        let cancellable = Cancellable { operation: request.operation, cancel: call.cancel.clone() };
+        let cancellable = Cancellable {
+            operation: request.operation,
+            ceiling: ceiling_of(identity),
+            cancel: call.cancel.clone(),
+        };
         let Some(_turn) = Turn::take(&self.underway, &request.asked, cancellable) else {
             return Err(under_way());
         };
@@ -237,10 +248,11 @@ fn shown(identity: &Identity, error: &Error) -> Value {
 /// The requests with a key that are being carried out, whether or not their clients still wait.
 type UnderWay = Arc<Mutex<HashMap<Asked, Cancellable>>>;
 
-/// What ends a request early, and which operation the canceller needs a right to.
+/// What ends a request early, which operation the canceller needs a right to, and below which ceiling.
 #[derive(Debug, Clone)]
 struct Cancellable {
     operation: &'static str,
+    ceiling: Option<String>,
     cancel: Cancel,
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use coracle_tests::daemon::Daemon;
 use coracle_tests::engines::{TEST_IMAGE, docker};
-use coracle_tests::http::Request;
+use coracle_tests::http::{Answer, Request};
 use coracle_tests::mcp::Client;
 use coracle_tests::{Home, SOON, Started, eventually, requires};
 use rustix::process::Signal;
@@ -272,6 +272,33 @@ fn a_request_whose_client_has_left_is_cancelled_by_its_key_with_a_token_for_it()
     let answer = eventually(SOON, || request.send(&daemon.tcp()).kind() == "aborted");
     assert!(answer.is_some(), "its answer is kept");
     assert_eq!(cancel(&token).status, 404);
+}
+
+#[test]
+fn a_request_below_another_ceiling_is_not_found_by_its_key() {
+    requires!(native);
+    let home = Home::new();
+    let daemon = Daemon::start(&home);
+    let token = home.token("acme", &[]);
+    let bounded = home.token("acme", &["--max-memory", "1g"]);
+    let other = home.token("acme", &[]);
+    let body = json!({"cmd": ["sleep", "903.6"]});
+    let request = Request::post("/v1/run", &body).token(&token).header("Idempotency-Key", "high");
+    let runs = || !home.census().named("sleep 903.6").is_empty();
+    let address = daemon.tcp();
+    let asked = std::thread::spawn(move || request.send(&address));
+    assert!(eventually(SOON, runs).is_some());
+    let cancel = |token: &str, key: &str| {
+        Request::delete(&format!("/v1/requests/{key}")).token(token).send(&daemon.tcp())
+    };
+
+    let (refused, unknown) = (cancel(&bounded, "high"), cancel(&bounded, "none"));
+
+    let plain = |answer: Answer| String::from_utf8_lossy(&answer.body).replace("`none`", "`high`");
+    assert_eq!((refused.status, plain(refused)), (404, plain(unknown)));
+    assert!(runs());
+    cancel(&other, "high").expect(200);
+    assert_eq!(asked.join().expect("it does not panic").kind(), "aborted");
 }
 
 #[test]
