@@ -18,6 +18,10 @@ const KEY_LEN_MAX: usize = 255;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestKey(String);
 
+/// How the id of an exec begins that was made from a key: under that key it is the request's own, however often the
+/// request is sent.
+pub const EXEC_OF_KEY: &str = "exec_key_";
+
 impl RequestKey {
     pub fn as_str(&self) -> &str {
         &self.0

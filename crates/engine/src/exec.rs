@@ -9,6 +9,7 @@ pub mod follow;
 pub(crate) mod image;
 pub(crate) mod logs;
 pub mod naming;
+mod part;
 mod program;
 pub mod progress;
 mod request;

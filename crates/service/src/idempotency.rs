@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use coracle::{Engine, Error, Kind, Result};
-use coracle_core::answer::{Answer, Answers, Asked, Bounds, Fingerprint, Recalled, RequestKey};
+use coracle_core::answer::{Answer, Answers, Asked, Bounds, EXEC_OF_KEY, Fingerprint, Recalled, RequestKey};
 use coracle_core::redact::redact;
 use coracle_core::{Cancel, Timestamp};
 use coracle_engine::Call;
@@ -92,7 +92,7 @@ fn exec_id(asked: &Asked) -> String {
     let run = asked.run.as_str().as_bytes();
     let digest = fingerprint(&[run, asked.key.as_str().as_bytes()]);
     let digits: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("exec_key_{digits}")
+    format!("{EXEC_OF_KEY}{digits}")
 }
 
 /// Hashes each part with its length, so that no two lists of parts are the same text.

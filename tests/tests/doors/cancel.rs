@@ -302,6 +302,35 @@ fn a_request_below_another_ceiling_is_not_found_by_its_key() {
 }
 
 #[test]
+fn a_call_that_joined_a_command_ends_its_own_wait_alone() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let daemon = Daemon::start(&home);
+    let path = format!("/v1/sandboxes/{sandbox}/execs");
+    let body = json!({"cmd": ["sleep", "903.7"], "exec_id": "shared"});
+    let runs = || !home.census().named("sleep 903.7").is_empty();
+    let first = Request::post(&path, &body).header("Idempotency-Key", "first");
+    let address = daemon.unix();
+    let started = std::thread::spawn(move || first.send(&address));
+    assert!(eventually(SOON, runs).is_some());
+
+    let joined = Request::post(&path, &body).header("Coracle-Deadline", "1s").send(&daemon.unix());
+    let second = Request::post(&path, &body).header("Idempotency-Key", "second");
+    let address = daemon.unix();
+    let keyed = std::thread::spawn(move || second.send(&address));
+    let cancel = |key: &str| Request::delete(&format!("/v1/requests/{key}")).send(&daemon.unix());
+    assert!(eventually(SOON, || cancel("second").status == 200).is_some());
+
+    assert_eq!(joined.kind(), "timeout");
+    assert_eq!(keyed.join().expect("it does not panic").kind(), "aborted");
+    assert!(runs(), "another call has started it");
+    cancel("first").expect(200);
+    assert_eq!(started.join().expect("it does not panic").kind(), "aborted");
+    assert!(eventually(SOON, || !runs()).is_some());
+}
+
+#[test]
 fn a_command_in_a_sandbox_of_its_own() {
     requires!(native);
     let home = Home::new();

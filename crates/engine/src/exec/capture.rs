@@ -8,7 +8,8 @@ use coracle_core::{Error, ExecId, Result, SandboxId};
 use coracle_wire::{Chunk, Ending, Stream};
 
 use super::Execs;
-use super::cancel::{AtCancel, Stoppable, cut_at_cancel};
+use super::cancel::{AtCancel, cut_at_cancel};
+use super::part::Part;
 use super::{Captured, ExecRequest, Started, Stdin, image, naming};
 use crate::access::gate::Inside;
 use crate::access::rejoin;
@@ -43,7 +44,7 @@ impl Execs {
         })
     }
 
-    /// Runs a command to its end. If the call is cancelled, the command is stopped.
+    /// Runs a command to its end. If the call is cancelled, the command is stopped, unless another call has started it.
     pub fn run(&self, call: impl Into<Call>, sandbox: &SandboxId, request: &ExecRequest) -> Result<Captured> {
         let call = call.into();
         self.access.performing(&call, &exec::FACTS, || {
@@ -99,7 +100,7 @@ impl Execs {
         })
     }
 
-    /// Runs a command to its end. If the call is cancelled, the command is stopped.
+    /// Runs a command to its end. If the call is cancelled, the command is stopped, unless another call has started it.
     pub(crate) fn run_in(&self, call: &Call, inside: &mut Inside, request: &ExecRequest) -> Result<Captured> {
         self.run_until(call, inside, request, AtCancel::StopExec)
     }
@@ -131,11 +132,11 @@ impl Execs {
         let denied = self.egress.last_denial(&inside.record);
         command.tied = Some(self.tie_exec(call, inside, request, &exec_id)?);
         self.records.crash_at(crash::EXEC_ADMIT_AFTER);
-        let stoppable = (at_cancel == AtCancel::StopExec && call.cancel.is_shared())
-            .then(|| Stoppable::new(self, call, inside, &exec_id))
+        let part = (at_cancel == AtCancel::StopExec && call.cancel.is_shared())
+            .then(|| Part::new(self, call, inside, request, &exec_id))
             .transpose()?
             .map(Arc::new);
-        let _stopping = stoppable.clone().map(|stoppable| call.cancel.on_cancel(move || stoppable.stop()));
+        let _cancelled = part.clone().map(|part| call.cancel.on_cancel(move || part.cancel()));
         let refused = OnceCell::new();
         let launch = Launch {
             exec: exec_id.as_str(),
@@ -153,11 +154,12 @@ impl Execs {
                 self.tell_started_soon(&inside.record, &exec_id, began);
                 let running = Running { sandbox: &inside.record.id, exec: &exec_id, existing };
                 let seen = call.observer.started(&running).map_err(|error| refused.set(error));
-                // Cancelled before it was started, it was not there to be stopped.
-                if (seen.is_err() || call.cancel.is_cancelled())
-                    && let Some(stoppable) = &stoppable
-                {
-                    stoppable.clone().stop();
+                if let Some(part) = &part {
+                    part.know(existing);
+                    // Cancelled before it was started, it was not there to be stopped.
+                    if seen.is_err() || call.cancel.is_cancelled() {
+                        part.end();
+                    }
                 }
             },
         };
