@@ -19,9 +19,9 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::Instrument;
 
-use coracle_service::Service;
 use coracle_service::auth::Identity;
 use coracle_service::reply::{self, Refusal};
+use coracle_service::{Service, body};
 
 /// Pieces between a thread and a connection, besides the one the thread has and those the connection writes.
 const PIECES_MAX: usize = 1;
@@ -132,24 +132,33 @@ pub async fn upload(
         })
         .await;
     pass_on.abort();
+    let written = match (written, pass_on.await) {
+        (Err(_), Ok(Err(broken))) => return Err(broken),
+        (written, _) => written,
+    };
     let path = String::from_utf8_lossy(&written?).into_owned();
     Ok(reply::json(&fs_write::Output { ok: true, path }))
 }
 
-/// Passes a body to the thread that writes it. A body that stalls or breaks off is an error there.
-async fn pass_on(mut body: BodyDataStream, sender: mpsc::Sender<io::Result<Bytes>>) {
+/// Passes a body to the thread that writes it. Fails if the body stalls or breaks off, and then has the writer fail.
+async fn pass_on(mut body: BodyDataStream, sender: mpsc::Sender<io::Result<Bytes>>) -> Result<(), Refusal> {
     loop {
         let piece = match timeout(PATIENCE, body.next()).await {
             // The writer would take an empty piece for the end.
             Ok(Some(Ok(piece))) if piece.is_empty() => continue,
             Ok(Some(Ok(piece))) => Ok(piece),
-            Ok(Some(Err(error))) => Err(io::Error::other(error)),
             Ok(None) => Ok(Bytes::new()),
-            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no data arrived for a minute")),
+            Ok(Some(Err(_))) => Err(body::broken_off()),
+            Err(_) => Err(body::too_slow(PATIENCE)),
         };
         let last = piece.as_ref().map_or(true, Bytes::is_empty);
-        if sender.send(piece).await.is_err() || last {
-            return;
+        let passed = piece.as_ref().map(Bytes::clone).map_err(|_| io::ErrorKind::UnexpectedEof.into());
+        if sender.send(passed).await.is_err() {
+            // The writer has failed before, and knows why.
+            return Ok(());
+        }
+        if last {
+            return piece.map(drop);
         }
     }
 }

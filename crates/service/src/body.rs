@@ -25,7 +25,11 @@ pub async fn whole(share: &Share, headers: &HeaderMap, body: Body) -> Result<(By
     }
     let held = share.body(length)?;
     let read = timeout(PATIENCE, axum::body::to_bytes(body, ops::INPUT_MAX));
-    Ok((read.await.map_err(|_| too_slow())?.map_err(|_| too_large())?, held))
+    let unread = |_| match said_length(headers) {
+        Some(_) => broken_off(),
+        None => too_large(),
+    };
+    Ok((read.await.map_err(|_| too_slow(PATIENCE))?.map_err(unread)?, held))
 }
 
 /// Reads a JSON object. An empty body is an empty object.
@@ -82,7 +86,13 @@ fn too_large() -> Refusal {
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error.hint("files of any size go to `…/files`"))
 }
 
-fn too_slow() -> Refusal {
-    let error = Error::new(Kind::Invalid, format!("the body did not come within {} s", PATIENCE.as_secs()));
+/// Refuses a body that did not come in time.
+pub fn too_slow(patience: Duration) -> Refusal {
+    let error = Error::new(Kind::Invalid, format!("the body did not come within {} s", patience.as_secs()));
     Refusal::new(StatusCode::REQUEST_TIMEOUT, error)
+}
+
+/// Refuses a body that ended before its length was reached.
+pub fn broken_off() -> Refusal {
+    Error::new(Kind::Invalid, "the body broke off").hint("send the whole of it").into()
 }

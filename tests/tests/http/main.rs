@@ -5,6 +5,7 @@ mod auth;
 mod auth_browsers;
 mod auth_keys;
 mod auth_log;
+mod bodies;
 mod clocks;
 mod crowds;
 mod events;
