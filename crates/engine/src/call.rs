@@ -127,9 +127,14 @@ impl Call {
         Self { caller, ..self.clone() }
     }
 
-    /// Cancels the call at its deadline, for as long as what this returns is held.
-    pub(crate) fn watch_deadline(&self) -> Option<DeadlineWatch> {
-        let (deadline, cancel) = (self.deadline?, self.cancel.clone());
+    /// Cancels the call at its deadline, for as long as what this returns is held. Fails if it is over already.
+    pub(crate) fn watch_deadline(&self) -> Result<Option<DeadlineWatch>> {
+        let Some(deadline) = self.deadline else { return Ok(None) };
+        if deadline <= Instant::now() {
+            self.cancel.expire();
+            return Err(self.cancel.reason());
+        }
+        let cancel = self.cancel.clone();
         let over = Cancel::default();
         let ended = over.clone();
         let watch = move || {
@@ -138,8 +143,8 @@ impl Call {
             }
         };
         // Without a thread the call has no deadline, which is better than no call.
-        std::thread::Builder::new().name("deadline".to_owned()).spawn(watch).ok()?;
-        Some(DeadlineWatch(over))
+        let watched = std::thread::Builder::new().name("deadline".to_owned()).spawn(watch);
+        Ok(watched.ok().map(|_| DeadlineWatch(over)))
     }
 }
 

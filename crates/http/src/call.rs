@@ -1,7 +1,6 @@
 //! One operation: its input from path, query and body, its output as JSON.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Query, Request, State};
@@ -10,7 +9,6 @@ use axum::{Extension, RequestExt};
 use coracle::Error;
 use coracle_core::answer::RequestKey;
 use coracle_core::cancel::{Cancel, CancelOnDrop};
-use coracle_core::duration;
 use coracle_engine::{Call, Engine};
 use serde_json::{Map, Value, json};
 
@@ -20,10 +18,7 @@ use coracle_service::auth::{self, Identity};
 use coracle_service::idempotency;
 use coracle_service::reply::{self, Refusal};
 use coracle_service::shares::{Permit, Share};
-use coracle_service::{Service, body};
-
-/// How long the request may take.
-const DEADLINE: &str = "coracle-deadline";
+use coracle_service::{Deadline, Service, body};
 
 /// A route to an operation, and the schemas of its input's fields.
 pub type Way = (&'static Route, Arc<Value>);
@@ -38,12 +33,14 @@ pub async fn serve(
     identity.may(route.operation)?;
     let Path(names) = names.map_err(Refusal::unreadable)?;
     let facts = service.engine().catalogue().expect(route.operation)?.facts;
-    let (key, deadline) = (key(route, &request)?, deadline(&request)?);
+    let (key, deadline) = (key(route, &request)?, Deadline::kept_in(request.extensions()));
     let share = service.share_of(&identity);
-    let (input, _held) = input(&share, route, &fields, names, request).await?;
+    // Before anything is done, and before the key is taken.
+    let (input, _held) = deadline.bound(input(&share, route, &fields, names, request)).await??;
     let booking = share.book()?;
     let cancel = Cancel::default();
-    let call = Call::by(identity.caller.clone()).cancelled_by(cancel.clone()).until(deadline).under_key(key);
+    let call = Call::by(identity.caller.clone()).cancelled_by(cancel.clone()).under_key(key);
+    let call = call.until(deadline.instant());
     let ends = (!facts.outlives_client).then(|| service.ending().include(&cancel));
     let response = match call.key.clone() {
         None => {
@@ -81,15 +78,6 @@ fn key(route: &Route, request: &Request) -> Result<Option<RequestKey>, Refusal> 
             Ok(text.map(str::parse).transpose()?)
         }
     }
-}
-
-/// Returns the deadline of a request, if its client set one.
-fn deadline(request: &Request) -> Result<Option<Instant>, Refusal> {
-    let Some(text) = auth::text(request.headers(), DEADLINE)? else { return Ok(None) };
-    let wrong =
-        |error: Error| Error::invalid(DEADLINE, "is not a duration").hint(error.hint.unwrap_or_default());
-    let left = duration::parse(text).map_err(wrong)?;
-    Ok(Instant::now().checked_add(left))
 }
 
 /// Cancels a running request of the caller.

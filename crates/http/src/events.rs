@@ -23,6 +23,7 @@ use coracle_service::TokenRecheck;
 use coracle_service::auth::Identity;
 use coracle_service::listen::Hearing;
 use coracle_service::reply::Refusal;
+use coracle_service::{Deadline, deadline};
 
 /// How long an idle stream waits before it sends a keep-alive: proxies close connections that are idle for a minute.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -41,12 +42,13 @@ pub async fn serve(
     }
     identity.may(route.operation)?;
     let hearing = request.extensions().get::<Hearing>().cloned().unwrap_or_default();
+    let deadline = Deadline::kept_in(request.extensions());
     let (since, filter) = asked(&fields, request).await?;
     let caller = &identity.caller;
     let whose = caller.tenant.as_ref().map(|tenant| tenant.as_str()).unwrap_or_default();
     let seat = service.streams().take(&format!("events {whose}"), caller.tenant.as_ref())?;
     let watch = service.engine().access().watch(caller, since, filter);
-    let reader = Reader { watch, seat, recheck: TokenRecheck::new(identity, service) };
+    let reader = Reader { watch, seat, recheck: TokenRecheck::new(identity, service), deadline };
     Ok(sse::response(hearing, stream::unfold(Some(reader), step)))
 }
 
@@ -75,11 +77,12 @@ struct Reader {
     watch: Watch,
     seat: Seat,
     recheck: TokenRecheck,
+    deadline: Deadline,
 }
 
 /// Reads on when the client has taken what was read before.
 async fn step(place: Option<Reader>) -> Option<(Result<Bytes, Infallible>, Option<Reader>)> {
-    let Reader { mut watch, seat, mut recheck } = place?;
+    let Reader { mut watch, seat, mut recheck, deadline } = place?;
     // A client that reconnects learns why.
     if !recheck.is_valid().await {
         return None;
@@ -93,16 +96,23 @@ async fn step(place: Option<Reader>) -> Option<(Result<Bytes, Infallible>, Optio
         (watch, seat, page)
     });
     let (watch, seat, page) = tokio::select! {
+        // First: events may come faster than they are sent.
+        biased;
+        () = deadline.passed() => {
+            return Some((Ok(failed(before, &recheck.identity, deadline::late())), None));
+        }
         read = reading => read.ok()?,
         // The client reconnects and goes on.
         () = closing.cancelled() => return None,
     };
     match page {
-        Ok(page) => Some((Ok(written(&page, before)), Some(Reader { watch, seat, recheck }))),
-        Err(error) => {
-            Some((Ok(sse::event(before, "error", &recheck.identity.told(error).to_json()["error"])), None))
-        }
+        Ok(page) => Some((Ok(written(&page, before)), Some(Reader { watch, seat, recheck, deadline }))),
+        Err(error) => Some((Ok(failed(before, &recheck.identity, error)), None)),
     }
+}
+
+fn failed(before: u64, to: &Identity, error: Error) -> Bytes {
+    sse::event(before, "error", &to.told(error).to_json()["error"])
 }
 
 fn written(page: &Page, before: u64) -> Bytes {

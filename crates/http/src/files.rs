@@ -21,7 +21,7 @@ use tracing::Instrument;
 
 use coracle_service::auth::Identity;
 use coracle_service::reply::{self, Refusal};
-use coracle_service::{Service, body};
+use coracle_service::{Deadline, Service, body};
 
 /// Pieces between a thread and a connection, besides the one the thread has and those the connection writes.
 const PIECES_MAX: usize = 1;
@@ -55,6 +55,7 @@ type QueryOf<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
 pub async fn download(
     State(service): State<Service>,
     Extension(identity): Extension<Identity>,
+    Extension(deadline): Extension<Deadline>,
     sandbox: PathOf,
     named: QueryOf<Named>,
 ) -> Result<Response, Refusal> {
@@ -82,11 +83,15 @@ pub async fn download(
     };
     tokio::spawn(sending.in_current_span());
     // An error in the file is reported by the status, as long as none of the file was sent.
-    let first = match pieces.recv().await {
+    let first = match deadline.bound(pieces.recv()).await? {
         Some(Err(error)) => return Err(error.into()),
         first => first,
     };
-    let rest = stream::unfold(pieces, |mut pieces| async move { Some((pieces.recv().await?, pieces)) });
+    // At the deadline the rest is missing, which the client sees from the length or the last chunk.
+    let rest = stream::unfold(pieces, move |mut pieces| async move {
+        let piece = deadline.bound(pieces.recv()).await.unwrap_or_else(|late| Some(Err(late)));
+        Some((piece?, pieces))
+    });
     let body =
         stream::iter(first).chain(rest).map(|piece| piece.map_err(|error| io::Error::other(error.chain())));
     Ok(raw(Body::from_stream(body)))
@@ -120,19 +125,20 @@ pub async fn upload(
         overwrite: wanted.overwrite.unwrap_or(true),
         ..NewFile::at(wanted.path)
     };
+    let deadline = Deadline::kept_in(request.extensions());
     let (sender, pieces) = mpsc::channel(PIECES_MAX);
     let pass_on = tokio::spawn(pass_on(request.into_body().into_data_stream(), sender));
     let caller = identity.caller.clone();
-    let written = service
-        .ask(&identity, move |engine| {
-            let mut source = Source { pieces, rest: Bytes::new(), ended: false };
-            let mut attached = engine.execs().attach(&caller, &sandbox)?;
-            attached.act_as(wanted.user);
-            attached.write_file(&file, &mut source)
-        })
-        .await;
+    let written = service.ask(&identity, move |engine| {
+        let mut source = Source { pieces, rest: Bytes::new(), ended: false };
+        let mut attached = engine.execs().attach(&caller, &sandbox)?;
+        attached.act_as(wanted.user);
+        attached.write_file(&file, &mut source)
+    });
+    let written = deadline.bound(written).await;
+    // The writer of a body that ends here writes nothing.
     pass_on.abort();
-    let written = match (written, pass_on.await) {
+    let written = match (written?, pass_on.await) {
         (Err(_), Ok(Err(broken))) => return Err(broken),
         (written, _) => written,
     };

@@ -18,7 +18,8 @@ use serde_json::Value;
 
 use coracle_service::auth::Identity;
 use coracle_service::reply::Refusal;
-use coracle_service::{Seat, Service};
+use coracle_service::{Deadline, Seat, Service, deadline};
+use tokio::task::JoinError;
 
 /// How much is read for a client at once, and held while it does not read: no less than the guest's longest chunk.
 const BATCH: u64 = 64 << 10;
@@ -53,7 +54,17 @@ struct Reader {
     follow: Follow,
     /// Ends a read that waits.
     cancel: Cancel,
+    deadline: Deadline,
     _seat: Seat,
+}
+
+/// How a client reads.
+struct Reading {
+    /// The number of the last chunk it has.
+    since: u64,
+    /// The command waits for it.
+    attend: bool,
+    deadline: Deadline,
 }
 
 impl Reader {
@@ -62,38 +73,50 @@ impl Reader {
         service: &Service,
         identity: &Identity,
         named: Named,
-        since: u64,
-        attend: bool,
+        reading: Reading,
     ) -> Result<Self, Refusal> {
         let Named { sandbox_id, exec_id } = named;
+        let Reading { since, attend, deadline } = reading;
         let (places, caller) = (service.streams().clone(), identity.caller.clone());
-        service
-            .ask(identity, move |engine| {
-                let (engine, cancel) = (engine.answering(Inline::at_most(BATCH)), Cancel::default());
-                let call = Call::by(caller.clone()).cancelled_by(cancel.clone());
-                // The status reports whether the exec exists and is the caller's, before it reports that too many
-                // clients read it.
-                let mut follow = engine.execs().follow(call, &sandbox_id, &exec_id, since)?;
-                let seat = places.take(sandbox_id.as_str(), caller.tenant.as_ref())?;
-                if attend {
-                    follow.attend()?;
-                }
-                Ok(Self { cancel, follow, _seat: seat })
-            })
-            .await
+        let started = service.ask(identity, move |engine| {
+            let (engine, cancel) = (engine.answering(Inline::at_most(BATCH)), Cancel::default());
+            let call = Call::by(caller.clone()).cancelled_by(cancel.clone());
+            // The status reports whether the exec exists and is the caller's, before it reports that too many
+            // clients read it.
+            let mut follow = engine.execs().follow(call, &sandbox_id, &exec_id, since)?;
+            let seat = places.take(sandbox_id.as_str(), caller.tenant.as_ref())?;
+            if attend {
+                follow.attend()?;
+            }
+            Ok(Self { cancel, follow, deadline, _seat: seat })
+        });
+        deadline.bound(started).await?
     }
 
-    /// Returns the next batch; `None` after the end. An empty batch only says that the exec still runs.
+    /// Returns the next batch; `None` after the end. An empty batch only says that the exec still runs. Fails at the
+    /// deadline.
     ///
     /// Dropping the future ends the read at once: its place and its thread are free again.
     async fn next(mut self) -> (Self, Result<Option<Batch>>) {
-        let unread = CancelOnDrop::of(&self.cancel);
-        let read = tokio::task::spawn_blocking(move || {
+        let (deadline, cancel) = (self.deadline, self.cancel.clone());
+        if let Err(late) = deadline.check() {
+            return (self, Err(late));
+        }
+        let unread = CancelOnDrop::of(&cancel);
+        let mut read = tokio::task::spawn_blocking(move || {
             let batch = self.follow.next_batch();
             (self, batch)
         });
         // A panic in there is ours, and is passed on as one.
-        let ended = read.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        let panicked = |error: JoinError| std::panic::resume_unwind(error.into_panic());
+        let ended = tokio::select! {
+            ended = &mut read => ended.unwrap_or_else(panicked),
+            () = deadline.passed() => {
+                cancel.expire();
+                let (reader, _) = read.await.unwrap_or_else(panicked);
+                (reader, Err(deadline::late()))
+            }
+        };
         unread.disarm();
         ended
     }

@@ -2,6 +2,7 @@
 //! when the client no longer wants it.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use coracle_core::{Cancel, Error, ExecId, Result, SandboxId};
 use coracle_engine::call::{Observer, Running};
@@ -22,6 +23,7 @@ pub struct Call {
     pub operation: &'static str,
     pub input: Value,
     pub cancel: Cancel,
+    pub deadline: Option<Instant>,
     pub interest: Interest,
     /// Learns which sandboxes were opened, even if the client no longer waits for the answer.
     pub opened: Opened,
@@ -31,10 +33,11 @@ impl Call {
     /// Carries the call out. If the client no longer wants the answer, what it started is stopped before this
     /// returns.
     pub async fn carry_out(self, beats: Option<Beats>) -> Result<Value> {
-        let Self { engine, caller, operation, input, cancel, interest, opened } = self;
+        let Self { engine, caller, operation, input, cancel, deadline, interest, opened } = self;
         let facts = engine.catalogue().expect(operation)?.facts;
         let command = Arc::new(Command::of(&engine, &caller));
-        let call = coracle_engine::Call::by(caller).cancelled_by(cancel.clone()).watched_by(command.clone());
+        let call = coracle_engine::Call::by(caller).cancelled_by(cancel.clone()).until(deadline);
+        let call = call.watched_by(command.clone());
         let mut work = tokio::task::spawn_blocking(telemetry::carried(move || {
             engine.call(call, operation, input).inspect(|output| opened.learn(facts, output))
         }));

@@ -33,7 +33,7 @@ use super::identity::{Asker, Identity};
 use super::ids::{self, Restoring};
 use super::{Mode, Server, Set, Toolbox};
 use coracle_service::listen::{Hearing, Peer};
-use coracle_service::{self as service, Refusal, Service};
+use coracle_service::{self as service, Deadline, Refusal, Service};
 
 const SESSION: &str = "mcp-session-id";
 
@@ -78,6 +78,7 @@ async fn serve(
     let calls = desk.clients.calls_of(tenant.unwrap_or(&identity.who))?;
     let (parts, body) = request.into_parts();
     let presented = session::presented(&parts.headers, &identity.who)?;
+    let deadline = Deadline::kept_in(&parts.extensions);
     let booking = desk.service.share_of(&identity).book()?;
     let (mut begun, mut held, mut restoring) = (None, None, None);
     // Over TCP a client that has left looks like one that has closed its sending side; here its command is to be
@@ -90,7 +91,8 @@ async fn serve(
     let body = match parts.method == Method::POST {
         false => Body::empty(),
         true => {
-            let (bytes, taken) = desk.service.body(&identity, &parts.headers, body).await?;
+            let body = desk.service.body(&identity, &parts.headers, body);
+            let (bytes, taken) = deadline.bound(body).await??;
             held = Some(taken);
             let bytes = match ids::held(&bytes) {
                 Cow::Borrowed(_) => bytes,
@@ -114,7 +116,8 @@ async fn serve(
     };
     let engine = desk.service.engine_for(&booking);
     let asker = Asker { identity, service: desk.service };
-    let server = Server::new(engine, Identity::Request(asker), toolbox).counting(calls, presented);
+    let server =
+        Server::new(engine, Identity::Request(asker), toolbox).counting(calls, presented).until(deadline);
     let sessions = Arc::new(NeverSessionManager::default());
     let service = StreamableHttpService::new(move || Ok(server.clone()), sessions, config());
     let mut response = service.handle(Request::from_parts(parts, body)).await.map(Body::new);

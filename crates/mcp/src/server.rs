@@ -25,6 +25,7 @@ use super::opened_sandboxes::Opened;
 use super::progress::Beats;
 use super::toolbox::Toolbox;
 use super::{answer, resources};
+use coracle_service::Deadline;
 use coracle_service::reply::sandbox_in;
 use coracle_service::telemetry::doors::{self, Origin};
 use coracle_service::telemetry::{self, Came};
@@ -53,12 +54,15 @@ pub struct Server {
     opened: Opened,
     /// The session under which other requests can cancel its calls.
     session: Option<String>,
+    /// When its requests have to be answered.
+    deadline: Deadline,
 }
 
 impl Server {
     pub fn new(engine: Engine, identity: Identity, toolbox: Toolbox) -> Self {
         let (identity, toolbox) = (Arc::new(identity), Arc::new(toolbox));
-        Self { engine, identity, toolbox, calls: Calls::default(), opened: Opened::default(), session: None }
+        let (calls, opened) = (Calls::default(), Opened::default());
+        Self { engine, identity, toolbox, calls, opened, session: None, deadline: Deadline::default() }
     }
 
     /// Counts its calls together with others of the same client.
@@ -66,6 +70,11 @@ impl Server {
         self.calls = calls;
         self.session = session.map(|session| session.to_string());
         self
+    }
+
+    /// Has its requests end at a deadline.
+    pub fn until(self, deadline: Deadline) -> Self {
+        Self { deadline, ..self }
     }
 
     /// Returns the sandboxes that were made for its client.
@@ -97,8 +106,9 @@ impl Server {
             let _place = place;
             resources::read(&engine, &caller, &uri)
         });
-        tokio::task::spawn_blocking(read)
-            .await
+        self.deadline
+            .bound(tokio::task::spawn_blocking(read))
+            .await?
             .map_err(|error| Error::internal("the file could not be read", error))?
     }
 
@@ -136,6 +146,7 @@ impl Server {
             operation,
             input,
             cancel,
+            deadline: self.deadline.instant(),
             // The client cancels the call, or is gone.
             interest: self
                 .calls

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use coracle_core::SandboxId;
 
 use super::auth::{self, Identity};
+use super::deadline::{Began, Deadline};
 use super::listen::Admission;
 use super::reply::{Failure, Refusal};
 use super::{Peer, Service, guard};
@@ -46,6 +47,7 @@ pub async fn watch(State(service): State<Service>, mut request: Request, next: N
         awaited: is_noted(request.uri().path()),
     };
     request.extensions_mut().insert(RequestId(line.request.clone()));
+    request.extensions_mut().insert(Began(line.began));
     request.extensions_mut().insert(line.register.clone());
     let mut response = match guard::check(&line.service.0.doors, &request) {
         Ok(()) => next.run(request).await,
@@ -74,9 +76,10 @@ pub async fn admit(State(service): State<Service>, mut request: Request, next: N
         // Nothing else writes there.
         let _ = register.0.set(recognised);
     }
-    match within_rate(&service, &identity) {
+    match within_rate(&service, &identity).and_then(|()| Deadline::read(&request)) {
         Err(refusal) => refusal.into_response(),
-        Ok(()) => {
+        Ok(deadline) => {
+            request.extensions_mut().insert(deadline);
             request.extensions_mut().insert(identity.clone());
             redacted(&identity, next.run(request).await)
         }

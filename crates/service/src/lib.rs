@@ -8,6 +8,7 @@ pub mod admit;
 pub mod audit;
 pub mod auth;
 pub mod body;
+pub mod deadline;
 mod ending;
 mod guard;
 mod held_bytes;
@@ -40,6 +41,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::audit::Audit;
 pub use self::auth::Identity;
+pub use self::deadline::Deadline;
 pub use self::ending::Ending;
 pub use self::listen::Peer;
 pub use self::reply::Refusal;

@@ -112,7 +112,8 @@ pub fn status(kind: Kind) -> StatusCode {
         Kind::StaleEpoch | Kind::LentOut | Kind::Conflict | Kind::Aborted => StatusCode::CONFLICT,
         Kind::LimitExceeded => StatusCode::TOO_MANY_REQUESTS,
         Kind::Unsupported | Kind::StartFailed | Kind::ExecutionFailed => StatusCode::UNPROCESSABLE_ENTITY,
-        // A container engine or a guest, which coracle depends on, is gone or did not answer.
+        // A container engine or a guest, which coracle depends on, is gone or did not answer, or not within the deadline.
+        // Not 408: some clients repeat that by themselves.
         Kind::NotAvailable | Kind::Timeout => StatusCode::FAILED_DEPENDENCY,
         Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }

@@ -8,6 +8,7 @@ mod auth_log;
 mod bodies;
 mod clocks;
 mod crowds;
+mod deadlines;
 mod events;
 mod floods;
 mod leaving;

@@ -9,7 +9,8 @@ use crate::catalogue::{Facts, Scope};
 use crate::spans;
 
 impl Access {
-    /// Opens the span of an operation, checks that the caller may ask for it, and keeps its deadline.
+    /// Opens the span of an operation, checks that the caller may ask for it, and keeps its deadline. Past
+    /// that nothing is done.
     pub(crate) fn performing<T>(
         &self,
         call: &Call,
@@ -18,7 +19,7 @@ impl Access {
     ) -> Result<T> {
         spans::within(spans::operation(facts.name, call), || {
             self.check_scope(&call.caller, facts)?;
-            let _deadline = call.watch_deadline();
+            let _deadline = call.watch_deadline()?;
             deed()
         })
     }

@@ -62,7 +62,7 @@ fn stream() -> Value {
     json!({
         "operationId": "sandbox_exec_stream",
         "summary": "Streams the output of a command as server-sent events",
-        "parameters": [sandbox_id(), run(), epoch(), exec_id(), since_seq(), {
+        "parameters": [sandbox_id(), run(), epoch(), deadline(), exec_id(), since_seq(), {
             "name": "Last-Event-ID", "in": "header", "required": false, "schema": {"type": "integer", "minimum": 0},
             "description": "Continues after this chunk; overrides `since_seq`",
         }],
@@ -87,7 +87,7 @@ fn attach() -> Value {
     json!({
         "operationId": "sandbox_exec_attach",
         "summary": "Opens a WebSocket to a command: output one way, input, signals and terminal size the other",
-        "parameters": [sandbox_id(), run(), epoch(), exec_id(), since_seq(), {
+        "parameters": [sandbox_id(), run(), epoch(), deadline(), exec_id(), since_seq(), {
             "name": "attend", "in": "query", "required": false, "schema": {"type": "boolean"},
             "description": "The command waits until this client has read its output, and its terminal hangs up when the client disconnects",
         }],
@@ -99,7 +99,7 @@ fn download() -> Value {
     json!({
         "operationId": "sandbox_file_download",
         "summary": "Sends a file as it is, of any size",
-        "parameters": [sandbox_id(), run(), epoch(), path()],
+        "parameters": [sandbox_id(), run(), epoch(), deadline(), path()],
         "responses": responses(json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}})),
     })
 }
@@ -108,7 +108,7 @@ fn upload() -> Value {
     json!({
         "operationId": "sandbox_file_upload",
         "summary": "Writes a file from the body, whole or not at all",
-        "parameters": [sandbox_id(), run(), epoch(), path(),
+        "parameters": [sandbox_id(), run(), epoch(), deadline(), path(),
             {"name": "mode", "in": "query", "required": false, "schema": {"type": "string", "pattern": "^[0-7]{3,4}$"}, "description": "Permissions in octal, `0644` if absent"},
             {"name": "overwrite", "in": "query", "required": false, "schema": {"type": "boolean"}, "description": "With `false` an existing file is a conflict"}],
         "requestBody": {"required": false, "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
@@ -140,6 +140,10 @@ fn run() -> Value {
 
 fn epoch() -> Value {
     json!({"$ref": "#/components/parameters/Epoch"})
+}
+
+fn deadline() -> Value {
+    json!({"$ref": "#/components/parameters/Deadline"})
 }
 
 fn exec_id() -> Value {
@@ -195,7 +199,7 @@ pub fn headers() -> Value {
         "Epoch": {"name": "Coracle-Epoch", "in": "header", "required": false,
             "schema": {"type": "integer", "minimum": 0}, "description": "The epoch the caller expects"},
         "Deadline": {"name": "Coracle-Deadline", "in": "header", "required": false, "schema": {"type": "string"},
-            "description": "How long the request may take, as in `30s`: it is cancelled then"},
+            "description": "How long the request may take, as in `30s`: it is cancelled then, and a `timeout`"},
         "Key": {"name": "Idempotency-Key", "in": "header", "required": false,
             "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
             "description": "A request repeated under the same key is carried out once and gets the same answer"},

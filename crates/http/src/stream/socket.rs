@@ -14,7 +14,8 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::orders::{Order, Orders, Wheel};
-use super::{Named, Reader, StreamItem, items};
+use super::{Named, Reader, Reading, StreamItem, items};
+use coracle_service::Deadline;
 use coracle_service::Service;
 use coracle_service::TokenRecheck;
 use coracle_service::auth::Identity;
@@ -51,6 +52,7 @@ pub async fn serve(
     named: Result<Path<Named>, axum::extract::rejection::PathRejection>,
     asked: Result<Query<Asked>, axum::extract::rejection::QueryRejection>,
     Extension(busy): Extension<Arc<Busy>>,
+    Extension(deadline): Extension<Deadline>,
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
 ) -> Result<Response, Refusal> {
     identity.may("sandbox_exec_read")?;
@@ -60,8 +62,8 @@ pub async fn serve(
     let Query(asked) = asked.map_err(Refusal::unreadable)?;
     let upgrade = upgrade.map_err(Refusal::unreadable)?;
     let wheel = Wheel::of(&service, &identity, &named);
-    let reader =
-        Reader::start(&service, &identity, named, asked.since_seq.unwrap_or(0), asked.attend).await?;
+    let reading = Reading { since: asked.since_seq.unwrap_or(0), attend: asked.attend, deadline };
+    let reader = Reader::start(&service, &identity, named, reading).await?;
     // The status reports whether the caller may control this exec.
     let control = wheel.take().await?;
     Ok(upgrade.max_message_size(MESSAGE_MAX).max_frame_size(MESSAGE_MAX).on_upgrade(

@@ -14,7 +14,8 @@ use coracle::{Error, Result};
 use futures_util::{Stream, StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use super::{Named, Reader, StreamItem, items};
+use super::{Named, Reader, Reading, StreamItem, items};
+use coracle_service::Deadline;
 use coracle_service::Service;
 use coracle_service::TokenRecheck;
 use coracle_service::auth::Identity;
@@ -41,13 +42,14 @@ pub async fn serve(
     named: Result<Path<Named>, axum::extract::rejection::PathRejection>,
     asked: Result<Query<Asked>, axum::extract::rejection::QueryRejection>,
     Extension(hearing): Extension<Hearing>,
+    Extension(deadline): Extension<Deadline>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     identity.may("sandbox_exec_read")?;
     let Path(named) = named.map_err(Refusal::unreadable)?;
     let Query(asked) = asked.map_err(Refusal::unreadable)?;
-    let since = since(&headers, asked.since_seq)?;
-    let reader = Reader::start(&service, &identity, named, since, false).await?;
+    let reading = Reading { since: since(&headers, asked.since_seq)?, attend: false, deadline };
+    let reader = Reader::start(&service, &identity, named, reading).await?;
     Ok(response(hearing, stream::unfold(Some((reader, TokenRecheck::new(identity, service))), step)))
 }
 
