@@ -1,10 +1,12 @@
 //! Standard output: data, and nothing else.
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use coracle::Error;
 use serde::Serialize;
 
+use super::stderr;
 use super::stop::Stop;
 
 /// Prints one JSON document; over several lines for people.
@@ -31,6 +33,19 @@ pub fn line(text: &str) -> Result<(), Stop> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{text}")?;
     Ok(stdout.flush()?)
+}
+
+/// Names on standard error what was made if that could not be printed: it is there all the same.
+pub fn or_name<T: Display>(
+    printed: Result<(), Stop>,
+    kind: &str,
+    names: impl IntoIterator<Item = T>,
+) -> Result<(), Stop> {
+    printed.inspect_err(|_| {
+        for name in names {
+            stderr::note(&format!("{kind} `{name}` is there, though it could not be printed"));
+        }
+    })
 }
 
 /// Passes bytes on unchanged, at once.

@@ -41,5 +41,6 @@ mod tables;
 mod tokens;
 mod traffic;
 mod trees;
+mod unprinted;
 mod verbs;
 mod versions;

@@ -57,10 +57,12 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         request.timeout = request.timeout.in_background();
         let caller = context.caller()?;
         let exec = engine.execs().start(&caller, &sandbox, &request)?.exec_id;
-        match context.json {
-            true => stdout::json(&Detached::of(&engine, &caller, sandbox, exec)?)?,
-            false => stdout::line(exec.as_str())?,
-        }
+        let name = exec.clone();
+        let printed = match context.json {
+            true => stdout::json(&Detached::of(&engine, &caller, sandbox, exec)?),
+            false => stdout::line(exec.as_str()),
+        };
+        stdout::or_name(printed, "exec", [name])?;
         return Ok(Exit::SUCCESS);
     }
     let tie = match (args.process.tty, args.keep_running) {

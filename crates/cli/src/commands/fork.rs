@@ -35,9 +35,10 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         share_mounts: args.share_mounts,
     };
     let forked = engine.perform(context.call()?, input)?;
-    match context.json {
-        true => stdout::json(&forked)?,
-        false => forked.sandbox_ids.iter().try_for_each(|id| stdout::line(id.as_str()))?,
-    }
+    let printed = match context.json {
+        true => stdout::json(&forked),
+        false => forked.sandbox_ids.iter().try_for_each(|id| stdout::line(id.as_str())),
+    };
+    stdout::or_name(printed, "sandbox", &forked.sandbox_ids)?;
     Ok(Exit::SUCCESS)
 }

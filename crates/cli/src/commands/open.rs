@@ -44,9 +44,10 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
         refusals::say(&opened.backend, &opened.refused);
         missing_walls::say_once(&opened.missing, &context.config()?.home);
     }
-    match context.json {
-        true => stdout::json(&opened)?,
-        false => stdout::line(opened.sandbox_id.as_str())?,
-    }
+    let printed = match context.json {
+        true => stdout::json(&opened),
+        false => stdout::line(opened.sandbox_id.as_str()),
+    };
+    stdout::or_name(printed, "sandbox", [&opened.sandbox_id])?;
     Ok(Exit::SUCCESS)
 }

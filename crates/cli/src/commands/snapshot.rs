@@ -20,10 +20,11 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let sandbox_id = context.sandbox(&engine, &args.sandbox)?;
     let caller = context.caller()?;
     let kept = engine.perform(&caller, snapshot::Input { sandbox_id: sandbox_id.clone() })?;
-    match context.json {
-        true => stdout::json(&kept)?,
-        false => stdout::line(&kept.image)?,
-    }
+    let printed = match context.json {
+        true => stdout::json(&kept),
+        false => stdout::line(&kept.image),
+    };
+    stdout::or_name(printed, "image", [&kept.image])?;
     // The files people work on are often mounted.
     let mounts =
         engine.perform(&caller, get::Input { sandbox_id }).map_or_else(|_| Vec::new(), |shown| shown.mounts);

@@ -31,10 +31,12 @@ pub fn start(context: &Context, engine: &Engine, mut command: OneCommand) -> Res
     // A new sandbox has its own epoch; the caller's is about another one.
     let call = call.on_behalf_of(call.caller.under(None)).watched_by(observer);
     let id = engine.lifecycle().run_detached(&call, command)?;
-    match context.json {
-        true => stdout::json(&Detached::of(engine, &call.caller, id, exec)?)?,
-        false => stdout::line(id.as_str())?,
-    }
+    let name = id.clone();
+    let printed = match context.json {
+        true => stdout::json(&Detached::of(engine, &call.caller, id, exec)?),
+        false => stdout::line(id.as_str()),
+    };
+    stdout::or_name(printed, "sandbox", [name])?;
     Ok(Exit::SUCCESS)
 }
 

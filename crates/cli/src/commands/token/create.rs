@@ -48,13 +48,20 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let grant = Grant { tenant, scope: args.allow, label: args.label, lasts, bounds };
     let now = context.now();
     let (token, shown) = grant.issue(now, &seed()?)?;
-    assemble::tokens(context.config()?)?.add(&token)?;
-    match context.json {
-        true => stdout::json(&Made { token: shown.reveal(), about: View::of(&token, now) })?,
+    let tokens = assemble::tokens(context.config()?)?;
+    tokens.add(&token)?;
+    let printed = match context.json {
+        true => stdout::json(&Made { token: shown.reveal(), about: View::of(&token, now) }),
         false => {
             stderr::note(&format!("`{}` is for tenant `{}`; it is not shown again.", token.id, token.tenant));
-            stdout::line(&shown.reveal())?;
+            stdout::line(&shown.reveal())
         }
+    };
+    if let Err(stop) = printed {
+        // Its secret is lost, or where it should not be.
+        tokens.revoke(&token.id, context.now())?;
+        stderr::note(&format!("`{}` is revoked, because it could not be printed", token.id));
+        return Err(stop);
     }
     Ok(Exit::SUCCESS)
 }
