@@ -5,6 +5,7 @@
 //! rights than a command has.
 
 mod boot;
+mod client;
 mod connect;
 mod egress;
 mod execs;

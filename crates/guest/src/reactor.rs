@@ -14,6 +14,7 @@ use coracle_sys::{rustix, signal, spawn};
 use coracle_wire::End;
 
 use crate::boot::{self, Plan};
+use crate::client::Client;
 use crate::execs::{ExecContext, Execs, Surroundings};
 use crate::forker::Forker;
 use crate::serve::{self, Fence};
@@ -28,6 +29,8 @@ const WAKE: u64 = 2;
 const REPORT: u64 = 3;
 /// The token of every connection that something is tied to.
 const TIE: u64 = 4;
+/// The token of every connection whose client waits for an exec.
+const CLIENT: u64 = 5;
 /// How long killed processes may take to be gone; most are within a millisecond. The guest looks many times
 /// meanwhile: a process that hides from one look by forking is found by another.
 const DEAD_MAX: Duration = Duration::from_secs(1);
@@ -81,6 +84,14 @@ impl Shared {
         Ok(epoll::add(&self.events, stream, epoll::EventData::new_u64(TIE), ends)?)
     }
 
+    /// Watches for the end of a connection while a thread waits on behalf of its client.
+    pub fn watch_client<'a>(&'a self, stream: &'a UnixStream) -> WatchedClient<'a> {
+        let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        // If it cannot be watched, the wait takes its time.
+        let _ = epoll::add(&self.events, stream, epoll::EventData::new_u64(CLIENT), ends);
+        WatchedClient { events: &self.events, stream }
+    }
+
     fn await_input(&self, token: u64, descriptor: &OwnedFd, flags: epoll::EventFlags) {
         let _ = epoll::add(&self.events, descriptor, epoll::EventData::new_u64(token), flags);
     }
@@ -88,6 +99,25 @@ impl Shared {
     /// Makes the main thread look at its deadlines again.
     pub fn wake(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+/// A client whose end the main thread notices, until this is dropped.
+#[derive(Debug)]
+pub struct WatchedClient<'a> {
+    events: &'a OwnedFd,
+    stream: &'a UnixStream,
+}
+
+impl WatchedClient<'_> {
+    pub fn client(&self) -> Client<'_> {
+        Client::watched(self.stream)
+    }
+}
+
+impl Drop for WatchedClient<'_> {
+    fn drop(&mut self) {
+        let _ = epoll::delete(self.events, self.stream);
     }
 }
 
@@ -232,6 +262,7 @@ impl Reactor {
             CHILDREN => self.reap(),
             REPORT => self.shared.execs.reap(),
             TIE => self.shared.ties.notice_ends(Instant::now()),
+            CLIENT => self.shared.execs.note_departure(),
             WAKE => drop(rustix::io::read(&self.shared.wake, &mut [0; 8])),
             pipe => {
                 self.shared.execs.drain(pipe - FIRST_PIPE, |descriptor| {

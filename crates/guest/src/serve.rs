@@ -100,7 +100,7 @@ fn serve(stream: &UnixStream, shared: &Shared, crowded: bool) -> Option<()> {
     stream.set_read_timeout(None).ok()?;
 
     let connection_id = SERIAL.fetch_add(1, Ordering::Relaxed);
-    let mut begun = request::Begun::on(connection_id);
+    let mut begun = request::Begun::on(connection_id, stream);
     let handed_over = converse(&mut connection, shared, &mut begun);
     begun.end(shared);
     let rest = std::mem::take(&mut connection.decoder).into_rest();
@@ -125,7 +125,7 @@ enum Handover {
 fn converse(
     connection: &mut Connection<'_>,
     shared: &Shared,
-    begun: &mut request::Begun,
+    begun: &mut request::Begun<'_>,
 ) -> Option<Handover> {
     loop {
         let payload = connection.receive()?;

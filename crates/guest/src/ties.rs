@@ -8,8 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use coracle_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
 use coracle_wire::{Fault, FaultCode};
+
+use crate::client::has_ended;
 
 /// Most tied connections at once; each costs a descriptor.
 const STREAMS_MAX: usize = 512;
@@ -137,11 +138,6 @@ impl Ties {
     fn lock(&self) -> MutexGuard<'_, Vec<Tie>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn has_ended(stream: &UnixStream) -> bool {
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut [PollFd::new(stream, PollFlags::RDHUP)], Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]

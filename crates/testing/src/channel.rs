@@ -27,6 +27,22 @@ impl Channel {
         self.stream
     }
 
+    /// Tells whether the other end has closed. Keeps what it has sent before.
+    pub fn has_ended(&mut self) -> bool {
+        let mut buffer = [0; 16 << 10];
+        if self.stream.set_nonblocking(true).is_err() {
+            return true;
+        }
+        let ended = loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => break true,
+                Ok(count) => self.decoder.push(&buffer[..count]),
+                Err(error) => break error.kind() != io::ErrorKind::WouldBlock,
+            }
+        };
+        ended || self.stream.set_nonblocking(false).is_err()
+    }
+
     /// Returns the payload of the next frame, or `None` if the other end has closed.
     pub fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut buffer = [0; 16 << 10];

@@ -387,6 +387,32 @@ fn a_wait_for_a_command() {
     assert!(!home.census().named("sleep 903.3").is_empty(), "who waits does not end what is waited for");
 }
 
+/// A guest has 256 connections at once, and a wait that nothing cuts short takes up to 20 seconds there.
+#[test]
+fn waits_that_have_ended_take_no_place_at_the_guest() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    home.call(["exec", &sandbox, "--detach", "--id", "long", "--", "sleep", "903.6"]).succeed();
+    let daemon = Daemon::start(&home);
+    let wait = format!("/v1/sandboxes/{sandbox}/execs/long/wait");
+
+    std::thread::scope(|scope| {
+        for _ in 0..30 {
+            let (wait, address) = (wait.clone(), daemon.unix());
+            scope.spawn(move || {
+                for _ in 0..10 {
+                    let late = Request::get(&wait).header("Coracle-Deadline", "100ms").send(&address);
+                    assert_eq!(late.kind(), "timeout");
+                }
+            });
+        }
+    });
+
+    let path = format!("/v1/sandboxes/{sandbox}/execs");
+    Request::post(&path, &json!({"cmd": ["true"]})).send(&daemon.unix()).expect(200);
+}
+
 /// Returns how many sockets a process has open that are connected: not those that listen.
 fn sockets(pid: u32) -> usize {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };

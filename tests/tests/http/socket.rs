@@ -1,7 +1,7 @@
 //! WebSockets: output one way, input, signals and terminal size the other.
 
 use std::io::{Read, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use coracle_tests::http::{Request, Stream};
 use coracle_tests::{Daemon, Home, eventually, requires};
@@ -181,8 +181,10 @@ fn a_terminal_is_hung_up_with_the_client_that_attends_it_and_with_no_other() {
     }
 
     let wait = |exec: &str| format!("/v1/sandboxes/{sandbox}/execs/{exec}/wait");
+    let began = Instant::now();
     let ended = Request::get(&wait("attended")).send(&daemon.unix()).expect(200).json();
     assert_eq!(ended["exit_code"], 9, "{ended}");
+    assert!(began.elapsed() < Duration::from_secs(10), "not only when a wait at the guest is over");
     let shown = Request::get(&format!("/v1/sandboxes/{sandbox}")).send(&daemon.unix()).expect(200).json();
     let execs = shown["execs"].as_array().expect("a list");
     let watched = execs.iter().find(|exec| exec["exec_id"] == "watched");

@@ -39,6 +39,10 @@ impl From<Failure> for Error {
             Failure::Silent => Self::new(Kind::NotAvailable, "could not reach the guest of the sandbox")
                 .hint("see whether the machine is overloaded, or whether somebody paused its container (`docker unpause` lets it go on)")
                 .caused_by(failure),
+            Failure::Refused(Refusal::TooManyConnections) => {
+                Self::new(Kind::LimitExceeded, "the guest of the sandbox has too many connections")
+                    .hint("try again when some of the calls that wait for its commands have ended")
+            }
             Failure::Gone | Failure::Refused(_) | Failure::Stream(_) => {
                 Self::new(Kind::NotAvailable, "could not reach the guest of the sandbox").caused_by(failure)
             }
@@ -166,5 +170,17 @@ fn stage_name(stage: Stage) -> &'static str {
         Stage::User => "user",
         Stage::Confine => "confine",
         Stage::Execute => "execute",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_with_too_many_connections_is_there() {
+        let error = Error::from(Failure::Refused(Refusal::TooManyConnections));
+
+        assert_eq!(error.kind, Kind::LimitExceeded, "who waits a little gets in");
     }
 }

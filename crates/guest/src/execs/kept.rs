@@ -91,12 +91,12 @@ impl Execs {
     }
 
     /// Waits until no process of a stopped exec is left. Returns a fault if some are not dead in time.
-    pub fn wait_for_kept(&self, exec: &str, patience: Patience) -> Result<(), Fault> {
+    pub fn wait_for_kept(&self, exec: &str, patience: Patience<'_>) -> Result<(), Fault> {
         let deadline = Instant::now() + patience.wait;
         // No signal reports their end, so look now and then.
         let gone = |table: &mut Table, _| {
             table.forget_gone();
-            let over = table.epoch > patience.epoch || !table.has_kept(exec);
+            let over = table.epoch > patience.epoch || !table.has_kept(exec) || patience.client.has_gone();
             over.then_some(())
         };
         while self.wait_until(LOOK_AGAIN, gone).is_none() {

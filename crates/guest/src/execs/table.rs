@@ -13,6 +13,7 @@ use super::family::Family;
 use super::kept::Kept;
 use super::pipes::{Drained, Pipe, SpoolLimit};
 use super::start::ExecContext;
+use crate::client::Client;
 use crate::forker::Forker;
 
 /// Most execs at once; a caller that wants more has to wait.
@@ -51,6 +52,8 @@ pub struct Table {
     pub(super) kept: Vec<Kept>,
     /// Empty leaves of ended execs.
     pub(super) spare: Vec<Leaf>,
+    /// How many clients have gone while a thread waited on their behalf.
+    departures: u64,
     /// Leaders that ended before `start` had recorded them.
     pub(super) unclaimed: HashMap<i32, Result<i32, i32>>,
 }
@@ -74,10 +77,12 @@ pub struct Bounds {
 
 /// How long a caller waits, and under which epoch.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct Patience<'a> {
     /// The caller's epoch. Once there is a later one the wait ends, because the fence will refuse the caller.
     pub epoch: u64,
     pub wait: Duration,
+    /// The wait ends when the client has gone.
+    pub client: Client<'a>,
 }
 
 impl Execs {
@@ -94,14 +99,33 @@ impl Execs {
         self.changed.notify_all();
     }
 
+    /// Makes all threads that wait for a client check whether it has gone.
+    pub fn note_departure(&self) {
+        self.lock().departures += 1;
+        self.notify();
+    }
+
     /// Waits until `ready` returns a value, at most for `wait`. Tells `ready` when the call is its last.
     pub(super) fn wait_until<T>(
         &self,
         wait: Duration,
+        ready: impl FnMut(&mut Table, bool) -> Option<T>,
+    ) -> Option<T> {
+        self.wait_for(None, wait, ready)
+    }
+
+    /// Like [`Execs::wait_until`], and no longer than the client stays.
+    fn wait_for<T>(
+        &self,
+        client: Option<Client<'_>>,
+        wait: Duration,
         mut ready: impl FnMut(&mut Table, bool) -> Option<T>,
     ) -> Option<T> {
-        let deadline = Instant::now().checked_add(wait);
+        let mut deadline = Instant::now().checked_add(wait);
         let mut table = self.lock();
+        // Only the end of a connection is a reason to look at ours, not the output of any exec. The first look is for
+        // an end that the reactor noted before this thread waited.
+        let mut looked_at = None;
         loop {
             let left =
                 deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
@@ -110,6 +134,12 @@ impl Execs {
             }
             if left.is_zero() {
                 return None;
+            }
+            if looked_at.replace(table.departures) != Some(table.departures)
+                && client.is_some_and(Client::has_gone)
+            {
+                deadline = Some(Instant::now());
+                continue;
             }
             table = self.changed.wait_timeout(table, left).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -121,9 +151,9 @@ impl Execs {
         exec: &str,
         since: u64,
         max_chunks: usize,
-        patience: Patience,
+        patience: Patience<'_>,
     ) -> Result<(Vec<Chunk>, ExecState), Fault> {
-        let read = self.wait_until(patience.wait, |table, late| {
+        let read = self.wait_for(Some(patience.client), patience.wait, |table, late| {
             let late = late || table.epoch > patience.epoch;
             let Some(found) = table.execs.get_mut(exec) else { return Some(Err(unknown(exec))) };
             let ready = late || found.is_ended() || found.spool.has_after(since);
@@ -141,8 +171,8 @@ impl Execs {
     }
 
     /// Waits for the end. Returns the state in any case.
-    pub fn wait(&self, exec: &str, patience: Patience) -> Result<ExecState, Fault> {
-        let state = self.wait_until(patience.wait, |table, late| {
+    pub fn wait(&self, exec: &str, patience: Patience<'_>) -> Result<ExecState, Fault> {
+        let state = self.wait_for(Some(patience.client), patience.wait, |table, late| {
             let late = late || table.epoch > patience.epoch;
             match table.execs.get(exec) {
                 None => Some(Err(unknown(exec))),

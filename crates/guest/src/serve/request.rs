@@ -9,6 +9,7 @@ use coracle_wire::{Body, Fault, FaultCode, Reply, Request, Running, Status};
 
 use super::fence::FenceState;
 use super::pause::{self, Hold};
+use crate::client::has_ended;
 use crate::execs::{Attendant, Bounds, Patience, Watched};
 use crate::files::{self, Links, Reading, Replacing, Scope, Upload, Walk};
 use crate::reactor::Shared;
@@ -25,10 +26,11 @@ const STOPPING: Duration = Duration::from_secs(10);
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
 /// State that one request on a connection leaves for the next.
-#[derive(Debug, Default)]
-pub struct Begun {
+#[derive(Debug)]
+pub struct Begun<'a> {
     /// Identifies this connection.
     connection: u64,
+    stream: &'a UnixStream,
     upload: Option<Upload>,
     walk: Option<Walk>,
     /// The one file kept open to read on.
@@ -39,9 +41,9 @@ pub struct Begun {
     holds: bool,
 }
 
-impl Begun {
-    pub fn on(connection: u64) -> Self {
-        Self { connection, ..Self::default() }
+impl<'a> Begun<'a> {
+    pub fn on(connection: u64, stream: &'a UnixStream) -> Self {
+        Self { connection, stream, upload: None, walk: None, reading: None, attended: None, holds: false }
     }
 
     /// Releases what the connection held.
@@ -65,7 +67,7 @@ impl Begun {
 }
 
 /// Carries out a request, if the fence admits it.
-pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Reply, Fault> {
+pub fn handle(shared: &Shared, begun: &mut Begun<'_>, request: Request) -> Result<Reply, Fault> {
     let Request { epoch, body, acting } = request;
     let execs = &shared.execs;
     let admitted = match body.is_change() {
@@ -136,19 +138,23 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
                 execs.resume(|token, pipe| shared.watch(token, pipe));
             }
             drop(admitted);
-            let (chunks, state) = execs.read(&exec, since, max_chunks as usize, patience(epoch, wait_ms))?;
+            let watched = shared.watch_client(begun.stream);
+            let patience = Patience { epoch, wait: wait(wait_ms), client: watched.client() };
+            let (chunks, state) = execs.read(&exec, since, max_chunks as usize, patience)?;
             drop(shared.fence.admit(epoch)?);
             Ok(Reply::Output { chunks, state })
         }
         Body::Wait { exec, wait_ms } => {
             drop(admitted);
-            let state = execs.wait(&exec, patience(epoch, wait_ms))?;
+            let watched = shared.watch_client(begun.stream);
+            let state =
+                execs.wait(&exec, Patience { epoch, wait: wait(wait_ms), client: watched.client() })?;
             drop(shared.fence.admit(epoch)?);
             Ok(Reply::State(state))
         }
         Body::Input { exec, data, eof } => {
             drop(admitted);
-            write_input(shared, epoch, &exec, &data, eof)
+            write_input(shared, begun.stream, epoch, &Input { exec, data, eof })
         }
         Body::Signal { exec, signal } => execs.signal(&exec, signal).map(|()| Reply::Done {}),
         Body::Stop { exec, grace_ms } => {
@@ -156,7 +162,8 @@ pub fn handle(shared: &Shared, begun: &mut Begun, request: Request) -> Result<Re
             let grace = execs.begin_stop(&exec, grace_ms.map(Duration::from_millis))?;
             drop(admitted);
             shared.wake();
-            let patience = Patience { epoch, wait: grace + STOPPING };
+            let watched = shared.watch_client(begun.stream);
+            let patience = Patience { epoch, wait: grace + STOPPING, client: watched.client() };
             execs.wait(&exec, patience)?;
             execs.wait_for_kept(&exec, patience)?;
             let state = execs.wait(&exec, Patience { wait: Duration::ZERO, ..patience })?;
@@ -286,23 +293,41 @@ fn status(shared: &Shared, state: &FenceState) -> Status {
     }
 }
 
-/// Writes in parts, each under the fence: a pipe may stay full for ever, and a new owner must not wait for it.
-fn write_input(shared: &Shared, epoch: u64, exec: &str, data: &[u8], eof: bool) -> Result<Reply, Fault> {
-    let mut rest = data;
+/// Bytes for the standard input of an exec.
+struct Input {
+    exec: String,
+    data: Vec<u8>,
+    /// They are the last.
+    eof: bool,
+}
+
+/// Writes in parts, each under the fence: a pipe may stay full for ever, and a new owner must not wait for it. Gives up
+/// when the pipe is full and the client has gone.
+fn write_input(
+    shared: &Shared,
+    stream: &UnixStream,
+    epoch: u64,
+    Input { exec, data, eof }: &Input,
+) -> Result<Reply, Fault> {
+    let mut rest = &data[..];
     while !rest.is_empty() {
         let admitted = shared.fence.admit_change(epoch)?;
         let written = shared.execs.write_some(exec, rest)?;
         drop(admitted);
+        if written == 0 && has_ended(stream) {
+            let message = format!("the client has gone before exec `{exec}` took its input");
+            return Err(Fault { code: FaultCode::Conflict, message, errno: None });
+        }
         rest = &rest[written..];
     }
-    if eof {
+    if *eof {
         let _admitted = shared.fence.admit_change(epoch)?;
         shared.execs.close_input(exec)?;
     }
     Ok(Reply::Done {})
 }
 
-fn proceed(begun: &mut Begun, mut upload: Upload, data: &[u8], last: bool) -> Result<Reply, Fault> {
+fn proceed(begun: &mut Begun<'_>, mut upload: Upload, data: &[u8], last: bool) -> Result<Reply, Fault> {
     upload.write(data)?;
     let path = upload.path().to_vec();
     if last {
@@ -314,7 +339,7 @@ fn proceed(begun: &mut Begun, mut upload: Upload, data: &[u8], last: bool) -> Re
 }
 
 /// Opens a file, and keeps it open if the first piece is not all of it.
-fn open(begun: &mut Begun, reading: Reading, max_bytes: u32) -> Result<Reply, Fault> {
+fn open(begun: &mut Begun<'_>, reading: Reading, max_bytes: u32) -> Result<Reply, Fault> {
     let (entry, data) = (reading.describe()?, reading.piece(0, max_bytes)?);
     if (data.len() as u64) < entry.size && !files::is_last(&data, max_bytes) {
         begun.reading = Some(reading);
@@ -322,7 +347,7 @@ fn open(begun: &mut Begun, reading: Reading, max_bytes: u32) -> Result<Reply, Fa
     Ok(Reply::Opened { entry, data })
 }
 
-fn list(begun: &mut Begun) -> Result<Reply, Fault> {
+fn list(begun: &mut Begun<'_>) -> Result<Reply, Fault> {
     let walk = begun.walk.as_mut().ok_or_else(|| files::out_of_turn("no listing was begun"))?;
     let (entries, more) = walk.page()?;
     if !more {
@@ -340,6 +365,6 @@ fn cut_before(shared: &Shared, epoch: u64) {
     }
 }
 
-fn patience(epoch: u64, wait_ms: u64) -> Patience {
-    Patience { epoch, wait: Duration::from_millis(wait_ms).min(WAIT_MAX) }
+fn wait(wait_ms: u64) -> Duration {
+    Duration::from_millis(wait_ms).min(WAIT_MAX)
 }

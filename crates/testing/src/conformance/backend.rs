@@ -95,6 +95,7 @@ macro_rules! backend_conformance {
                 a_deadline_ends_a_command,
                 a_reader_waits_for_output,
                 two_connections_work_at_once,
+                a_wait_ends_with_its_connection,
                 a_command_outlives_its_connection,
                 an_older_epoch_is_refused,
                 a_fence_refuses_everyone_before_it,

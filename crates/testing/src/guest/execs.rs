@@ -1,12 +1,13 @@
 //! The execs of the fake guest: one thread each; output and end are kept.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use coracle_wire::{
     Chunk, Command, Ending, ExecState, ExecSummary, FaultCode, LimitHit, Reply, Stage, Stream, Truncation,
 };
 
+use super::super::channel::Channel;
 use super::program::{self, Deed};
 use super::{Answer, Guest, errno, fault, file_fault, serve};
 
@@ -100,6 +101,13 @@ impl Exec {
     }
 }
 
+/// Which output a client wants.
+pub(super) struct Reading<'a> {
+    pub exec: &'a str,
+    pub since: u64,
+    pub max_chunks: usize,
+}
+
 impl Guest {
     /// Returns a command that was started.
     pub fn command(&self, exec: &str) -> Option<Command> {
@@ -139,29 +147,36 @@ impl Guest {
         Ok(Reply::Started { existing: false })
     }
 
-    pub(super) fn read(&self, exec: &str, since: u64, max_chunks: usize, until: Instant) -> Answer<Reply> {
+    pub(super) fn read(&self, reading: &Reading<'_>, until: Instant, client: &mut Channel) -> Answer<Reply> {
+        let Reading { exec, since, max_chunks } = *reading;
         let mut state = self.state();
         loop {
-            let dead = state.dead;
+            let dead = state.dead || client.has_ended();
             let it = state.execs.get(exec)?;
             let chunks: Vec<_> =
                 it.chunks.iter().filter(|chunk| chunk.seq > since).take(max_chunks).cloned().collect();
             if dead || !chunks.is_empty() || it.state.ending.is_some() || Instant::now() >= until {
                 return Ok(Reply::Output { chunks, state: it.seen() });
             }
-            state = self.wait(state, Some(until));
+            state = self.wait(state, Some(until.min(look_again())));
         }
     }
 
-    pub(super) fn wait_for_end(&self, exec: &str, until: Option<Instant>) -> Answer<Reply> {
+    pub(super) fn wait_for_end(
+        &self,
+        exec: &str,
+        until: Option<Instant>,
+        client: &mut Channel,
+    ) -> Answer<Reply> {
         let mut state = self.state();
         loop {
-            let dead = state.dead;
+            let dead = state.dead || client.has_ended();
             let it = state.execs.get(exec)?;
             if dead || it.state.ending.is_some() || until.is_some_and(|until| Instant::now() >= until) {
                 return Ok(Reply::State(it.seen()));
             }
-            state = self.wait(state, until);
+            let look_again = look_again();
+            state = self.wait(state, Some(until.map_or(look_again, |until| until.min(look_again))));
         }
     }
 
@@ -191,9 +206,9 @@ impl Guest {
         self.want(exec, Ending::Signalled(signal)).map(|()| Reply::Done {})
     }
 
-    pub(super) fn stop(&self, exec: &str) -> Answer<Reply> {
+    pub(super) fn stop(&self, exec: &str, client: &mut Channel) -> Answer<Reply> {
         self.want(exec, Ending::Stopped)?;
-        self.wait_for_end(exec, None)
+        self.wait_for_end(exec, None, client)
     }
 
     /// Ends everything started before an epoch, and waits until it has ended.
@@ -281,4 +296,9 @@ impl Guest {
             }
         }
     }
+}
+
+/// Returns when a waiting thread looks again whether its client is there.
+fn look_again() -> Instant {
+    Instant::now() + Duration::from_millis(5)
 }

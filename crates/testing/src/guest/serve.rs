@@ -10,6 +10,7 @@ use coracle_wire::{
 };
 
 use super::super::channel::{Channel, garbled};
+use super::execs::Reading;
 use super::files;
 use super::{Answer, Guest, State, fault};
 
@@ -71,7 +72,7 @@ fn answer_requests(guest: &Guest, channel: &mut Channel) -> io::Result<End> {
             channel.send(encode(&Reply::Done {}))?;
             continue;
         }
-        let reply = answer(guest, request, &mut begun).unwrap_or_else(Reply::Fault);
+        let reply = answer(guest, request, &mut begun, channel).unwrap_or_else(Reply::Fault);
         channel.send(encode(&reply))?;
     }
     Ok(End::Closed)
@@ -138,7 +139,7 @@ fn hold(guest: &Guest, epoch: u64, lease_ms: Option<u64>, begun: &mut Begun<'_>)
     Ok(Reply::Held { idle: state.execs.running() == 0, lease_ms })
 }
 
-fn answer(guest: &Guest, request: Request, begun: &mut Begun<'_>) -> Answer<Reply> {
+fn answer(guest: &Guest, request: Request, begun: &mut Begun<'_>, client: &mut Channel) -> Answer<Reply> {
     pass_fence(&mut guest.state(), request.epoch)?;
     if request.body.is_change() {
         admit_change(guest, request.epoch)?;
@@ -164,12 +165,13 @@ fn answer(guest: &Guest, request: Request, begun: &mut Begun<'_>) -> Answer<Repl
         // The fake drops nothing, so attending changes nothing.
         Body::Attend { .. } | Body::Adopt { .. } | Body::Renew { .. } => Ok(Reply::Done {}),
         Body::Read { exec, since, max_chunks, wait_ms } => {
-            guest.read(&exec, since, max_chunks as usize, deadline(wait_ms))
+            let reading = Reading { exec: &exec, since, max_chunks: max_chunks as usize };
+            guest.read(&reading, deadline(wait_ms), client)
         }
-        Body::Wait { exec, wait_ms } => guest.wait_for_end(&exec, Some(deadline(wait_ms))),
+        Body::Wait { exec, wait_ms } => guest.wait_for_end(&exec, Some(deadline(wait_ms)), client),
         Body::Input { exec, data, eof } => guest.input(&exec, &data, eof),
         Body::Signal { exec, signal } => guest.signal(&exec, signal),
-        Body::Stop { exec, .. } => guest.stop(&exec),
+        Body::Stop { exec, .. } => guest.stop(&exec, client),
         Body::Resize { exec, .. } => guest.resize(&exec),
         Body::Execs {} => Ok(Reply::Execs(guest.state().execs.summaries())),
         Body::Accept {} | Body::Connect { .. } | Body::Tie { .. } => {

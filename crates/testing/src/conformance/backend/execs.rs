@@ -212,6 +212,31 @@ pub fn two_connections_work_at_once(subject: &Option<Subject>) {
     assert!(matches!(waiting.answer(), Reply::State(state) if state.ending == Some(Ending::Stopped)));
 }
 
+pub fn a_wait_ends_with_its_connection(subject: &Option<Subject>) {
+    let Some(subject) = subject else { return };
+    let sandbox = Sandbox::make(subject);
+    let hold = Body::Hold { lease_ms: None, changes_only: Some(true) };
+    let an_hour = 3_600_000;
+    let waits = [
+        Body::Wait { exec: "exec_1".into(), wait_ms: an_hour },
+        Body::Read { exec: "exec_1".into(), since: 0, max_chunks: 10, wait_ms: an_hour },
+    ];
+    sandbox.client().start("exec_1", command(&LONG));
+
+    for (number, wait) in waits.into_iter().enumerate() {
+        let mut waiting = sandbox.client();
+        // A hold ends with its connection: so others see when the guest has let go of it.
+        assert!(matches!(waiting.ask(hold.clone()), Reply::Held { .. }));
+        waiting.send(wait);
+        // By now it waits, most likely. If not, it must notice the end all the same.
+        sandbox.client().ask(Body::Execs {});
+        drop(waiting);
+
+        let after = format!("after_{number}");
+        assert_eq!(sandbox.client().run(&after, &["echo", "on"]).stdout, b"on\n");
+    }
+}
+
 pub fn a_command_outlives_its_connection(subject: &Option<Subject>) {
     let Some(subject) = subject else { return };
     let sandbox = Sandbox::make(subject);
