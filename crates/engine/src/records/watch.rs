@@ -6,8 +6,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use coracle_core::Result;
 use coracle_core::event::{Filter, Page};
+use coracle_core::{Cancel, Result};
 
 use super::Records;
 
@@ -61,7 +61,7 @@ impl Records {
         self.store.newest_event()
     }
 
-    /// Waits until there is an event behind `since`, the time is up, or the reader is gone; tells whether there is one.
+    /// Waits until there is an event behind `since`, the time is up, or none is wanted any more; tells whether there is one.
     fn await_event(&self, since: u64, timeout: Duration, wanted: &Wanted) -> Result<bool> {
         let began = Instant::now();
         let mut seen = self.lookout.lock();
@@ -89,13 +89,23 @@ pub struct Reading {
     _alive: Arc<()>,
 }
 
-/// Whether the reader is still there.
+/// For how long events are waited for.
 #[derive(Debug)]
-pub struct Wanted(Option<Weak<()>>);
+pub enum Wanted {
+    Always,
+    /// While the reader is there.
+    By(Weak<()>),
+    /// Until the call is cancelled.
+    Until(Cancel),
+}
 
 impl Wanted {
     fn is_so(&self) -> bool {
-        self.0.as_ref().is_none_or(|reading| reading.strong_count() > 0)
+        match self {
+            Self::Always => true,
+            Self::By(reading) => reading.strong_count() > 0,
+            Self::Until(cancel) => !cancel.is_cancelled(),
+        }
     }
 }
 
@@ -103,11 +113,11 @@ impl Watch {
     /// Returns what a waiting on another thread is bound to, and how that thread knows it.
     pub fn bound(&self) -> (Reading, Wanted) {
         let alive = Arc::new(());
-        let wanted = Wanted(Some(Arc::downgrade(&alive)));
+        let wanted = Wanted::By(Arc::downgrade(&alive));
         (Reading { _alive: alive }, wanted)
     }
 
-    /// Like [`Watch::next_few`], for as long as the reader is there: with an empty batch otherwise.
+    /// Like [`Watch::next_few`], for as long as events are wanted: with an empty batch otherwise.
     pub fn next_few_while(&mut self, max: usize, wanted: &Wanted, timeout: Duration) -> Result<Page> {
         self.next(max, timeout, wanted)
     }
@@ -121,7 +131,7 @@ impl Watch {
 
     /// Like [`Watch::next_batch`], with at most `max` events.
     pub fn next_few(&mut self, max: usize, timeout: Duration) -> Result<Page> {
-        self.next(max, timeout, &Wanted(None))
+        self.next(max, timeout, &Wanted::Always)
     }
 
     fn next(&mut self, max: usize, timeout: Duration, wanted: &Wanted) -> Result<Page> {

@@ -1,11 +1,11 @@
 //! What happens is told, once, to whoever may know.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use coracle_core::event::{Filter, Kind};
 use coracle_core::{SandboxId, TenantId};
-use coracle_engine::Caller;
+use coracle_engine::{Call, Caller};
 use serde_json::{Value, json};
 
 use crate::world::{World, caller};
@@ -134,6 +134,18 @@ fn a_watcher_is_woken_by_what_happens() {
     });
 
     assert_eq!(page.events[0].event.kind, Kind::Opened);
+}
+
+#[test]
+fn a_list_waits_no_longer_than_the_deadline_of_its_call() {
+    let world = World::new();
+    let began = Instant::now();
+    let call = Call::by(caller("run_a")).until(Some(began + Duration::from_millis(100)));
+
+    let late = world.engine.call(call, "event_list", json!({ "since_seq": 1000, "wait_ms": 60_000 }));
+
+    assert_eq!(late.expect_err("nothing happens").kind, coracle_core::Kind::Timeout);
+    assert!(began.elapsed() < Duration::from_secs(30));
 }
 
 #[test]

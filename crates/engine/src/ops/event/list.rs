@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Answer, Facts, Model, Scope, Set};
-use crate::records::watch::BATCH_MAX;
+use crate::records::watch::{BATCH_MAX, Wanted};
 use crate::{Call, Engine};
 
 const MAX_DEFAULT: usize = 100;
@@ -88,7 +88,11 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
         engine.access().find_for(caller, id)?;
     }
     let mut watch = engine.access().watch(caller, input.since_seq, input.filter());
-    let page = watch.next_few(max, Duration::from_millis(wait))?;
+    let wanted = Wanted::Until(call.cancel.clone());
+    let page = watch.next_few_while(max, &wanted, Duration::from_millis(wait))?;
+    if page.events.is_empty() {
+        call.cancel.check()?;
+    }
     Ok(Output {
         events: page.events,
         next_seq: page.next,
