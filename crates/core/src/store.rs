@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::cancel::Cancel;
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::event;
@@ -133,8 +134,9 @@ pub trait Store: event::Log {
     /// many records.
     fn forget(&self, before: Timestamp, keep: usize) -> Result<usize>;
 
-    /// Takes the right to make or destroy this sandbox; waits while another process has it.
-    fn work_on(&self, id: &SandboxId) -> Result<Box<dyn Work>>;
+    /// Takes the right to make or destroy this sandbox; waits while another process has it. A cancelled call stops
+    /// waiting, with the reason of its end; it still gets a right that is free.
+    fn work_on(&self, id: &SandboxId, cancel: &Cancel) -> Result<Box<dyn Work>>;
 
     /// Takes that right if it is free, without waiting.
     fn try_work_on(&self, id: &SandboxId) -> Result<Option<Box<dyn Work>>>;

@@ -89,7 +89,8 @@ pub async fn cancel(
     let Path(key) = named.map_err(Refusal::unreadable)?;
     let key: RequestKey = key.parse()?;
     service.keys().cancel(&identity, key)?;
-    Ok(reply::answer(&json!({"cancelled": true})))
+    // It may be too late: what came of the request is in its own answer.
+    Ok(reply::answer(&json!({"cancel_requested": true})))
 }
 
 /// Builds the input of an operation, and takes its memory from the caller's share.

@@ -7,7 +7,7 @@ use coracle_core::event::{self, End, Filter, Log};
 use coracle_core::lifecycle::State;
 use coracle_core::record::Record;
 use coracle_core::store::{Durability, Opened, Which};
-use coracle_core::{Result, Store};
+use coracle_core::{Cancel, Result, Store};
 use coracle_stores::SqliteStore;
 use coracle_testing::sample;
 
@@ -43,7 +43,7 @@ fn main() -> Result<()> {
     });
     measure("newest event", || store.newest_event().map(drop));
     measure("100 events", || store.events(0, &Filter::default(), 100).map(drop));
-    measure("work lock", || store.work_on(&record.id).map(drop));
+    measure("work lock", || store.work_on(&record.id, &Cancel::default()).map(drop));
     Ok(())
 }
 

@@ -24,6 +24,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use coracle_core::answer::{Answer, Answers, Asked, Bounds, Fingerprint, Recalled};
+use coracle_core::cancel::Cancel;
 use coracle_core::clock::Timestamp;
 use coracle_core::error::Result;
 use coracle_core::event::{self, Event, Filter, Log, Page};
@@ -166,8 +167,8 @@ impl Store for SqliteStore {
         })
     }
 
-    fn work_on(&self, id: &SandboxId) -> Result<Box<dyn Work>> {
-        Ok(Box::new(work::Lock::wait(&self.home, id)?))
+    fn work_on(&self, id: &SandboxId, cancel: &Cancel) -> Result<Box<dyn Work>> {
+        Ok(Box::new(work::Lock::wait(&self.home, id, cancel)?))
     }
 
     fn try_work_on(&self, id: &SandboxId) -> Result<Option<Box<dyn Work>>> {

@@ -7,7 +7,7 @@ use std::thread;
 use coracle_core::answer::{Answer, Asked, Bounds, Recalled};
 use coracle_core::event::{Filter, Log};
 use coracle_core::store::{Durability, Which};
-use coracle_core::{Answers, Error, InstanceId, Kind, Record, State, Store, Tokens};
+use coracle_core::{Answers, Cancel, Error, InstanceId, Kind, Record, State, Store, Tokens};
 use coracle_stores::SqliteStore;
 use coracle_stores::sqlite::is_lost;
 use coracle_testing::conformance::answers::Memory;
@@ -72,7 +72,7 @@ fn a_home_that_is_not_there_is_made_for_its_owner_alone() {
     let home = parent.path().join("deep/home");
 
     let store = SqliteStore::open(&home).expect("the store opens");
-    let _work = store.work_on(&sample::sandbox()).expect("it is free");
+    let _work = store.work_on(&sample::sandbox(), &Cancel::default()).expect("it is free");
 
     assert_eq!(mode(&home), 0o700);
     assert_eq!(mode(&home.join("locks")), 0o700);
@@ -434,7 +434,7 @@ fn a_lock_file_left_by_the_dead_is_taken_over_and_removed() {
     let store = home.open();
     let id = sample::sandbox();
     let path = home.path().join("locks").join(id.as_str());
-    drop(store.work_on(&sample::sandbox()).expect("it is free"));
+    drop(store.work_on(&sample::sandbox(), &Cancel::default()).expect("it is free"));
     std::fs::write(&path, "").expect("writes");
 
     let work = store.try_work_on(&id).expect("asks").expect("the dead do not hold it");

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use coracle_core::cancel::Cancel;
 use coracle_core::clock::Timestamp;
 use coracle_core::error::{Error, Kind, Result};
 use coracle_core::event::{Event, Filter, Log, Page};
@@ -211,9 +212,16 @@ impl Store for FakeStore {
         Ok(count - records.len())
     }
 
-    fn work_on(&self, id: &SandboxId) -> Result<Box<dyn Work>> {
+    fn work_on(&self, id: &SandboxId, cancel: &Cancel) -> Result<Box<dyn Work>> {
+        let store = self.clone();
+        let _wakes = cancel.on_cancel(move || {
+            // Under the lock, or it could come between a look and a wait.
+            let _working = lock(&store.0.working);
+            store.0.freed.notify_all();
+        });
         let mut working = lock(&self.0.working);
         while let Some(holder) = working.get(id) {
+            cancel.check()?;
             assert_ne!(*holder, thread::current().id(), "a thread waits for its own work on `{id}`");
             working = self.0.freed.wait(working).unwrap_or_else(PoisonError::into_inner);
         }

@@ -3,21 +3,22 @@
 //! If the engine comes back while the home is still there, a sweep finds what was left behind and removes it.
 
 use coracle_core::store::Durability;
-use coracle_core::{Error, Kind, Record, Result, SandboxId, State, lifecycle, redact};
+use coracle_core::{Cancel, Error, Kind, Record, Result, SandboxId, State, lifecycle, redact};
 
 use super::Lifecycle;
-use crate::Caller;
+use crate::Call;
 use crate::lifecycle::teardown::may_close;
 
 impl Lifecycle {
     /// Destroys a sandbox; where its engine cannot be asked, ends its record all the same. Returns what is left behind.
-    pub(crate) fn close_or_forget(&self, caller: &Caller, id: &SandboxId) -> Result<Vec<String>> {
+    pub(crate) fn close_or_forget(&self, call: &Call, id: &SandboxId) -> Result<Vec<String>> {
+        let caller = &call.caller;
         self.access.check_own(caller, "giving up on a sandbox").map_err(|error| {
             error
                 .hint("close it without `forget`; if that fails, the operator can give it up with `coracle close --forget`")
                 .detail("sandbox_id", id.as_str())
         })?;
-        let Err(error) = self.close(caller, id) else { return Ok(Vec::new()) };
+        let Err(error) = self.close(call, id) else { return Ok(Vec::new()) };
         match self.records.find(id)?.state {
             // An engine that answers, and refuses, is not gone.
             State::DestroyFailed if error.kind == Kind::NotAvailable => {
@@ -34,7 +35,7 @@ impl Lifecycle {
         allow: &dyn Fn(&Record) -> Result<()>,
         why: &Error,
     ) -> Result<Vec<String>> {
-        let _work = self.headroom.freeing(|| self.records.store().work_on(id))?;
+        let _work = self.headroom.freeing(|| self.records.store().work_on(id, &Cancel::default()))?;
         let record = self.records.entomb(id, allow)?;
         if record.state.is_ended() {
             return Ok(Vec::new());

@@ -11,7 +11,7 @@ use coracle_core::mount::Access;
 use coracle_core::redact;
 use coracle_core::store::{Opened, Quota, Work};
 use coracle_core::{
-    Backend, Error, ImageId, Kind, Lease, Record, Result, SandboxId, SessionKey, image, tenant,
+    Backend, Cancel, Error, ImageId, Kind, Lease, Record, Result, SandboxId, SessionKey, image, tenant,
 };
 
 use super::Lifecycle;
@@ -56,7 +56,7 @@ impl Lifecycle {
         let caller = &call.caller;
         self.running_or_paused(caller, plan.parent, "fork")?;
         self.headroom.expect("fork a sandbox")?;
-        let _work = self.records.store().work_on(plan.parent)?;
+        let _work = self.records.store().work_on(plan.parent, &call.cancel)?;
         let parent = self.running_or_paused(caller, plan.parent, "fork")?;
         check_mounts(&parent, plan.share_mounts)?;
         let children = self.announce(caller, plan, &parent)?;
@@ -102,7 +102,7 @@ impl Lifecycle {
             ..self.draft(Lease::new(caller.claim.run.clone()), key, &parent.spec, &choice)?
         };
         // Before the row: a `creating` row whose work lock is free then means that its maker is dead.
-        let work = self.records.store().work_on(&draft.id)?;
+        let work = self.records.store().work_on(&draft.id, &Cancel::default())?;
         match self.records.store().open_within(draft, quota)? {
             Opened::Created(record) => Ok(Child { record, _work: work }),
             Opened::Existing(other) => Err(taken(&other)),
@@ -110,10 +110,11 @@ impl Lifecycle {
     }
 
     /// Keeps the files of a sandbox as an image.
-    pub(crate) fn snapshot(&self, caller: &Caller, id: &SandboxId) -> Result<image::Stored> {
+    pub(crate) fn snapshot(&self, call: &Call, id: &SandboxId) -> Result<image::Stored> {
+        let caller = &call.caller;
         self.running_or_paused(caller, id, "snapshot")?;
         self.headroom.expect("keep a snapshot")?;
-        let _work = self.records.store().work_on(id)?;
+        let _work = self.records.store().work_on(id, &call.cancel)?;
         let record = self.running_or_paused(caller, id, "snapshot")?;
         let image = ImageId::generate(self.records.now(), random()?);
         let backend = self.placement.backend_of(&record)?;
@@ -182,7 +183,7 @@ impl Lifecycle {
 
     fn close_all(&self, caller: &Caller, ready: &[Record], error: Error) -> Error {
         // Their epoch is another than that of their parent, which the caller may insist on.
-        let owner = caller.of_its_own();
+        let owner = Call::by(caller.of_its_own());
         let closed = ready.iter().map(|record| self.close(&owner, &record.id));
         closed.filter_map(Result::err).fold(error, |error, left| error.detail("not_removed", left.chain()))
     }

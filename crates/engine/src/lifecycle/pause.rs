@@ -6,14 +6,15 @@ use coracle_core::{Error, Record, Result, SandboxId, State, lifecycle};
 
 use super::Lifecycle;
 use crate::guest::Pace;
-use crate::{Caller, crash};
+use crate::{Call, Caller, crash};
 
 impl Lifecycle {
     /// Freezes all commands of a sandbox. Does nothing to one that is paused already.
-    pub(crate) fn pause(&self, caller: &Caller, id: &SandboxId) -> Result<Record> {
+    pub(crate) fn pause(&self, call: &Call, id: &SandboxId) -> Result<Record> {
+        let caller = &call.caller;
         let record = self.running_or_paused(caller, id, "pause")?;
         self.placement.backend_of(&record)?.check_pausing()?;
-        let _work = self.records.store().work_on(id)?;
+        let _work = self.records.store().work_on(id, &call.cancel)?;
         let record = self.step(caller, id, lifecycle::Event::Pause, State::Paused)?;
         self.records.crash_at(crash::PAUSE_ROW_AFTER);
         match self.set_pace(&record, Pace::Still) {
@@ -26,9 +27,10 @@ impl Lifecycle {
     }
 
     /// Lets all commands of a sandbox go on. Does nothing to one that runs already.
-    pub(crate) fn resume(&self, caller: &Caller, id: &SandboxId) -> Result<Record> {
+    pub(crate) fn resume(&self, call: &Call, id: &SandboxId) -> Result<Record> {
+        let caller = &call.caller;
         self.running_or_paused(caller, id, "resume")?;
-        let _work = self.records.store().work_on(id)?;
+        let _work = self.records.store().work_on(id, &call.cancel)?;
         let record = self.running_or_paused(caller, id, "resume")?;
         self.set_pace(&record, Pace::Going)?;
         self.records.crash_at(crash::RESUME_THAW_AFTER);

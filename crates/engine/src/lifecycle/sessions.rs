@@ -94,12 +94,11 @@ impl Lifecycle {
     /// Makes a sandbox and closes the one that has its key. The new one comes first: a directory, a user or an image it
     /// cannot be made with must not cost the old one.
     fn replace(&self, call: &Call, key: &SessionKey, wish: &Wish, old: &Record) -> Result<Session> {
-        let caller = &call.caller;
-        may_close(caller, old)?;
+        may_close(&call.caller, old)?;
         let (made, work) = self.make_successor(call, &wish.spec, old)?;
         let closed = match old.state {
-            State::Destroying => self.await_worker(old),
-            _ => self.close(caller, &old.id),
+            State::Destroying => self.await_worker(call, old),
+            _ => self.close(call, &old.id),
         };
         let named = closed.and_then(|()| self.give_key(&made.id, key));
         match named {
@@ -126,7 +125,7 @@ impl Lifecycle {
             self.access.check_image(caller, &**choice.backend, spec)?;
             let draft = self.draft(Lease::new(caller.claim.run.clone()), None, spec, &choice)?;
             let draft = Record { tenant: caller.tenant.clone(), replaces: Some(old.id.clone()), ..draft };
-            let work = self.records.store().work_on(&draft.id)?;
+            let work = self.records.store().work_on(&draft.id, &call.cancel)?;
             let quota = self.access.quota(draft.tenant.as_ref(), 1);
             self.records.store().open_within(draft.clone(), quota)?;
             Ok((self.provision(&draft, lifecycle::Event::MadeAhead, call)?, work))
@@ -155,10 +154,9 @@ impl Lifecycle {
     }
 
     fn look_up(&self, call: &Call, key: &SessionKey, wish: &Wish) -> Result<Session> {
-        let caller = &call.caller;
         for _ in 0..ROUNDS {
-            let settled = match self.records.store().find_key(caller.tenant.as_ref(), key)? {
-                Some(record) => self.settle(caller, record, wish)?,
+            let settled = match self.records.store().find_key(call.caller.tenant.as_ref(), key)? {
+                Some(record) => self.settle(call, record, wish)?,
                 None => self.open_new(call, Some(key), &wish.spec)?,
             };
             if let Some(session) = settled {
@@ -193,7 +191,7 @@ impl Lifecycle {
     /// Makes the sandbox of a draft.
     fn open_on(&self, call: &Call, draft: Record) -> Result<Option<Session>> {
         // Before the row: a `creating` row whose work lock is free then means that its maker is dead.
-        let work = self.records.store().work_on(&draft.id)?;
+        let work = self.records.store().work_on(&draft.id, &call.cancel)?;
         self.records.crash_at(crash::CREATE_ROW_BEFORE);
         let quota = self.access.quota(draft.tenant.as_ref(), 1);
         match self.records.store().open_within(draft, quota)? {
@@ -242,16 +240,17 @@ impl Lifecycle {
     }
 
     /// Decides what an existing record means for the caller; `None` if its key is free again.
-    fn settle(&self, caller: &Caller, record: Record, wish: &Wish) -> Result<Option<Session>> {
+    fn settle(&self, call: &Call, record: Record, wish: &Wish) -> Result<Option<Session>> {
+        let caller = &call.caller;
         caller.check_reach(&record)?;
         if record.state == State::Ready {
             self.expect_as_written(caller, &record, wish)?;
         }
         let record = self.own(caller, record)?;
         match record.state {
-            State::Creating | State::Destroying => self.await_worker(&record).map(|()| None),
-            State::Ready => self.revisit(caller, record),
-            State::Lost | State::DestroyFailed => self.clear(caller, &record).map(|()| None),
+            State::Creating | State::Destroying => self.await_worker(call, &record).map(|()| None),
+            State::Ready => self.revisit(call, record),
+            State::Lost | State::DestroyFailed => self.clear(call, &record).map(|()| None),
             State::Destroyed | State::Failed | State::Expired => Ok(None),
             State::Spare
             | State::Paused
@@ -294,8 +293,8 @@ impl Lifecycle {
     }
 
     /// Waits for the work lock of the sandbox, and cleans up after a process that died with it.
-    fn await_worker(&self, record: &Record) -> Result<()> {
-        let _work = self.records.store().work_on(&record.id)?;
+    fn await_worker(&self, call: &Call, record: &Record) -> Result<()> {
+        let _work = self.records.store().work_on(&record.id, &call.cancel)?;
         let row = self.records.find(&record.id)?;
         match row.state {
             State::Creating => self.fail(&row, "whoever was making it stopped before it was done"),
@@ -305,11 +304,11 @@ impl Lifecycle {
     }
 
     /// Returns a sandbox that says it is ready, if its guest still answers.
-    fn revisit(&self, caller: &Caller, record: Record) -> Result<Option<Session>> {
-        match self.access.enter(caller, &record.id) {
+    fn revisit(&self, call: &Call, record: Record) -> Result<Option<Session>> {
+        match self.access.enter(&call.caller, &record.id) {
             Ok(Inside { record, guest, .. }) => Ok(Some(Session::new(record, false, Some(guest)))),
             Err(error) => match self.records.find(&record.id)?.state {
-                State::Lost => self.clear(caller, &record).map(|()| None),
+                State::Lost => self.clear(call, &record).map(|()| None),
                 State::Ready => Err(error),
                 _ => Ok(None),
             },
@@ -317,8 +316,8 @@ impl Lifecycle {
     }
 
     /// Ends a sandbox that cannot be used any more, so that its key is free.
-    fn clear(&self, caller: &Caller, record: &Record) -> Result<()> {
-        self.close(caller, &record.id)
+    fn clear(&self, call: &Call, record: &Record) -> Result<()> {
+        self.close(call, &record.id)
     }
 }
 

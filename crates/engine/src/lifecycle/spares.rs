@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use coracle_core::image::Silent;
 use coracle_core::store::{Durability, Work};
-use coracle_core::{Claim, ExecId, Kind, Lease, Record, Result, SandboxId, Spec, State, lease, lifecycle};
+use coracle_core::{
+    Cancel, Claim, ExecId, Kind, Lease, Record, Result, SandboxId, Spec, State, lease, lifecycle,
+};
 
 use super::Lifecycle;
 use crate::access::gate::Inside;
@@ -223,7 +225,7 @@ impl Lifecycle {
     }
 
     fn make_spare_of(&self, shape: &Spec, draft: Record) -> Result<Spare> {
-        let work = self.records.store().work_on(&draft.id)?;
+        let work = self.records.store().work_on(&draft.id, &Cancel::default())?;
         self.records.store().open(draft.clone())?;
         let record = self.provision(&draft, lifecycle::Event::MadeAhead, &Silent)?;
         let mut guest = self.access.reach(&record, record.lease.epoch())?;
@@ -233,7 +235,7 @@ impl Lifecycle {
     }
 
     fn finish_removal(&self, id: &SandboxId) -> Result<()> {
-        let _work = self.headroom.freeing(|| self.records.store().work_on(id))?;
+        let _work = self.headroom.freeing(|| self.records.store().work_on(id, &Cancel::default()))?;
         let record = self.records.find(id)?;
         match record.state {
             State::Destroying => self.remove(&record),

@@ -1,11 +1,11 @@
 //! Destroying a sandbox: tombstone, removal, record. Safe to repeat after a crash at any point.
 
 use coracle_core::store::Durability;
-use coracle_core::{Error, Kind, Record, Result, SandboxId, lifecycle};
+use coracle_core::{Cancel, Error, Kind, Record, Result, SandboxId, lifecycle};
 
 use super::Lifecycle;
 use crate::records::unknown;
-use crate::{Caller, crash, spans};
+use crate::{Call, Caller, crash, spans};
 
 /// What can be read of a sandbox when it is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,14 +17,26 @@ pub(crate) enum Afterwards {
 }
 
 impl Lifecycle {
-    /// Destroys a sandbox for a caller that may do so. One that has ended already is fine.
-    pub(crate) fn close(&self, caller: &Caller, id: &SandboxId) -> Result<()> {
-        self.teardown(id, Afterwards::Output, &|record| may_close(caller, record))
+    /// Destroys a sandbox for a caller that may do so. One that has ended already is fine. Cancelling ends the wait for
+    /// another's work on it, and nothing later: what has begun to go goes.
+    pub(crate) fn close(&self, call: &Call, id: &SandboxId) -> Result<()> {
+        let allow = |record: &Record| may_close(&call.caller, record);
+        self.teardown_unless(&call.cancel, id, Afterwards::Output, &allow)
     }
 
     /// Destroys a sandbox if `allow` says yes, looking again inside the transaction that decides it.
     pub(crate) fn teardown(
         &self,
+        id: &SandboxId,
+        afterwards: Afterwards,
+        allow: &dyn Fn(&Record) -> Result<()>,
+    ) -> Result<()> {
+        self.teardown_unless(&Cancel::default(), id, afterwards, allow)
+    }
+
+    fn teardown_unless(
+        &self,
+        cancel: &Cancel,
         id: &SandboxId,
         afterwards: Afterwards,
         allow: &dyn Fn(&Record) -> Result<()>,
@@ -35,7 +47,7 @@ impl Lifecycle {
         if record.state.is_ended() {
             return Ok(());
         }
-        let _work = self.headroom.freeing(|| self.records.store().work_on(id))?;
+        let _work = self.headroom.freeing(|| self.records.store().work_on(id, cancel))?;
         self.records.crash_at(crash::DESTROY_ROW_BEFORE);
         let record = self.records.entomb(id, allow)?;
         self.records.crash_at(crash::DESTROY_ROW_AFTER);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coracle_core::backend::GuestEnd;
-use coracle_core::{Backend, Record, State, Store, Timestamp};
+use coracle_core::{Backend, Cancel, Record, State, Store, Timestamp};
 use coracle_engine::ExecRequest;
 use coracle_engine::janitor::{RETENTION, Report};
 use coracle_testing::backend::crashes;
@@ -174,7 +174,7 @@ fn whoever_is_at_work_is_left_alone() {
     let world = World::new();
     let record = sample::record();
     world.store.plant(record.clone());
-    let at_work = world.store.work_on(&record.id).expect("nobody works on it");
+    let at_work = world.store.work_on(&record.id, &Cancel::default()).expect("nobody works on it");
 
     let orphans = world.engine.upkeep().orphans().expect("a look").orphans;
     let busy = world.engine.upkeep().sweep().expect("a sweep");

@@ -3,6 +3,7 @@
 mod answers;
 mod attach;
 mod builds;
+mod cancel;
 mod catalogue;
 mod ceilings;
 mod clocks;

@@ -38,11 +38,11 @@ pub fn paths() -> Map<String, Value> {
 }
 
 fn cancel() -> Value {
-    let done =
-        json!({"type": "object", "required": ["cancelled"], "properties": {"cancelled": {"const": true}}});
+    let done = json!({"type": "object", "required": ["cancel_requested"],
+        "properties": {"cancel_requested": {"const": true}}});
     json!({
         "operationId": "request_cancel",
-        "summary": "Cancels a running request of the caller",
+        "summary": "Cancels a running request of the caller. The answer of that request says what came of it",
         "parameters": [{"name": "key", "in": "path", "required": true, "schema": {"type": "string"},
             "description": "The `Idempotency-Key` it was sent with"}, run()],
         "responses": responses(json!({"application/json": {"schema": done}})),

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use coracle_core::cancel::Cancel;
 use coracle_core::error::{Error, Kind, Result};
 use coracle_core::home::Home;
 use coracle_core::ids::SandboxId;
@@ -42,8 +43,8 @@ pub struct Lock {
 impl Work for Lock {}
 
 impl Lock {
-    /// Takes the lock; waits for as long as its holder runs. Fails if the holder is stopped.
-    pub fn wait(home: &Home, id: &SandboxId) -> Result<Self> {
+    /// Takes the lock; waits for as long as its holder runs. Fails if the holder is stopped, or the call cancelled.
+    pub fn wait(home: &Home, id: &SandboxId, cancel: &Cancel) -> Result<Self> {
         let (mut pause, mut patience) = (PAUSE, PATIENCE);
         loop {
             let file = match Self::try_take(home, id)? {
@@ -56,7 +57,9 @@ impl Lock {
                 }
                 patience = PATIENCE;
             }
-            std::thread::sleep(pause);
+            if cancel.sleep(pause) {
+                return Err(cancel.reason());
+            }
             patience = patience.saturating_sub(pause);
             pause = (pause * 2).min(PAUSE_MAX);
         }

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::sample;
 use coracle_core::backend::{Placement, Profile, Wall};
+use coracle_core::cancel::Cancel;
 use coracle_core::clock::Timestamp;
 use coracle_core::error::{Error, Kind, Result};
 use coracle_core::ids::{SandboxId, SessionKey};
@@ -59,6 +60,7 @@ macro_rules! store_conformance {
                 the_instance_stays_the_same,
                 work_on_a_sandbox_excludes_others_until_it_is_dropped,
                 work_on_one_sandbox_leaves_others_free,
+                a_cancelled_call_does_not_wait_for_the_work_of_another,
                 workers_are_never_two_at_once,
             ]
         );
@@ -480,12 +482,13 @@ pub fn the_instance_stays_the_same(home: &impl Home) {
 
 pub fn work_on_a_sandbox_excludes_others_until_it_is_dropped(home: &impl Home) {
     let id = sample::sandbox();
-    let work = home.open().work_on(&id).expect("it is free");
+    let work = home.open().work_on(&id, &Cancel::default()).expect("it is free");
     let other = home.open();
     assert!(other.try_work_on(&id).expect("asks").is_none());
 
     let waited = thread::scope(|scope| {
-        let waiter = scope.spawn(|| drop(home.open().work_on(&id).expect("gets it in the end")));
+        let waiter =
+            scope.spawn(|| drop(home.open().work_on(&id, &Cancel::default()).expect("gets it in the end")));
         // No proof that it waits, but it catches a store that does not most of the time.
         thread::sleep(Duration::from_millis(20));
         let waited = !waiter.is_finished();
@@ -497,9 +500,26 @@ pub fn work_on_a_sandbox_excludes_others_until_it_is_dropped(home: &impl Home) {
     assert!(other.try_work_on(&id).expect("asks").is_some());
 }
 
+pub fn a_cancelled_call_does_not_wait_for_the_work_of_another(home: &impl Home) {
+    let (id, cancel) = (sample::sandbox(), Cancel::default());
+    let work = home.open().work_on(&id, &cancel).expect("it is free");
+
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| home.open().work_on(&id, &cancel).map(drop));
+        // By now it waits, most likely. If not, it must notice the end all the same.
+        thread::sleep(Duration::from_millis(20));
+        cancel.cancel();
+        let refused = waiter.join().expect("it does not panic").expect_err("another has it");
+        assert_eq!(refused.kind, Kind::Aborted);
+    });
+
+    drop(work);
+    home.open().work_on(&id, &cancel).expect("what is free needs no wait");
+}
+
 pub fn work_on_one_sandbox_leaves_others_free(home: &impl Home) {
     let store = home.open();
-    let _work = store.work_on(&sample::sandbox()).expect("it is free");
+    let _work = store.work_on(&sample::sandbox(), &Cancel::default()).expect("it is free");
 
     assert!(store.try_work_on(&sample::sandbox()).expect("asks").is_some());
 }
@@ -509,7 +529,7 @@ pub fn workers_are_never_two_at_once(home: &impl Home) {
     let work_often = || {
         let store = home.open();
         for _ in 0..100 {
-            let work = store.work_on(&id).expect("gets it in the end");
+            let work = store.work_on(&id, &Cancel::default()).expect("gets it in the end");
             most.fetch_max(working.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             thread::yield_now();
             working.fetch_sub(1, Ordering::SeqCst);

@@ -46,8 +46,8 @@ pub struct Output {
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let caller = &call.caller;
     let left_behind = match input.forget {
-        true => engine.lifecycle().close_or_forget(caller, &input.sandbox_id)?,
-        false => engine.lifecycle().close(caller, &input.sandbox_id).map(|()| Vec::new())?,
+        true => engine.lifecycle().close_or_forget(call, &input.sandbox_id)?,
+        false => engine.lifecycle().close(call, &input.sandbox_id).map(|()| Vec::new())?,
     };
     let closed = Output { ok: true, deleted_volume: None, note: None, left_behind };
     match input.delete_workspace {

@@ -28,6 +28,6 @@ pub struct Output {
 }
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
-    let record = engine.lifecycle().resume(&call.caller, &input.sandbox_id)?;
+    let record = engine.lifecycle().resume(call, &input.sandbox_id)?;
     Ok(Output { sandbox_id: record.id, state: record.state })
 }

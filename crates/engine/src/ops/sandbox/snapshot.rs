@@ -31,6 +31,6 @@ pub struct Output {
 }
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
-    let kept = engine.lifecycle().snapshot(&call.caller, &input.sandbox_id)?;
+    let kept = engine.lifecycle().snapshot(call, &input.sandbox_id)?;
     Ok(Output { image: kept.reference, size_bytes: kept.size_bytes, sandbox_id: input.sandbox_id })
 }

@@ -1,0 +1,51 @@
+//! Calls that are cancelled, or reach their deadline, while they wait for others or make something.
+
+use std::time::{Duration, Instant};
+
+use coracle_core::{Backend, Cancel, Error, Kind, State, Store};
+use coracle_engine::Call;
+use coracle_testing::backend::crashes;
+use coracle_testing::{Fault, Step};
+use serde_json::{Value, json};
+
+use crate::world::{World, caller};
+
+impl World {
+    /// Calls with a deadline that is soon over, from another thread: this one may have a right that the call waits for.
+    fn late(&self, name: &str, input: Value) -> Error {
+        let deadline = Instant::now() + Duration::from_millis(100);
+        let call = Call::by(caller("run_a")).until(Some(deadline));
+        let called = || self.engine.call(call, name, input);
+        let answer = std::thread::scope(|scope| scope.spawn(called).join().expect("it does not panic"));
+        answer.expect_err("it waits in vain")
+    }
+}
+
+#[test]
+fn a_wait_for_the_work_of_another_ends_at_the_deadline() {
+    let world = World::new();
+    let id = world.open("run_a");
+    let _work = world.store.work_on(&id, &Cancel::default()).expect("no other works on it");
+
+    for name in ["sandbox_close", "sandbox_pause", "sandbox_resume", "sandbox_fork", "sandbox_snapshot"] {
+        let refused = world.late(name, json!({ "sandbox_id": id }));
+        assert_eq!(refused.kind, Kind::Timeout, "{name}: {refused:?}");
+    }
+
+    assert_eq!(world.record(&id).state, State::Ready);
+    assert_eq!(world.backend.survey().expect("a survey").len(), 1);
+}
+
+#[test]
+fn an_open_by_key_does_not_wait_for_its_maker_longer_than_its_deadline() {
+    let world = World::new();
+    world.backend.fail_at(Step::Create, Fault::Crash);
+    assert!(crashes(|| drop(world.call("run_a", "sandbox_open", json!({ "session_key": "k" })))));
+    let key = "k".parse().expect("a key");
+    let row = world.store.find_key(None, &key).expect("it answers").expect("its row is there");
+    let _work = world.store.work_on(&row.id, &Cancel::default()).expect("its maker is dead");
+
+    let refused = world.late("sandbox_open", json!({ "session_key": "k" }));
+
+    assert_eq!((refused.kind, world.record(&row.id).state), (Kind::Timeout, State::Creating));
+}
