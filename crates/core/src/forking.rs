@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Created, Order, Placement};
+use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::ids::{ImageId, SandboxId, TenantId};
 use crate::image::{self, Stored};
@@ -28,6 +29,8 @@ pub struct HeldSandbox<'a> {
     pub grip: &'a dyn Grip,
     /// No command has a process in it, and no file is half written.
     pub idle: bool,
+    /// A backend heeds it while it copies, and fails with its reason.
+    pub cancel: &'a Cancel,
 }
 
 /// Keeps a sandbox from changing. The guest ends the hold by itself if the caller stops.

@@ -429,11 +429,13 @@ impl Forking for FakeBackend {
         assert!(guest.is_held(), "the files of `{}` were taken while it was not held", held.sandbox);
         drop(sandboxes);
         held.grip.confirm()?;
+        held.cancel.check()?;
         let method = if held.idle { Method::Layered } else { Method::Copied };
         Ok(Box::new(FakeForkSource { backend: self, files: guest.files(), method }))
     }
 
     fn snapshot(&self, held: &HeldSandbox<'_>, image: &ImageId) -> Result<Stored> {
+        held.cancel.check()?;
         self.images.keep(image, held.tenant)
     }
 }

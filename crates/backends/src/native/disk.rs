@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use coracle_core::Cancel;
 use coracle_sys::mount::{self, Attributes};
 use coracle_sys::{block, rustix};
 
@@ -26,6 +27,8 @@ const INODE: u64 = 256;
 const BLOCK: u64 = 4096;
 /// Callers choose sizes; we keep no more patterns than this.
 const PATTERNS_MAX: usize = 16;
+/// How much is copied between two looks at whether the call was cancelled: a fraction of a second on a slow disk.
+const PIECE: usize = 16 << 20;
 
 /// What a filesystem is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +91,7 @@ pub fn make(patterns: &Path, path: &Path, size: Size, purpose: Purpose) -> io::R
     let from = open_pattern(patterns, size, purpose)?;
     let to = File::options().write(true).create_new(true).open(path)?;
     to.set_len(size.bytes(purpose))?;
-    copy_data(&from, &to)
+    copy_data(&from, &to, &Cancel::default())
 }
 
 /// Mounts the filesystem in the file, detached, with its files mapped to the ids of `namespace`.
@@ -140,8 +143,8 @@ pub fn mount_again(
     Ok(Mounted { tree: mounted, device: device.path.clone() })
 }
 
-/// Copies a filesystem that no process writes to into a nameless file in `directory`.
-pub fn copy(path: &Path, directory: &Path) -> io::Result<File> {
+/// Copies a filesystem that no process writes to into a nameless file in `directory`, unless the call is cancelled.
+pub fn copy(path: &Path, directory: &Path, cancel: &Cancel) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let from = File::open(path)?;
     let to = File::options()
@@ -151,7 +154,7 @@ pub fn copy(path: &Path, directory: &Path) -> io::Result<File> {
         .mode(0o400)
         .open(directory)?;
     to.set_len(from.metadata()?.len())?;
-    copy_data(&from, &to)?;
+    copy_data(&from, &to, cancel)?;
     Ok(to)
 }
 
@@ -243,8 +246,8 @@ fn formatter() -> Option<&'static str> {
     FORMATTERS.into_iter().find(|path| Path::new(path).exists())
 }
 
-/// Copies everything but holes.
-fn copy_data(from: &File, to: &File) -> io::Result<()> {
+/// Copies everything but holes. Fails between two pieces if the call is cancelled.
+fn copy_data(from: &File, to: &File, cancel: &Cancel) -> io::Result<()> {
     use rustix::fs::{SeekFrom, copy_file_range, seek};
     let mut position = 0;
     loop {
@@ -255,7 +258,10 @@ fn copy_data(from: &File, to: &File) -> io::Result<()> {
         let end = seek(from, SeekFrom::Hole(start))?;
         let (mut source, mut target) = (start, start);
         while source < end {
-            let length = usize::try_from(end - source).unwrap_or(usize::MAX);
+            if cancel.is_cancelled() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let length = usize::try_from(end - source).unwrap_or(usize::MAX).min(PIECE);
             if copy_file_range(from, Some(&mut source), to, Some(&mut target), length)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

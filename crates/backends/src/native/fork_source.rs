@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use coracle_core::backend::{Created, Order};
 use coracle_core::forking::{ForkSource, HeldSandbox, Method};
-use coracle_core::{Error, Kind, Result, SandboxId};
+use coracle_core::{Cancel, Error, Kind, Result, SandboxId};
 use coracle_sys::rustix;
 
 use super::Native;
@@ -73,8 +73,8 @@ pub fn take_files<'a>(native: &'a Native, held: &HeldSandbox<'_>) -> Result<Box<
         false => Method::Copied,
     };
     let taken = take(native, held, method, &disks);
-    // If the sandbox went on meanwhile, report that: it explains any other failure.
-    let (taken, method) = taken.map_err(|failure| match held.grip.confirm() {
+    // If the call was cancelled or the sandbox went on meanwhile, report that: it explains any other failure.
+    let (taken, method) = taken.map_err(|failure| match held.cancel.check().and(held.grip.confirm()) {
         Ok(()) => refuse(held.sandbox, failure),
         Err(error) => error,
     })?;
@@ -114,7 +114,7 @@ fn take(
             (base(own, generation.min(GENERATIONS_MAX))?, Method::Layered)
         }
         None => {
-            let copied = copy(native, own).map_err(at("copy the disk"))?;
+            let copied = copy(native, own, held.cancel).map_err(at("copy the disk"))?;
             (native.config.crash)("native.fork.copied");
             (copied, Method::Copied)
         }
@@ -132,12 +132,12 @@ fn base((path, device): &(PathBuf, PathBuf), generation: u32) -> Result<Base, Fa
 }
 
 /// Copies a disk while everything on it is frozen, after all data in memory has been written to it.
-pub fn copy(native: &Native, (path, device): &(PathBuf, PathBuf)) -> std::io::Result<Base> {
+pub fn copy(native: &Native, (path, device): &(PathBuf, PathBuf), cancel: &Cancel) -> std::io::Result<Base> {
     let mounted = disk::mount_again(path, Some(device), None, coracle_sys::mount::Attributes::empty())?;
     let root = open_root(&mounted)?;
     rustix::fs::syncfs(&root)?;
     let generation = last_generation(&root)?;
-    let file = disk::copy(path, native.home.nameless())?;
+    let file = disk::copy(path, native.home.nameless(), cancel)?;
     Ok(Base { file, generation, device: PathBuf::new() })
 }
 

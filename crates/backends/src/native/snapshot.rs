@@ -91,9 +91,10 @@ impl Kept {
 pub fn keep(native: &Native, held: &HeldSandbox<'_>, image: &ImageId) -> Result<Stored> {
     let disks = fork_source::disks(native, held)?;
     let refused = |failure| fork_source::refuse(held.sandbox, failure);
-    let draft = draft(native, held, image, &disks).map_err(refused)?;
+    let draft = draft(native, held, image, &disks).map_err(refused);
     // If the sandbox went on during the copy, the files are not from one moment.
-    let kept = held.grip.confirm().and_then(|()| publish(native, image, draft).map_err(refused));
+    let whole = held.cancel.check().and(draft).and_then(|draft| held.grip.confirm().map(|()| draft));
+    let kept = whole.and_then(|draft| publish(native, image, draft).map_err(refused));
     if kept.is_err() {
         // What cannot be removed now is cleaned up later.
         let _ = discard(native, &format!("{DRAFT}{image}"));
@@ -124,7 +125,7 @@ fn draft(
     flock(&directory, FlockOperation::LockExclusive).map_err(Into::into).map_err(at("lock a directory"))?;
     let mut generations = Vec::new();
     for (index, disk) in disks.iter().enumerate() {
-        let copied = fork_source::copy(native, disk).map_err(at("copy a disk"))?;
+        let copied = fork_source::copy(native, disk, held.cancel).map_err(at("copy a disk"))?;
         // The copy of a disk below also has generations that other sandboxes wrote later; they do not belong to
         // this image.
         let meant = index.checked_sub(1).and_then(|below| uses.bases.get(below)).copied();

@@ -61,7 +61,7 @@ impl Lifecycle {
         check_mounts(&parent, plan.share_mounts)?;
         let children = self.announce(caller, plan, &parent)?;
         self.records.crash_at(crash::FORK_ROWS_AFTER);
-        let Files { source, held } = match self.take_files(&parent) {
+        let Files { source, held } = match self.take_files(call, &parent) {
             Ok(files) => files,
             Err(error) => return Err(self.give_up(children, error)),
         };
@@ -109,7 +109,7 @@ impl Lifecycle {
         }
     }
 
-    /// Keeps the files of a sandbox as an image.
+    /// Keeps the files of a sandbox as an image. A call that is cancelled before they are all copied leaves none.
     pub(crate) fn snapshot(&self, call: &Call, id: &SandboxId) -> Result<image::Stored> {
         let caller = &call.caller;
         self.running_or_paused(caller, id, "snapshot")?;
@@ -119,23 +119,28 @@ impl Lifecycle {
         let image = ImageId::generate(self.records.now(), random()?);
         let backend = self.placement.backend_of(&record)?;
         self.holdings.hold_snapshot(&record, backend, || {
-            self.with_held(&record, |held| {
+            self.with_held(call, &record, |held| {
                 forking(backend.as_ref(), "keep a sandbox's files as an image")?.snapshot(held, &image)
             })
         })
     }
 
     /// Takes the files of a sandbox.
-    fn take_files(&self, parent: &Record) -> Result<Files<'_>> {
+    fn take_files(&self, call: &Call, parent: &Record) -> Result<Files<'_>> {
         let backend = self.placement.backend_of(parent)?;
         let began = Instant::now();
-        let source =
-            self.with_held(parent, |held| forking(backend.as_ref(), "fork a sandbox")?.fork_source(held))?;
+        let source = self
+            .with_held(call, parent, |held| forking(backend.as_ref(), "fork a sandbox")?.fork_source(held))?;
         Ok(Files { source, held: began.elapsed() })
     }
 
     /// Does something while a sandbox is held as it is.
-    fn with_held<T>(&self, parent: &Record, deed: impl FnOnce(&HeldSandbox<'_>) -> Result<T>) -> Result<T> {
+    fn with_held<T>(
+        &self,
+        call: &Call,
+        parent: &Record,
+        deed: impl FnOnce(&HeldSandbox<'_>) -> Result<T>,
+    ) -> Result<T> {
         let placement = parent.placement.as_ref().ok_or_else(|| crate::records::unknown(&parent.id))?;
         let hold = Hold::of(&parent.id, self.access.reach(parent, parent.lease.epoch())?)?;
         self.records.crash_at(crash::FORK_HOLD_AFTER);
@@ -149,6 +154,7 @@ impl Lifecycle {
             image: parent.image.as_ref().unwrap_or(&none),
             grip: &hold,
             idle: hold.is_idle(),
+            cancel: &call.cancel,
         };
         let done = hold.keep_while(|| deed(&held));
         hold.let_go();

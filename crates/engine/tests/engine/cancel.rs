@@ -1,9 +1,10 @@
 //! Calls that are cancelled, or reach their deadline, while they wait for others or make something.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use coracle_core::{Backend, Cancel, Error, Kind, State, Store};
-use coracle_engine::Call;
+use coracle_engine::{Call, CrashPoints};
 use coracle_testing::backend::crashes;
 use coracle_testing::{Fault, Step};
 use serde_json::{Value, json};
@@ -19,6 +20,47 @@ impl World {
         let answer = std::thread::scope(|scope| scope.spawn(called).join().expect("it does not panic"));
         answer.expect_err("it waits in vain")
     }
+}
+
+/// A world in which a call is cancelled as it reaches a point.
+struct Cancelling {
+    world: World,
+    /// The call to cancel, once it is there.
+    next: Arc<Mutex<Option<Cancel>>>,
+}
+
+impl Cancelling {
+    fn at(point: &'static str) -> Self {
+        let next = Arc::<Mutex<Option<Cancel>>>::default();
+        let armed = next.clone();
+        let crash = CrashPoints::calling(move |reached| {
+            if let Some(cancel) = armed.lock().expect("no test panics here").take_if(|_| reached == point) {
+                cancel.cancel();
+            }
+        });
+        Self { world: World::crashing(crash), next }
+    }
+
+    /// Makes a call, which is cancelled at the point.
+    fn call(&self, name: &str, input: Value) -> Result<Value, Error> {
+        let cancel = Cancel::default();
+        *self.next.lock().expect("no test panics here") = Some(cancel.clone());
+        self.world.engine.call(Call::by(caller("run_a")).cancelled_by(cancel), name, input)
+    }
+}
+
+#[test]
+fn a_cancelled_snapshot_leaves_no_image() {
+    let cancelling = Cancelling::at("fork.hold.after");
+    let world = &cancelling.world;
+    let id = world.open("run_a");
+
+    let refused = cancelling.call("sandbox_snapshot", json!({ "sandbox_id": id }));
+
+    assert_eq!(refused.expect_err("it was cancelled").kind, Kind::Aborted);
+    let images = world.backend.images().expect("it has images").list().expect("a list");
+    assert!(images.is_empty(), "{images:?}");
+    world.exec("run_a", &id, &["true"]);
 }
 
 #[test]

@@ -122,6 +122,7 @@ macro_rules! backend_conformance {
             [
                 what_is_made_from_a_sandbox_has_its_files_and_shares_nothing,
                 a_sandbox_whose_files_were_taken_goes_on,
+                a_cancelled_snapshot_keeps_nothing,
                 a_hold_ends_with_its_connection,
                 a_hold_that_nobody_renews_ends_and_cannot_be_renewed,
                 who_waited_for_a_hold_is_refused_if_the_fence_was_raised_in_it,

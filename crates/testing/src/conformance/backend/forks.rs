@@ -11,8 +11,11 @@ use super::{EPOCH, Sandbox, Subject};
 use crate::client::command;
 use crate::{Client, sample};
 use coracle_core::backend::{Life, Order};
+use coracle_core::cancel::Cancel;
+use coracle_core::clock::Timestamp;
 use coracle_core::error::{Kind, Result};
-use coracle_core::forking::{ForkSource, Grip, HeldSandbox, Lent};
+use coracle_core::forking::{ForkSource, Forking, Grip, HeldSandbox, Lent};
+use coracle_core::ids::ImageId;
 use coracle_core::image;
 use coracle_core::lease::Epoch;
 use coracle_core::record::Secret;
@@ -41,6 +44,15 @@ impl Grip for Holder {
 
 /// Holds a sandbox and takes its files; `None` if the backend cannot.
 fn fork_source<'a>(sandbox: &Sandbox<'a>) -> Option<Box<dyn ForkSource + 'a>> {
+    while_held(sandbox, &Cancel::default(), |forking, held| forking.fork_source(held)).and_then(supported)
+}
+
+/// Calls `deed` while a sandbox is held; `None` if the backend cannot take files.
+fn while_held<'a, T>(
+    sandbox: &Sandbox<'a>,
+    cancel: &Cancel,
+    deed: impl FnOnce(&'a dyn Forking, &HeldSandbox<'_>) -> Result<T>,
+) -> Option<Result<T>> {
     let stream = sandbox.stream().expect("the guest is there");
     let copy = stream.try_clone().expect("a stream can be cloned");
     let mut client = Client::connect(stream, &sandbox.secret, EPOCH).expect("the guest welcomes us");
@@ -59,11 +71,12 @@ fn fork_source<'a>(sandbox: &Sandbox<'a>) -> Option<Box<dyn ForkSource + 'a>> {
         image: &config,
         grip: &holder,
         idle,
+        cancel,
     };
-    let taken = sandbox.subject.backend.forking().map(|forking| forking.fork_source(&held));
+    let done = sandbox.subject.backend.forking().map(|forking| deed(forking, &held));
     let mut client = holder.client.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert_eq!(client.ask(Body::LetGo {}), Reply::Done {});
-    taken.and_then(supported)
+    done
 }
 
 fn supported<T>(result: Result<T>) -> Option<T> {
@@ -132,6 +145,24 @@ pub fn a_sandbox_whose_files_were_taken_goes_on(subject: &Option<Subject>) {
         1,
         "files that were never used leave nothing"
     );
+}
+
+pub fn a_cancelled_snapshot_keeps_nothing(subject: &Option<Subject>) {
+    let Some(subject) = subject else { return };
+    let sandbox = Sandbox::make(subject);
+    sandbox.client().write_file("f", b"kept");
+    let (image, cancel) = (ImageId::generate(Timestamp::from_millis(1), [7; 10]), Cancel::default());
+    cancel.cancel();
+
+    let Some(refused) = while_held(&sandbox, &cancel, |forking, held| forking.snapshot(held, &image)) else {
+        return expect_untouched(&sandbox);
+    };
+
+    let kind = refused.map_err(|error| error.kind).expect_err("the call was cancelled");
+    assert!(matches!(kind, Kind::Aborted | Kind::Unsupported), "{kind:?}");
+    let images = subject.backend.images().expect("who snapshots has images").list().expect("a list");
+    assert!(images.iter().all(|kept| kept.reference != image.as_str()), "{images:?}");
+    assert_eq!(sandbox.client().read_file("f"), b"kept");
 }
 
 pub fn a_hold_ends_with_its_connection(subject: &Option<Subject>) {
