@@ -170,11 +170,13 @@ impl Lifecycle {
     ) -> Result<Vec<Record>> {
         let mut ready = Vec::with_capacity(children.len());
         let mut waiting = children.into_iter();
-        while let Some(child) = waiting.next() {
+        loop {
+            // Also behind the last: its caller no longer wants any of them.
             if let Err(error) = call.cancel.check() {
                 let error = self.close_all(&call.caller, &ready, error);
-                return Err(self.give_up(std::iter::once(child).chain(waiting).collect(), error));
+                return Err(self.give_up(waiting.collect(), error));
             }
+            let Some(child) = waiting.next() else { return Ok(ready) };
             match self.provision_from(&child.record, source) {
                 Ok(record) => ready.push(record),
                 Err(error) => {
@@ -184,7 +186,6 @@ impl Lifecycle {
                 }
             }
         }
-        Ok(ready)
     }
 
     fn close_all(&self, caller: &Caller, ready: &[Record], error: Error) -> Error {

@@ -64,6 +64,18 @@ fn a_cancelled_snapshot_leaves_no_image() {
 }
 
 #[test]
+fn a_fork_that_is_cancelled_while_its_last_child_is_made_leaves_none() {
+    let cancelling = Cancelling::at("create.backend.after");
+    let world = &cancelling.world;
+    let parent = world.open("run_a");
+
+    let refused = cancelling.call("sandbox_fork", json!({ "sandbox_id": parent, "count": 1 }));
+
+    assert_eq!(refused.expect_err("it was cancelled").kind, Kind::Aborted);
+    assert_eq!(world.backend.survey().expect("a survey").len(), 1, "only the parent is left");
+}
+
+#[test]
 fn a_wait_for_the_work_of_another_ends_at_the_deadline() {
     let world = World::new();
     let id = world.open("run_a");
