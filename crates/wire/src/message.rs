@@ -335,7 +335,7 @@ enum Nature {
 
 impl Body {
     /// Tells whether the request changes anything in the sandbox; the guest refuses changes while the sandbox is
-    /// paused.
+    /// paused, except for the end of an exec.
     pub fn is_change(&self) -> bool {
         matches!(self.nature(), Nature::ChangesFiles | Nature::Changes)
     }

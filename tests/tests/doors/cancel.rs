@@ -246,6 +246,31 @@ fn a_command() {
 }
 
 #[test]
+fn a_command_in_a_sandbox_that_is_paused() {
+    requires!(native);
+    let home = Home::new();
+    let sandbox = home.open();
+    let daemon = Daemon::start(&home);
+    let runs = || !home.census().named("sleep 903.7").is_empty();
+    let path = format!("/v1/sandboxes/{sandbox}/execs");
+    let request =
+        Request::post(&path, &json!({"cmd": ["sleep", "903.7"]})).header("Idempotency-Key", "frozen");
+    let address = daemon.unix();
+    let asked = std::thread::spawn(move || request.send(&address).kind());
+    assert!(eventually(SOON, runs).is_some());
+    home.call(["pause", &sandbox]).succeed();
+
+    let began = Instant::now();
+    Request::delete("/v1/requests/frozen").send(&daemon.unix()).expect(200);
+
+    assert_eq!(asked.join().expect("it does not panic"), "aborted");
+    assert!(eventually(SOON, || !runs()).is_some(), "frozen or not, it is dead");
+    assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+    home.call(["resume", &sandbox]).succeed();
+    home.exec(&sandbox, ["true"]).succeed();
+}
+
+#[test]
 fn a_request_whose_client_has_left_is_cancelled_by_its_key_with_a_token_for_it() {
     requires!(native);
     let home = Home::new();

@@ -19,7 +19,7 @@ use crate::ops::sandbox::exec_stop;
 const GRACE: Duration = Duration::from_millis(500);
 /// How long the caller waits for the command to be stopped before the call ends without it.
 const PATIENCE: Duration = Duration::from_millis(900);
-/// A guest may be busy, or its commands stand still: it is asked again after this, and then after longer.
+/// A guest may be busy, or held while its files are taken: it is asked again after this, and then after longer.
 const APART: Duration = Duration::from_millis(20);
 const APART_MAX: Duration = Duration::from_secs(1);
 /// After this it runs to its deadline.
@@ -74,7 +74,7 @@ impl Stoppable {
 
     /// Has it stopped, and tells whether there is nothing left to stop.
     fn is_stopped(&self) -> bool {
-        let stop = || self.execs.stop(&self.call.caller, &self.sandbox, &self.exec, Some(GRACE));
+        let stop = || self.execs.stop_although_paused(&self.call.caller, &self.sandbox, &self.exec, GRACE);
         match self.execs.access.performing(&self.call, &exec_stop::FACTS, stop) {
             Ok(_) => true,
             // Not started yet: then its starter stops it. Or the sandbox has another owner by now, who decides about it.

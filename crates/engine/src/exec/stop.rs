@@ -7,6 +7,7 @@ use coracle_wire::ExecState;
 
 use super::Execs;
 use crate::Caller;
+use crate::access::gate::Inside;
 
 impl Execs {
     /// Ends an exec and everything it started.
@@ -17,7 +18,21 @@ impl Execs {
         exec: &ExecId,
         grace: Option<Duration>,
     ) -> Result<ExecState> {
-        let mut inside = self.access.enter(caller, sandbox)?;
+        self.stop_in(self.access.enter(caller, sandbox)?, exec, grace)
+    }
+
+    /// Does the same in a sandbox that may be paused. There the exec has no grace.
+    pub(super) fn stop_although_paused(
+        &self,
+        caller: &Caller,
+        sandbox: &SandboxId,
+        exec: &ExecId,
+        grace: Duration,
+    ) -> Result<ExecState> {
+        self.stop_in(self.access.enter_to_look(caller, sandbox)?, exec, Some(grace))
+    }
+
+    fn stop_in(&self, mut inside: Inside, exec: &ExecId, grace: Option<Duration>) -> Result<ExecState> {
         let state = inside.guest.stop(exec.as_str(), grace)?;
         self.tell_ended(&inside.record, exec, &state);
         Ok(state)

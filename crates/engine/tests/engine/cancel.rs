@@ -76,6 +76,32 @@ fn a_fork_that_is_cancelled_while_its_last_child_is_made_leaves_none() {
 }
 
 #[test]
+fn a_command_that_is_cancelled_in_a_paused_sandbox_does_not_go_on() {
+    let world = World::new();
+    let (id, cancel) = (world.open("run_a"), Cancel::default());
+    let call = Call::by(caller("run_a")).cancelled_by(cancel.clone());
+    let input = json!({ "sandbox_id": id, "cmd": ["sleep", "60"], "exec_id": "exec_long" });
+    let execs = || world.ok("run_a", "sandbox_get", json!({ "sandbox_id": id }))["execs"].clone();
+
+    let answer = std::thread::scope(|scope| {
+        let running = scope.spawn(|| world.engine.call(call, "sandbox_exec", input));
+        while execs()[0]["status"] != "running" {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        world.ok("run_a", "sandbox_pause", json!({ "sandbox_id": id }));
+        cancel.cancel();
+        running.join().expect("it does not panic")
+    });
+
+    assert_eq!(answer.expect_err("it was cancelled").kind, Kind::Aborted);
+    let refused =
+        world.refused("run_a", "sandbox_exec_stop", json!({ "sandbox_id": id, "exec_id": "exec_long" }));
+    assert_eq!(refused.kind, Kind::Conflict, "a caller that stops a command wants its grace");
+    world.ok("run_a", "sandbox_resume", json!({ "sandbox_id": id }));
+    assert_ne!(execs()[0]["status"], "running");
+}
+
+#[test]
 fn a_wait_for_the_work_of_another_ends_at_the_deadline() {
     let world = World::new();
     let id = world.open("run_a");

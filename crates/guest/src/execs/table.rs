@@ -198,6 +198,8 @@ impl Execs {
     /// Begins to end an exec and its background processes. Returns their grace.
     pub fn begin_stop(&self, exec: &str, grace: Option<Duration>) -> Result<Duration, Fault> {
         let mut table = self.lock();
+        // While the clocks are stopped no grace ends.
+        let grace = if table.stopped.is_some() { Some(Duration::ZERO) } else { grace };
         let found = table.execs.get_mut(exec).ok_or_else(|| unknown(exec))?;
         let (grace, now) = (grace.unwrap_or(found.grace), Instant::now());
         match found.is_ended() {

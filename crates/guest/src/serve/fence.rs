@@ -85,12 +85,21 @@ impl Fence {
 
     /// Admits a change once the sandbox is not held. Refuses it while the sandbox is paused.
     pub fn admit_change(&self, epoch: u64) -> Result<RwLockReadGuard<'_, FenceState>, Fault> {
+        let state = self.admit_stop(epoch)?;
+        match state.calm {
+            Calm::Paused => Err(conflict("the sandbox is paused")),
+            Calm::No | Calm::Held { .. } => Ok(state),
+        }
+    }
+
+    /// Admits the end of an exec once the sandbox is not held, also while it is paused: a cancelled command must not go
+    /// on when the sandbox is resumed.
+    pub fn admit_stop(&self, epoch: u64) -> Result<RwLockReadGuard<'_, FenceState>, Fault> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let state = self.admit(epoch)?;
             match state.calm {
-                Calm::No => return Ok(state),
-                Calm::Paused => return Err(conflict("the sandbox is paused")),
+                Calm::No | Calm::Paused => return Ok(state),
                 Calm::Held { .. } => drop(state),
             }
             self.wait_until_let_go(deadline)?;

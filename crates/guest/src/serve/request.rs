@@ -70,9 +70,10 @@ impl<'a> Begun<'a> {
 pub fn handle(shared: &Shared, begun: &mut Begun<'_>, request: Request) -> Result<Reply, Fault> {
     let Request { epoch, body, acting } = request;
     let execs = &shared.execs;
-    let admitted = match body.is_change() {
-        true => shared.fence.admit_change(epoch)?,
-        false => shared.fence.admit(epoch)?,
+    let admitted = match &body {
+        Body::Stop { .. } => shared.fence.admit_stop(epoch)?,
+        body if body.is_change() => shared.fence.admit_change(epoch)?,
+        _ => shared.fence.admit(epoch)?,
     };
     cut_before(shared, epoch);
     if let Body::FileWrite { .. } = body {

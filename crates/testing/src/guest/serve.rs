@@ -141,8 +141,10 @@ fn hold(guest: &Guest, epoch: u64, lease_ms: Option<u64>, begun: &mut Begun<'_>)
 
 fn answer(guest: &Guest, request: Request, begun: &mut Begun<'_>, client: &mut Channel) -> Answer<Reply> {
     pass_fence(&mut guest.state(), request.epoch)?;
-    if request.body.is_change() {
-        admit_change(guest, request.epoch)?;
+    match &request.body {
+        Body::Stop { .. } => drop(wait_until_let_go(guest, request.epoch)?),
+        body if body.is_change() => admit_change(guest, request.epoch)?,
+        _ => {}
     }
     match request.body {
         Body::Pause {} | Body::Resume {} => {
