@@ -84,12 +84,9 @@ impl Shared {
         Ok(epoll::add(&self.events, stream, epoll::EventData::new_u64(TIE), ends)?)
     }
 
-    /// Watches for the end of a connection while a thread waits on behalf of its client.
-    pub fn watch_client<'a>(&'a self, stream: &'a UnixStream) -> WatchedClient<'a> {
-        let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        // If it cannot be watched, the wait takes its time.
-        let _ = epoll::add(&self.events, stream, epoll::EventData::new_u64(CLIENT), ends);
-        WatchedClient { events: &self.events, stream }
+    /// Returns the client at the other end of a connection, for a thread that waits on its behalf.
+    pub fn client<'a>(&'a self, stream: &'a UnixStream) -> Client<'a> {
+        Client::new(stream, self.events.as_fd(), CLIENT)
     }
 
     fn await_input(&self, token: u64, descriptor: &OwnedFd, flags: epoll::EventFlags) {
@@ -99,25 +96,6 @@ impl Shared {
     /// Makes the main thread look at its deadlines again.
     pub fn wake(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-    }
-}
-
-/// A client whose end the main thread notices, until this is dropped.
-#[derive(Debug)]
-pub struct WatchedClient<'a> {
-    events: &'a OwnedFd,
-    stream: &'a UnixStream,
-}
-
-impl WatchedClient<'_> {
-    pub fn client(&self) -> Client<'_> {
-        Client::watched(self.stream)
-    }
-}
-
-impl Drop for WatchedClient<'_> {
-    fn drop(&mut self) {
-        let _ = epoll::delete(self.events, self.stream);
     }
 }
 

@@ -82,7 +82,7 @@ pub struct Patience<'a> {
     pub epoch: u64,
     pub wait: Duration,
     /// The wait ends when the client has gone.
-    pub client: Client<'a>,
+    pub client: &'a Client<'a>,
 }
 
 impl Execs {
@@ -117,15 +117,12 @@ impl Execs {
     /// Like [`Execs::wait_until`], and no longer than the client stays.
     fn wait_for<T>(
         &self,
-        client: Option<Client<'_>>,
+        client: Option<&Client<'_>>,
         wait: Duration,
         mut ready: impl FnMut(&mut Table, bool) -> Option<T>,
     ) -> Option<T> {
         let mut deadline = Instant::now().checked_add(wait);
         let mut table = self.lock();
-        // Only the end of a connection is a reason to look at ours, not the output of any exec. The first look is for
-        // an end that the reactor noted before this thread waited.
-        let mut looked_at = None;
         loop {
             let left =
                 deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
@@ -135,13 +132,12 @@ impl Execs {
             if left.is_zero() {
                 return None;
             }
-            if looked_at.replace(table.departures) != Some(table.departures)
-                && client.is_some_and(Client::has_gone)
-            {
+            let sleep = client.map_or(left, |client| client.sleep_for(left, table.departures));
+            if sleep.is_zero() {
                 deadline = Some(Instant::now());
                 continue;
             }
-            table = self.changed.wait_timeout(table, left).unwrap_or_else(PoisonError::into_inner).0;
+            table = self.changed.wait_timeout(table, sleep).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

@@ -139,17 +139,16 @@ pub fn handle(shared: &Shared, begun: &mut Begun<'_>, request: Request) -> Resul
                 execs.resume(|token, pipe| shared.watch(token, pipe));
             }
             drop(admitted);
-            let watched = shared.watch_client(begun.stream);
-            let patience = Patience { epoch, wait: wait(wait_ms), client: watched.client() };
+            let client = shared.client(begun.stream);
+            let patience = Patience { epoch, wait: wait(wait_ms), client: &client };
             let (chunks, state) = execs.read(&exec, since, max_chunks as usize, patience)?;
             drop(shared.fence.admit(epoch)?);
             Ok(Reply::Output { chunks, state })
         }
         Body::Wait { exec, wait_ms } => {
             drop(admitted);
-            let watched = shared.watch_client(begun.stream);
-            let state =
-                execs.wait(&exec, Patience { epoch, wait: wait(wait_ms), client: watched.client() })?;
+            let client = shared.client(begun.stream);
+            let state = execs.wait(&exec, Patience { epoch, wait: wait(wait_ms), client: &client })?;
             drop(shared.fence.admit(epoch)?);
             Ok(Reply::State(state))
         }
@@ -163,8 +162,8 @@ pub fn handle(shared: &Shared, begun: &mut Begun<'_>, request: Request) -> Resul
             let grace = execs.begin_stop(&exec, grace_ms.map(Duration::from_millis))?;
             drop(admitted);
             shared.wake();
-            let watched = shared.watch_client(begun.stream);
-            let patience = Patience { epoch, wait: grace + STOPPING, client: watched.client() };
+            let client = shared.client(begun.stream);
+            let patience = Patience { epoch, wait: grace + STOPPING, client: &client };
             execs.wait(&exec, patience)?;
             execs.wait_for_kept(&exec, patience)?;
             let state = execs.wait(&exec, Patience { wait: Duration::ZERO, ..patience })?;
