@@ -57,6 +57,7 @@ pub fn plan(order: &Order<'_>, known: Known<'_>) -> Boot {
         on_disk: false,
         without_cgroups: None,
         bases: Vec::new(),
+        wakes: false,
         weakened: weak::weakened(),
         egress: egress(spec),
         tied: false,

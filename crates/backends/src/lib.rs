@@ -87,6 +87,8 @@ pub fn heeds_mark() -> bool {
 /// The points at which the native backend calls [`BackendConfig::crash`]; [`docker::CRASH_POINTS`] are a container
 /// engine's.
 pub const CRASH_POINTS: &[&str] = native::CRASH_POINTS;
+/// The points of falling asleep.
+pub const SLEEP_CRASH_POINTS: &[&str] = native::SLEEP_CRASH_POINTS;
 
 /// Returns the walls this build leaves out, as bits.
 #[cfg(feature = "weaken")]

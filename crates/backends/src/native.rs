@@ -10,6 +10,7 @@ mod destroy;
 mod disk;
 mod elsewhere;
 mod fork_source;
+mod hibernate;
 mod home;
 mod ids;
 mod image;
@@ -29,6 +30,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use coracle_core::backend::{Created, Found, GuestEnd, Order, Placement, Probe};
 use coracle_core::forking::{ForkSource, Forking, HeldSandbox};
+use coracle_core::hibernation::Hibernation;
 use coracle_core::image::{Builder, Images, Progress, Stored};
 use coracle_core::usage::Usage;
 use coracle_core::volume::Volumes;
@@ -58,6 +60,9 @@ pub const CRASH_POINTS: &[&str] = &[
     "native.destroy.cgroup",
     "native.destroy.directories",
 ];
+
+/// The moments of falling asleep at which a crash is tested.
+pub const SLEEP_CRASH_POINTS: &[&str] = &["native.rest.killed", "native.rest.synced"];
 
 /// Sandboxes on this machine that need nothing installed.
 #[derive(Debug)]
@@ -195,6 +200,10 @@ impl Backend for Native {
         Some(self)
     }
 
+    fn hibernation(&self) -> Option<&dyn Hibernation> {
+        Some(self)
+    }
+
     fn volumes(&self) -> Option<&dyn Volumes> {
         Some(self)
     }
@@ -216,6 +225,20 @@ impl Backend for Native {
 
     fn remains(&self) -> Result<Vec<String>> {
         elsewhere::remains(self)
+    }
+}
+
+impl Hibernation for Native {
+    fn has_files(&self, sandbox: &SandboxId) -> bool {
+        self.home.has_files(sandbox)
+    }
+
+    fn rest(&self, sandbox: &SandboxId) -> Result<Option<u64>> {
+        hibernate::rest(self, sandbox)
+    }
+
+    fn wake(&self, order: &Order<'_>) -> Result<Created> {
+        hibernate::wake(self, order)
     }
 }
 

@@ -23,6 +23,7 @@ const WORDS: &[(&str, &str)] = &[
     ("`allow_sockets`", "`--allow-sockets`"),
     ("`share_mounts`", "`--share-mounts`"),
     ("`limits.timeout_seconds`", "`--ttl`"),
+    ("`on_idle`", "`--on-idle`"),
     ("`limits.pids`", "`--pids`"),
     ("`memory_mb`", "`--memory`"),
     ("`storage: disk`", "`--storage disk`"),

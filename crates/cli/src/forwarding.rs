@@ -76,7 +76,7 @@ impl Bound {
 
 /// Forwards one connection. A port where nothing listens yet is no reason to end; a sandbox that is gone is.
 fn lead(route: &Route, port: u16, local: &TcpStream, ended: &Sender<Error>) {
-    match route.engine.egress().forward(&route.caller, &route.sandbox, port, local) {
+    match route.engine.entry().forward(&route.caller, &route.sandbox, port, local) {
         Ok(()) => {}
         Err(error) if error.details.contains_key("port") => stderr::warning(&error.chain()),
         // The other thread ends the process; if it has started to, the error is printed already.

@@ -10,6 +10,7 @@ use crate::clock::Timestamp;
 use crate::error::{Error, Kind, Result};
 use crate::fit;
 use crate::forking::Forking;
+use crate::hibernation::Hibernation;
 use crate::ids::{InstanceId, SandboxId};
 use crate::image::{self, Builder, Images, Progress};
 use crate::lease::Epoch;
@@ -98,6 +99,8 @@ pub struct Found {
     pub alive: bool,
     /// How its guest ended, where it ended by itself and recorded why.
     pub end: Option<GuestEnd>,
+    /// The files a hibernated sandbox wakes with are there, all of them.
+    pub files: bool,
     /// The objects found, for people: `cgroup`, `directory`, `process`.
     pub objects: Vec<String>,
 }
@@ -211,6 +214,11 @@ pub trait Backend: Send + Sync {
 
     /// Returns what forks and snapshots its sandboxes; `None` if it cannot.
     fn forking(&self) -> Option<&dyn Forking> {
+        None
+    }
+
+    /// Returns what keeps the files of sandboxes without a guest and wakes them again; nothing if it cannot.
+    fn hibernation(&self) -> Option<&dyn Hibernation> {
         None
     }
 

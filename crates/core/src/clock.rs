@@ -23,6 +23,13 @@ impl Timestamp {
         self.0
     }
 
+    /// Returns the moment that much later.
+    pub fn after(self, span: Duration) -> Self {
+        Self::from_millis(
+            self.as_millis().saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
+        )
+    }
+
     /// Returns the time passed since `earlier`, zero if the clock went backwards.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))

@@ -20,6 +20,7 @@ pub mod exec;
 pub mod fit;
 pub mod forking;
 pub mod headroom;
+pub mod hibernation;
 pub mod home;
 pub mod ids;
 pub mod image;

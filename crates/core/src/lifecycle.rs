@@ -68,10 +68,16 @@ impl State {
             (Self::Paused, Event::Unpause) => Ok(Self::Ready),
             (Self::Ready | Self::Paused, Event::Hibernate) => Ok(Self::Hibernating),
             (Self::Hibernating, Event::Saved) => Ok(Self::Hibernated),
+            (Self::Ready | Self::Paused | Self::Hibernating, Event::Slept) => Ok(Self::Hibernated),
             (Self::Hibernating, Event::NotSaved) => Ok(Self::Ready),
             (Self::Hibernated, Event::Resume) => Ok(Self::Resuming),
-            (Self::Ready | Self::Paused | Self::Hibernating, Event::Vanished) => Ok(Self::Lost),
-            (Self::Ready | Self::Paused | Self::Hibernating, Event::Idled) => Ok(Self::Expired),
+            (
+                Self::Ready | Self::Paused | Self::Hibernating | Self::Hibernated | Self::Resuming,
+                Event::Vanished,
+            ) => Ok(Self::Lost),
+            (Self::Ready | Self::Paused | Self::Hibernating | Self::Hibernated, Event::Idled) => {
+                Ok(Self::Expired)
+            }
             (Self::Destroyed | Self::Failed | Self::Expired, Event::Destroy) => {
                 Err(Refused { state: self, event })
             }
@@ -141,9 +147,8 @@ impl State {
                 (Kind::Conflict, format!("try again when `coracle show {sandbox}` says it is done"))
             }
             Self::Ready => (Kind::Conflict, format!("see `coracle show {sandbox}`")),
-            Self::Paused | Self::Hibernated => {
-                (Kind::Conflict, format!("run `coracle resume {sandbox}` first"))
-            }
+            Self::Paused => (Kind::Conflict, format!("run `coracle resume {sandbox}` first")),
+            Self::Hibernated => (Kind::Conflict, "the next command or file operation wakes it".into()),
             Self::Lost => (Kind::Conflict, format!("run `coracle close {sandbox}`, then open a new one")),
             Self::Quarantined => (
                 Kind::Conflict,
@@ -181,6 +186,8 @@ pub enum Event {
     Saved,
     /// Saving its files failed, and it still exists.
     NotSaved,
+    /// Its guest has ended, and its files stay where they are.
+    Slept,
     Resume,
     /// It is gone although no caller closed it.
     Vanished,
@@ -194,7 +201,7 @@ pub enum Event {
 
 impl Event {
     /// Every event.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Started,
         Self::MadeAhead,
         Self::Taken,
@@ -204,6 +211,7 @@ impl Event {
         Self::Hibernate,
         Self::Saved,
         Self::NotSaved,
+        Self::Slept,
         Self::Resume,
         Self::Vanished,
         Self::Idled,
@@ -218,7 +226,7 @@ impl Event {
             Self::Taken => "take",
             Self::Pause => "pause",
             Self::Unpause | Self::Resume => "resume",
-            Self::Hibernate | Self::Saved | Self::NotSaved => "hibernate",
+            Self::Hibernate | Self::Saved | Self::NotSaved | Self::Slept => "hibernate",
             Self::Vanished => "give up",
             Self::Idled => "expire",
             Self::Destroy | Self::Removed | Self::NotRemoved => "destroy",

@@ -74,7 +74,7 @@ const FIRST_MS: u64 = 600_000;
 pub const UNCOUNTED_MAX: Duration = Duration::from_secs(30);
 
 /// A moment, by the machine's clock for people and by observed time for decisions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     pub wall: Timestamp,
     pub observed: Timestamp,

@@ -38,6 +38,8 @@ pub struct Policy {
     pub tenants: Tenants,
     /// How much of the home's disk must stay free.
     pub reserve: Reserve,
+    /// How long a hibernated sandbox is kept; for ever if absent.
+    pub hibernate_keep: Option<Duration>,
 }
 
 impl Default for Policy {
@@ -58,6 +60,7 @@ impl Default for Policy {
             backends: Preference::default(),
             tenants: Tenants::default(),
             reserve: Reserve::default(),
+            hibernate_keep: Some(Duration::from_secs(30 * 24 * 3600)),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::clock::Timestamp;
 use crate::ids::SandboxId;
 use crate::lifecycle::State;
 use crate::record::Record;
+use crate::spec::OnIdle;
 
 /// How long an object without a record is kept for a person to look at.
 pub const QUARANTINE: Duration = Duration::from_secs(24 * 3600);
@@ -31,6 +32,8 @@ pub struct Facts<'a> {
     pub quarantine: Duration,
     /// How long records of ended sandboxes are kept.
     pub retention: Duration,
+    /// How long hibernated sandboxes are kept; for ever if absent.
+    pub keep: Option<Duration>,
 }
 
 impl Facts<'_> {
@@ -60,6 +63,8 @@ pub enum Action {
     Quarantine { id: SandboxId },
     /// Record that it reached its idle limit, then destroy its objects.
     Expire { id: SandboxId, ended: Timestamp },
+    /// End its processes and record that it is hibernated; its files stay.
+    Rest { id: SandboxId },
     /// Record that it is being removed, destroy it, record that it is gone.
     Discard { id: SandboxId },
 }
@@ -75,6 +80,7 @@ impl Action {
             | Self::Sweep { id }
             | Self::Quarantine { id }
             | Self::Expire { id, .. }
+            | Self::Rest { id }
             | Self::Discard { id } => id,
         }
     }
@@ -89,6 +95,8 @@ pub enum Reason {
     Restarted,
     #[error("its guest ended unexpectedly")]
     GuestGone,
+    #[error("the files it was to wake with are gone")]
+    FilesGone,
 }
 
 /// Decides how to bring records and reality together; at most one action for each sandbox.
@@ -120,7 +128,7 @@ pub fn plan(records: &[Record], found: &[Found], facts: &Facts<'_>) -> Vec<Actio
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Presence {
     Nothing,
-    Leftovers { end: Option<GuestEnd> },
+    Leftovers { end: Option<GuestEnd>, files: bool },
     Guest,
 }
 
@@ -128,7 +136,7 @@ impl Presence {
     fn of(object: &Found) -> Self {
         match object.alive {
             true => Self::Guest,
-            false => Self::Leftovers { end: object.end },
+            false => Self::Leftovers { end: object.end, files: object.files },
         }
     }
 
@@ -136,16 +144,23 @@ impl Presence {
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Guest, _) | (_, Self::Guest) => Self::Guest,
-            (Self::Leftovers { end }, Self::Leftovers { end: more }) => Self::Leftovers { end: end.or(more) },
+            (Self::Leftovers { end, files }, Self::Leftovers { end: more, files: others }) => {
+                Self::Leftovers { end: end.or(more), files: files || others }
+            }
             (Self::Nothing, seen) | (seen, Self::Nothing) => seen,
         }
     }
 
     fn end(self) -> Option<GuestEnd> {
         match self {
-            Self::Leftovers { end } => end,
+            Self::Leftovers { end, .. } => end,
             Self::Nothing | Self::Guest => None,
         }
+    }
+
+    /// Tells whether a sandbox without its guest can wake with what is there.
+    fn has_files(self) -> bool {
+        matches!(self, Self::Leftovers { files: true, .. })
     }
 }
 
@@ -153,7 +168,16 @@ fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<
     let id = record.id.clone();
     let restarted = facts.boot.is_some_and(|boot| record.boot != boot);
     match record.state {
-        State::Creating | State::Resuming => Some(Action::Fail { id, reason: Reason::Abandoned }),
+        State::Creating => Some(Action::Fail { id, reason: Reason::Abandoned }),
+        // The process that woke it is dead. Its files are where they were; a guest it started is ended.
+        State::Resuming if presence == Presence::Guest || presence.has_files() => Some(Action::Rest { id }),
+        State::Hibernated if presence == Presence::Guest => Some(Action::Rest { id }),
+        State::Hibernated if presence.has_files() => for_sleeper(record, facts),
+        State::Resuming | State::Hibernated => Some(Action::Lose { id, reason: Reason::FilesGone }),
+        // After a restart its files may not all be on the disk: only a recorded sleep promises that.
+        State::Ready | State::Paused | State::Hibernating if !restarted && sleeps(record, presence) => {
+            Some(Action::Rest { id })
+        }
         State::Ready | State::Paused | State::Hibernating if restarted || presence != Presence::Guest => {
             Some(match presence.end() {
                 // It may have ended by itself before the restart.
@@ -173,8 +197,22 @@ fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<
             (facts.observed.since(record.observed_at) > facts.quarantine).then_some(Action::Discard { id })
         }
         State::Lost if facts.observed.since(record.observed_at) > LOST_KEPT => Some(Action::Discard { id }),
-        State::Hibernated | State::Destroyed | State::Failed | State::Expired | State::Lost => {
+        State::Destroyed | State::Failed | State::Expired | State::Lost => {
             (presence != Presence::Nothing).then_some(Action::Sweep { id })
         }
     }
+}
+
+/// Tells whether the end of its guest puts a sandbox to sleep.
+fn sleeps(record: &Record, presence: Presence) -> bool {
+    record.spec.on_idle == OnIdle::Hibernate
+        && presence.has_files()
+        && presence.end() != Some(GuestEnd::Untied)
+}
+
+/// Gives up a sandbox that has slept for as long as sleepers are kept.
+fn for_sleeper(record: &Record, facts: &Facts<'_>) -> Option<Action> {
+    let slept = record.kept.as_ref()?.since;
+    let over = facts.keep.is_some_and(|keep| facts.observed.since(slept.observed) > keep);
+    over.then(|| Action::Expire { id: record.id.clone(), ended: slept.wall })
 }

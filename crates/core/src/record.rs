@@ -1,5 +1,6 @@
 //! The row a sandbox has in the store.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Placement, Profile};
@@ -50,6 +51,12 @@ pub struct Record {
     /// The sandbox whose key it takes over, while it is being made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<SandboxId>,
+    /// How many guests it has had. Each wake starts a new one.
+    #[serde(default = "first_life")]
+    pub life: u32,
+    /// Where its files are while it is hibernated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
     pub secret: Secret,
     /// The boot of the machine it was made under; processes do not survive a reboot.
     pub boot: String,
@@ -63,6 +70,10 @@ pub struct Record {
     pub idle_since: Option<Timestamp>,
     /// Why it is in its state, for people.
     pub reason: Option<String>,
+}
+
+fn first_life() -> u32 {
+    1
 }
 
 fn never() -> Timestamp {
@@ -96,6 +107,24 @@ impl Record {
     pub fn network(&self) -> &Network {
         self.narrowed.as_ref().unwrap_or(&self.spec.network)
     }
+}
+
+/// The files of a hibernated sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    pub at: KeptAt,
+    /// How much of the disk they take, if the backend knows.
+    pub bytes: Option<u64>,
+    /// When the sandbox fell asleep. `hibernate.keep` counts from here, in observed time.
+    pub since: Moment,
+}
+
+/// Where files are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeptAt {
+    /// Where they were: on the sandbox's disk or in its directory.
+    Place,
 }
 
 /// The proof that a caller of the guest is the host. Never shown.

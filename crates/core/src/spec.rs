@@ -72,6 +72,10 @@ pub struct SpecInput {
     /// How long the sandbox may be idle, as in `15m`; another way to write `limits.timeout_seconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<String>,
+    /// What becomes of it when it reaches its idle limit or its guest is killed: `hibernate` keeps its files for the next
+    /// use, `destroy` removes them. `destroy` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_idle: Option<OnIdle>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Walls that must stand, by the names `doctor` shows; without them the sandbox is refused.
@@ -113,6 +117,7 @@ impl SpecInput {
         if written.timeout_seconds.is_none() {
             self.ttl.get_or_insert_with(|| format!("{}s", ONE_COMMAND_IDLE.as_secs()));
         }
+        self.on_idle.get_or_insert(OnIdle::Destroy);
         let unlimited = matches!(self.limits, Some(LimitsChoice::Word(_)));
         if !unlimited && written.workspace_mb.is_none() {
             self.storage.get_or_insert(Storage::Memory);
@@ -168,6 +173,17 @@ pub enum Storage {
     Disk,
     /// Counted as the sandbox's memory. Quick to make and to remove: the default of sandboxes for one command.
     Memory,
+}
+
+/// What becomes of a sandbox whose guest has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnIdle {
+    /// Its files stay; the next use starts a new guest with them.
+    Hibernate,
+    /// It ends, and its files go with it.
+    #[default]
+    Destroy,
 }
 
 /// What commands may do beyond the minimum.
@@ -226,6 +242,9 @@ pub struct Spec {
     pub backend: Option<String>,
     #[serde(default)]
     pub fallback: Vec<String>,
+    /// Records of older versions have none.
+    #[serde(default)]
+    pub on_idle: OnIdle,
     pub labels: BTreeMap<String, String>,
     #[serde(default)]
     pub require: Vec<String>,
@@ -282,6 +301,11 @@ impl Spec {
         }
         input.user.as_deref().map_or(Ok(()), check_user)?;
         let storage = input.storage;
+        let on_idle = input.on_idle.unwrap_or_default();
+        if (on_idle, storage) == (OnIdle::Hibernate, Some(Storage::Memory)) {
+            let what = "is `hibernate`, but files in memory end with the guest";
+            return Err(Error::invalid("on_idle", what).hint("use `storage: disk`, or leave `on_idle` out"));
+        }
         let files = match &input.limits {
             Some(LimitsChoice::Limits(limits)) => limits.workspace_mb,
             Some(LimitsChoice::Word(_)) | None => None,
@@ -302,6 +326,7 @@ impl Spec {
             privileges: input.privileges.unwrap_or_default(),
             backend,
             fallback,
+            on_idle,
             labels: input.labels,
             require: input.require,
             allow_missing: input.allow_missing,

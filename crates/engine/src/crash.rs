@@ -47,6 +47,16 @@ pub const CRASH_POINTS: &[&str] = &[
     DESTROY_END_AFTER,
 ];
 
+/// The points of falling asleep and waking, in the order a sleeper reaches them.
+pub const SLEEP_CRASH_POINTS: &[&str] = &[
+    REST_BACKEND_AFTER,
+    REST_ROW_AFTER,
+    WAKE_ROW_AFTER,
+    WAKE_BACKEND_AFTER,
+    WAKE_KEEPER_AFTER,
+    WAKE_READY_AFTER,
+];
+
 /// The points of a purge, which no other story reaches.
 pub const PURGE_CRASH_POINTS: &[&str] = &[PURGE_SANDBOXES_AFTER, PURGE_BACKENDS_AFTER];
 
@@ -82,6 +92,12 @@ pub(crate) const FORK_HOLD_AFTER: &str = "fork.hold.after";
 pub(crate) const FORK_FILES_AFTER: &str = "fork.branch.after";
 pub(crate) const FORK_CHILDREN_AFTER: &str = "fork.children.after";
 pub(crate) const REPLACE_CLOSE_AFTER: &str = "replace.close.after";
+pub(crate) const REST_BACKEND_AFTER: &str = "rest.backend.after";
+pub(crate) const REST_ROW_AFTER: &str = "rest.row.after";
+pub(crate) const WAKE_ROW_AFTER: &str = "wake.row.after";
+pub(crate) const WAKE_BACKEND_AFTER: &str = "wake.backend.after";
+pub(crate) const WAKE_KEEPER_AFTER: &str = "wake.keeper.after";
+pub(crate) const WAKE_READY_AFTER: &str = "wake.ready.after";
 pub(crate) const DESTROY_ROW_BEFORE: &str = "destroy.row.before";
 pub(crate) const DESTROY_ROW_AFTER: &str = "destroy.row.after";
 pub(crate) const DESTROY_LOGS_WRITTEN: &str = "destroy.logs.written";

@@ -31,6 +31,7 @@ pub(crate) use self::warm::is_waiting_interpreter;
 pub use self::watched::Watched;
 use crate::access::Access;
 use crate::egress::Egress;
+use crate::entry::Entry;
 use crate::exec::progress::Progress;
 use crate::guest::Gap;
 use crate::headroom::Headroom;
@@ -44,6 +45,7 @@ pub struct Execs {
     headroom: Arc<Headroom>,
     access: Arc<Access>,
     egress: Arc<Egress>,
+    entry: Arc<Entry>,
     policy: Arc<Policy>,
     /// Where the output of closed sandboxes is kept; without it none is.
     logs: Option<Arc<dyn KeptLogs>>,
@@ -56,14 +58,15 @@ pub(crate) struct ExecParts {
     pub headroom: Arc<Headroom>,
     pub access: Arc<Access>,
     pub egress: Arc<Egress>,
+    pub entry: Arc<Entry>,
     pub policy: Arc<Policy>,
     pub logs: Option<Arc<dyn KeptLogs>>,
 }
 
 impl Execs {
     pub(crate) fn new(parts: ExecParts) -> Self {
-        let ExecParts { records, headroom, access, egress, policy, logs } = parts;
-        Self { records, headroom, access, egress, policy, logs, inline: Inline::default() }
+        let ExecParts { records, headroom, access, egress, entry, policy, logs } = parts;
+        Self { records, headroom, access, egress, entry, policy, logs, inline: Inline::default() }
     }
 
     /// Returns the same, with answers that carry this much output.

@@ -14,6 +14,7 @@ mod caller;
 pub mod catalogue;
 pub mod crash;
 pub mod egress;
+mod entry;
 pub mod exec;
 pub mod files;
 pub mod guest;
@@ -40,8 +41,10 @@ use self::ballast::Ballast;
 pub use self::call::{Call, Notice, Observer};
 pub use self::caller::Caller;
 pub use self::catalogue::Catalogue;
-pub use self::crash::{CRASH_POINTS, CrashPoints};
+pub use self::crash::{CRASH_POINTS, CrashPoints, SLEEP_CRASH_POINTS};
 pub use self::egress::{Egress, Keepers};
+pub use self::entry::Entry;
+use self::entry::EntryParts;
 use self::exec::ExecParts;
 pub use self::exec::attach::{self, Attached};
 pub use self::exec::control::{self, Control};
@@ -106,6 +109,7 @@ pub struct Engine {
     holdings: Arc<Holdings>,
     access: Arc<Access>,
     egress: Arc<Egress>,
+    entry: Arc<Entry>,
     execs: Execs,
     lifecycle: Lifecycle,
     upkeep: Arc<Upkeep>,
@@ -127,10 +131,19 @@ impl Engine {
         let access = Arc::new(access);
         let egress = Egress::new(records.clone(), access.clone(), keepers, policy.network.caps);
         let egress = Arc::new(egress);
+        let entry = Arc::new(Entry::new(EntryParts {
+            records: records.clone(),
+            placement: placement.clone(),
+            holdings: holdings.clone(),
+            headroom: headroom.clone(),
+            access: access.clone(),
+            egress: egress.clone(),
+        }));
         let execs = Execs::new(ExecParts {
             records: records.clone(),
             headroom: headroom.clone(),
             access: access.clone(),
+            entry: entry.clone(),
             egress: egress.clone(),
             policy: policy.clone(),
             logs,
@@ -142,6 +155,7 @@ impl Engine {
             holdings: holdings.clone(),
             access: access.clone(),
             egress: egress.clone(),
+            entry: entry.clone(),
             execs: execs.clone(),
         });
         let upkeep = Upkeep::new(UpkeepParts {
@@ -149,8 +163,10 @@ impl Engine {
             placement: placement.clone(),
             headroom: headroom.clone(),
             egress: egress.clone(),
+            entry: entry.clone(),
             execs: execs.clone(),
             lifecycle: lifecycle.clone(),
+            keep: policy.hibernate_keep,
         });
         Self {
             policy,
@@ -160,6 +176,7 @@ impl Engine {
             holdings,
             access,
             egress,
+            entry,
             execs,
             lifecycle,
             upkeep: Arc::new(upkeep),
@@ -193,6 +210,11 @@ impl Engine {
     /// Returns what looks after the disk of the home.
     pub fn headroom(&self) -> &Headroom {
         &self.headroom
+    }
+
+    /// Returns the way into sandboxes.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
     }
 
     /// Returns what tenants keep beside their sandboxes.

@@ -16,6 +16,7 @@ use coracle_core::backend::Life;
 use self::spares::Spares;
 use crate::access::Access;
 use crate::egress::Egress;
+use crate::entry::Entry;
 use crate::exec::Execs;
 use crate::headroom::Headroom;
 use crate::holdings::Holdings;
@@ -33,6 +34,7 @@ pub struct Lifecycle {
     holdings: Arc<Holdings>,
     access: Arc<Access>,
     egress: Arc<Egress>,
+    entry: Arc<Entry>,
     execs: Execs,
     spares: Arc<Spares>,
     life: Life,
@@ -46,14 +48,15 @@ pub(crate) struct LifecycleParts {
     pub holdings: Arc<Holdings>,
     pub access: Arc<Access>,
     pub egress: Arc<Egress>,
+    pub entry: Arc<Entry>,
     pub execs: Execs,
 }
 
 impl Lifecycle {
     pub(crate) fn new(parts: LifecycleParts) -> Self {
-        let LifecycleParts { records, placement, headroom, holdings, access, egress, execs } = parts;
+        let LifecycleParts { records, placement, headroom, holdings, access, egress, entry, execs } = parts;
         let (spares, life) = (Arc::default(), Life::Own);
-        Self { records, placement, headroom, holdings, access, egress, execs, spares, life }
+        Self { records, placement, headroom, holdings, access, egress, entry, execs, spares, life }
     }
 
     /// Returns the same, with answers that carry this much output.

@@ -6,8 +6,10 @@ pub mod janitor;
 pub mod purge;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::egress::Egress;
+use crate::entry::Entry;
 use crate::exec::Execs;
 use crate::headroom::Headroom;
 use crate::lifecycle::Lifecycle;
@@ -21,8 +23,11 @@ pub struct Upkeep {
     placement: Arc<Placement>,
     headroom: Arc<Headroom>,
     egress: Arc<Egress>,
+    entry: Arc<Entry>,
     execs: Execs,
     lifecycle: Lifecycle,
+    /// How long hibernated sandboxes are kept; for ever if absent.
+    keep: Option<Duration>,
 }
 
 /// What a home is kept in order with.
@@ -31,13 +36,15 @@ pub(crate) struct UpkeepParts {
     pub placement: Arc<Placement>,
     pub headroom: Arc<Headroom>,
     pub egress: Arc<Egress>,
+    pub entry: Arc<Entry>,
     pub execs: Execs,
     pub lifecycle: Lifecycle,
+    pub keep: Option<Duration>,
 }
 
 impl Upkeep {
     pub(crate) fn new(parts: UpkeepParts) -> Self {
-        let UpkeepParts { records, placement, headroom, egress, execs, lifecycle } = parts;
-        Self { records, placement, headroom, egress, execs, lifecycle }
+        let UpkeepParts { records, placement, headroom, egress, entry, execs, lifecycle, keep } = parts;
+        Self { records, placement, headroom, egress, entry, execs, lifecycle, keep }
     }
 }

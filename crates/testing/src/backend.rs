@@ -471,7 +471,8 @@ fn found(sandbox: &SandboxId, resident: &Resident) -> Found {
     let alive = resident.guest.as_ref().is_some_and(Guest::is_alive);
     let objects: &[&str] = if alive { &["directory", "process"] } else { &["directory"] };
     let objects = objects.iter().map(ToString::to_string).collect();
-    Found { sandbox: sandbox.clone(), alive, end: resident.end.filter(|_| !alive), objects }
+    let end = resident.end.filter(|_| !alive);
+    Found { sandbox: sandbox.clone(), alive, end, files: false, objects }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

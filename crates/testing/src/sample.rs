@@ -36,6 +36,8 @@ pub fn record() -> Record {
         pending_kill: None,
         forked_from: None,
         replaces: None,
+        life: 1,
+        kept: None,
         secret: Secret([7; 32]),
         boot: BOOT.to_owned(),
         created_at: Timestamp::from_millis(1_700_000_000_000),

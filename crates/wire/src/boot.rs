@@ -82,6 +82,9 @@ pub struct Boot {
     /// generation of each to use.
     #[n(40)]
     pub bases: Vec<u32>,
+    /// The sandbox wakes: its storage has the files that its last guest left.
+    #[n(41)]
+    pub wakes: bool,
     /// Walls a test build leaves out, as bits of [`Wall`](crate::Wall). Other builds of the guest ignore it.
     #[n(20)]
     pub weakened: Option<u64>,

@@ -20,16 +20,25 @@ const COMPONENTS: &[Component] = &[
     Component { directory: "headroom", name: "Headroom", uses: &["records", "placement"] },
     Component { directory: "access", name: "Access", uses: &["records", "placement", "headroom"] },
     Component { directory: "egress", name: "Egress", uses: &["records", "access"] },
-    Component { directory: "exec", name: "Execs", uses: &["records", "headroom", "access", "egress"] },
+    Component {
+        directory: "entry",
+        name: "Entry",
+        uses: &["records", "placement", "holdings", "headroom", "access", "egress"],
+    },
+    Component {
+        directory: "exec",
+        name: "Execs",
+        uses: &["records", "headroom", "access", "egress", "entry"],
+    },
     Component {
         directory: "lifecycle",
         name: "Lifecycle",
-        uses: &["records", "placement", "holdings", "headroom", "access", "egress", "exec"],
+        uses: &["records", "placement", "holdings", "headroom", "access", "egress", "entry", "exec"],
     },
     Component {
         directory: "upkeep",
         name: "Upkeep",
-        uses: &["records", "placement", "headroom", "egress", "exec", "lifecycle"],
+        uses: &["records", "placement", "headroom", "egress", "entry", "exec", "lifecycle"],
     },
 ];
 

@@ -27,6 +27,7 @@ pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
             sandbox,
             alive: false,
             end: None,
+            files: false,
             objects: Vec::new(),
         });
         known.alive |= alive;

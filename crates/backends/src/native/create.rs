@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use coracle_core::backend::{Created, Life, Order, Placement};
@@ -22,6 +22,7 @@ use coracle_wire::Boot;
 use super::cage::Cage;
 use super::disk::{self, Purpose};
 use super::fork_source::{Base, Taken};
+use super::hibernate::KeptFiles;
 use super::home::{SandboxDir, Uses};
 use super::image::Root;
 use super::probe::{self, Seen};
@@ -56,23 +57,41 @@ pub fn create(native: &Native, order: &Order<'_>, taken: Option<&Taken>) -> Resu
         cage: native.cage(order.sandbox)?,
         base: ids::base(order.sandbox),
         taken,
+        own_disk: None,
     };
-    let error = match make(native, order, &parts) {
-        Ok((created, ready)) => match expect_known(order.spec, ready.knows_user) {
-            Ok(()) => return Ok(created),
-            Err(error) => error,
-        },
-        Err(failure) => Error::new(
+    start_guest(native, order, &parts).map_err(|error| match destroy::destroy(native, order.sandbox) {
+        Ok(()) => error,
+        Err(left) => error.detail("left_behind", left.chain()),
+    })
+}
+
+/// Starts a new guest with the files that the sandbox's last one left. On error the files are as they were, and what else was
+/// made may be left.
+pub(super) fn wake(native: &Native, order: &Order<'_>, kept: &KeptFiles) -> Result<Created> {
+    let expected = probe::expect(native, order.spec)?;
+    fit::check("native", &expected, order.spec)?;
+    let parts = Parts {
+        root: native.root(&kept.files.origin, kept.files.digest.as_deref())?,
+        brought: bring::all(native, order)?,
+        storage: kept.storage,
+        cage: native.cage(order.sandbox)?,
+        base: ids::base(order.sandbox),
+        taken: Some(&kept.files),
+        own_disk: Some(&kept.device),
+    };
+    start_guest(native, order, &parts)
+}
+
+fn start_guest(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created> {
+    match make(native, order, parts) {
+        Ok((created, ready)) => expect_known(order.spec, ready.knows_user).map(|()| created),
+        Err(failure) => Err(Error::new(
             Kind::StartFailed,
             format!("could not {} for sandbox `{}`", failure.attempted, order.sandbox),
         )
         .caused_by(failure.cause)
-        .hint("run `coracle doctor` to see what this machine offers"),
-    };
-    Err(match destroy::destroy(native, order.sandbox) {
-        Ok(()) => error,
-        Err(left) => error.detail("left_behind", left.chain()),
-    })
+        .hint("run `coracle doctor` to see what this machine offers")),
+    }
 }
 
 /// Refuses a user that does not exist.
@@ -101,6 +120,8 @@ struct Parts<'a> {
     base: u32,
     /// Files of another sandbox that it starts with.
     taken: Option<&'a Taken>,
+    /// The device its own disk was last mounted from, where the sandbox wakes. Its directory and its storage exist.
+    own_disk: Option<&'a Path>,
 }
 
 impl Parts<'_> {
@@ -131,7 +152,10 @@ struct Ready {
 
 fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Created, Ready), Failure> {
     let crash = native.config.crash;
-    let dir = make_dir(native, order, parts)?;
+    let dir = match parts.own_disk {
+        None => make_dir(native, order, parts)?,
+        Some(_) => native.home.dir(order.sandbox).map_err(at("open its directory"))?,
+    };
     crash("native.create.directories");
     parts.cage.make(&limits::values(order.spec), parts.base).map_err(at("make a cgroup"))?;
     crash("native.create.cgroup");
@@ -147,14 +171,16 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Create
     let namespace = native.privilege.map_ids(launched.pid, parts.base).map_err(at("map users"))?;
     (&ours).write_all(&[1]).map_err(at("start the guest"))?;
     crash("native.create.mapped");
-    let known: Vec<_> =
-        std::iter::once(PathBuf::new()).chain(parts.bases().iter().map(|base| base.device.clone())).collect();
+    let known: Vec<_> = std::iter::once(parts.own_disk.unwrap_or(Path::new("")).to_owned())
+        .chain(parts.bases().iter().map(|base| base.device.clone()))
+        .collect();
     let site = Site {
         root: &parts.root,
         dir: &dir,
         storage: parts.storage,
         brought: &parts.brought,
         bases: parts.bases().len(),
+        wakes: parts.own_disk.is_some(),
         known: &known,
         base: parts.base,
         namespace: namespace.as_fd(),
@@ -162,6 +188,7 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Create
     let trees = Trees::open(&site, native.privilege)?;
     let mut plan = boot::plan(order, parts, native.privilege);
     let (trees, shared) = settle_owner(trees, &mut plan).map_err(at("map a mount to its owner"))?;
+    plan.wakes = parts.own_disk.is_some();
     plan.bases = parts.bases().iter().map(|base| base.generation).collect();
     let capabilities = plan.capabilities;
     let end = dir.make_end().map_err(at("make the file the guest writes its end to"))?;

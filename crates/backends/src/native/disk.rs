@@ -137,6 +137,8 @@ pub fn mount_again(
     // Mount a read-only copy so that not even the mount itself is recorded in it.
     if file.metadata()?.permissions().readonly() {
         options.push(("ro", None));
+    } else {
+        options.push(("discard", None));
     }
     let mounted = mount::make("ext4", &options, weak::plain())?;
     mount::set(mounted.as_fd(), weak::plain() | attributes, weak::mapped(namespace))?;

@@ -113,6 +113,12 @@ impl Directories {
         self.sandboxes.join(sandbox.as_str()).join(STORAGE).symlink_metadata().is_ok()
     }
 
+    /// Tells whether the files of a sandbox are here, on a disk or in a plain directory.
+    pub fn has_files(&self, sandbox: &SandboxId) -> bool {
+        let disk = self.sandboxes.join(sandbox.as_str()).join(DISK);
+        self.has_plain_storage(sandbox) || disk.symlink_metadata().is_ok()
+    }
+
     /// Tells whether the sandbox has anything here.
     pub fn has(&self, sandbox: &SandboxId) -> bool {
         self.sandboxes.join(sandbox.as_str()).symlink_metadata().is_ok()
@@ -179,6 +185,11 @@ impl Directories {
 
 impl SandboxDir {
     pub fn listen(&self) -> io::Result<UnixListener> {
+        // The socket of an earlier guest.
+        match fs::remove_file(self.path.join(SOCKET)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         UnixListener::bind(short_path(&self.directory, SOCKET))
     }
 
@@ -221,9 +232,19 @@ impl SandboxDir {
         fs::write(self.path.join(device_of(&name)), device.as_os_str().as_encoded_bytes())
     }
 
+    /// Returns the directory for its files where there is no disk.
+    pub fn storage(&self) -> PathBuf {
+        self.path.join(STORAGE)
+    }
+
+    /// Writes to the disk that its files have the names they have.
+    pub fn sync(&self) -> io::Result<()> {
+        self.directory.sync_all()
+    }
+
     /// Makes the directory for its files where there is no disk. They belong to `owner`, or to us.
     pub fn make_storage(&self, owner: Option<u32>) -> io::Result<PathBuf> {
-        let directory = self.path.join(STORAGE);
+        let directory = self.storage();
         DirBuilder::new().mode(0o755).create(&directory)?;
         // Independent of the caller's umask.
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o755))?;

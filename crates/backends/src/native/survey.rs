@@ -51,7 +51,8 @@ fn groups(directory: &Path) -> io::Result<Vec<SandboxId>> {
 fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
     if elsewhere::expect_ours(native, &sandbox).is_err() {
         // We cannot say that a sandbox another instance has made is gone.
-        return Ok(Found { sandbox, alive: true, end: None, objects: vec!["directory".to_owned()] });
+        let objects = vec!["directory".to_owned()];
+        return Ok(Found { sandbox, alive: true, end: None, files: false, objects });
     }
     let cage = native.cage(&sandbox)?;
     let population = cage
@@ -65,7 +66,8 @@ fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
     ];
     let objects = there.into_iter().filter(|(_, there)| *there).map(|(name, _)| name.to_owned()).collect();
     let end = if alive { None } else { guest_end(native, &sandbox) };
-    Ok(Found { sandbox, alive, end, objects })
+    let files = native.home.has_files(&sandbox);
+    Ok(Found { sandbox, alive, end, files, objects })
 }
 
 /// Returns how a guest ended that is gone, by what it wrote. Its file is in our directory, and only the guest has

@@ -6,7 +6,7 @@ use coracle::{Error, Kind, Result, SpecInput};
 use coracle_core::VolumeName;
 use coracle_core::limits::{Limit, LimitsInput};
 use coracle_core::mount::{Access, MountInput};
-use coracle_core::spec::{LimitsChoice, Privileges, Runtime, Storage, Unlimited, WORKSPACE};
+use coracle_core::spec::{LimitsChoice, OnIdle, Privileges, Runtime, Storage, Unlimited, WORKSPACE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -79,6 +79,10 @@ pub struct SpecArgs {
     /// Remove the sandbox after this long without use, as in 1h
     #[arg(long, value_name = "TIME", value_parser = span)]
     ttl: Option<Span>,
+    /// Keep the files when it was unused for that long or its guest was killed, and start with them at the next use
+    /// (hibernate), or remove them (destroy, the default)
+    #[arg(long, value_name = "WHAT", value_parser = word::<OnIdle>(&["hibernate", "destroy"]))]
+    on_idle: Option<OnIdle>,
     /// Allow the network: none, open or allow=HOST,…
     #[arg(long, value_name = "NETWORK")]
     network: Option<String>,
@@ -125,6 +129,7 @@ impl SpecArgs {
             backend: self.backend,
             fallback: self.fallback,
             ttl: self.ttl.map(|ttl| ttl.text),
+            on_idle: self.on_idle,
             labels: self.label.into_iter().map(|pair| (pair.name, pair.value)).collect(),
             require: self.require,
             allow_missing: self.allow_missing,
@@ -159,6 +164,7 @@ impl SpecArgs {
         add("require", list(self.require.clone()));
         add("allow-missing", list(self.allow_missing.iter().map(|limit| limit.name().to_owned()).collect()));
         add("ttl", self.ttl.as_ref().map(|ttl| ttl.text.clone()));
+        add("on-idle", self.on_idle.map(spelt));
         add("network", self.network.clone());
         add("privileges", self.privileges.map(spelt));
         add("backend", self.backend.clone());

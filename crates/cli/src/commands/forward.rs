@@ -25,7 +25,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let (engine, caller) = (context.engine()?, context.caller()?);
     let sandbox = context.sandbox(&engine, &args.sandbox)?;
     // A caller that may not use the sandbox learns it now and not with the first connection.
-    engine.access().check_entry(&caller, &sandbox)?;
+    engine.entry().check_entry(&caller, &sandbox)?;
     let bound = Bound::to(args.ports)?;
     let local = bound.address;
     match context.json {

@@ -43,6 +43,7 @@ pub struct File {
     pub engines: Engines,
     pub telemetry: Telemetry,
     pub logs: Logs,
+    pub hibernate: Hibernate,
     pub storage: Storage,
     pub serve: Serve,
     /// What models without a token get at `/mcp`.
@@ -159,6 +160,15 @@ pub struct Logs {
     pub retention: Option<Duration>,
 }
 
+/// The table `[hibernate]`.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Hibernate {
+    /// `forever` keeps sleepers without end.
+    #[serde(deserialize_with = "span_or_forever")]
+    pub keep: Option<Option<Duration>>,
+}
+
 /// The table `[storage]`.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -250,6 +260,13 @@ fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, 
 fn span_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Duration>>, D::Error> {
     match String::deserialize(deserializer)?.as_str() {
         "none" => Ok(Some(None)),
+        text => duration::parse(text).map(|span| Some(Some(span))).map_err(serde::de::Error::custom),
+    }
+}
+
+fn span_or_forever<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Duration>>, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "forever" => Ok(Some(None)),
         text => duration::parse(text).map(|span| Some(Some(span))).map_err(serde::de::Error::custom),
     }
 }

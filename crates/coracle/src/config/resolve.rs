@@ -36,6 +36,7 @@ pub struct Resolved {
     pub inline_output: Found<u64>,
     pub spares: Found<Option<usize>>,
     pub logs_retention: Found<Duration>,
+    pub hibernate_keep: Found<Option<Duration>>,
     pub reserve: Found<Reserve>,
     pub limits: [(&'static str, Found<Range>); 7],
     pub backends: BackendSettings,
@@ -95,6 +96,12 @@ impl Resolved {
                 |file| file.logs.retention,
                 LOGS_RETENTION,
             )?,
+            hibernate_keep: layers.pick(
+                "CORACLE_HIBERNATE_KEEP",
+                |name, text| if text == "forever" { Ok(None) } else { span(name, text).map(Some) },
+                |file| file.hibernate.keep,
+                policy.hibernate_keep,
+            )?,
             reserve: layers.pick(
                 "CORACLE_STORAGE_RESERVE",
                 reserve,
@@ -143,6 +150,7 @@ impl Resolved {
             grace: self.grace.value,
             inline_output: self.inline_output.value,
             image: self.image.value.clone(),
+            hibernate_keep: self.hibernate_keep.value,
             reserve: self.reserve.value,
             ..Policy::default()
         };
@@ -185,6 +193,11 @@ impl Resolved {
                 "logs.retention",
                 format!("{:?}", self.logs_retention.value),
                 &self.logs_retention.source,
+            ),
+            setting(
+                "hibernate.keep",
+                self.hibernate_keep.value.map_or("forever".to_owned(), |keep| format!("{keep:?}")),
+                &self.hibernate_keep.source,
             ),
             setting("storage.reserve", self.reserve.value.to_string(), &self.reserve.source),
         ];

@@ -74,13 +74,16 @@ fn whatever_has_not_ended_can_be_destroyed() {
 }
 
 #[test]
-fn only_what_was_saved_is_hibernated() {
+fn only_a_sandbox_whose_files_are_kept_is_hibernated() {
     let into: Vec<_> = edges().into_iter().filter(|(.., to)| *to == State::Hibernated).collect();
 
     assert_eq!(
         into,
         [
+            (State::Ready, Event::Slept, State::Hibernated),
+            (State::Paused, Event::Slept, State::Hibernated),
             (State::Hibernating, Event::Saved, State::Hibernated),
+            (State::Hibernating, Event::Slept, State::Hibernated),
             (State::Resuming, Event::NotStarted, State::Hibernated),
         ]
     );

@@ -8,13 +8,16 @@ use coracle_core::clock::Timestamp;
 use coracle_core::ids::SandboxId;
 use coracle_core::lease::Lease;
 use coracle_core::lifecycle::{Event, State};
+use coracle_core::observed::Moment;
 use coracle_core::policy::Policy;
 use coracle_core::reconcile::{Action, Facts, QUARANTINE, Reason, plan};
-use coracle_core::record::{Record, Secret};
-use coracle_core::spec::{Spec, SpecInput};
+use coracle_core::record::{Kept, KeptAt, Record, Secret};
+use coracle_core::spec::{OnIdle, Spec, SpecInput};
 use proptest::prelude::*;
 
 const BOOT: &str = "this boot";
+/// How long sleepers are kept.
+const KEEP: Duration = Duration::from_secs(3600);
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 /// Records and objects, as a crash or a restored database may have left them.
@@ -70,6 +73,8 @@ fn record(id: SandboxId, state: State) -> Record {
         pending_kill: None,
         forked_from: None,
         replaces: None,
+        life: 1,
+        kept: None,
         secret: Secret([0; 32]),
         boot: BOOT.to_owned(),
         created_at: NOW,
@@ -113,6 +118,7 @@ impl World {
                 sandbox: sandbox.clone(),
                 alive: *alive,
                 end: None,
+                files: true,
                 objects: Vec::new(),
             })
             .collect();
@@ -133,6 +139,15 @@ impl World {
                 self.remove(&id, removes);
             }
             Action::Revive { .. } => self.step(&id, Event::NotSaved),
+            Action::Rest { .. } => {
+                // Its processes end; its files stay.
+                self.objects.insert(id.clone(), false);
+                match self.records[&id].state {
+                    State::Resuming => self.step(&id, Event::NotStarted),
+                    State::Hibernated => {}
+                    _ => self.step(&id, Event::Slept),
+                }
+            }
             Action::Expire { .. } => {
                 self.step(&id, Event::Idled);
                 self.remove(&id, removes);
@@ -178,6 +193,7 @@ fn facts(busy: &BTreeSet<SandboxId>) -> Facts<'_> {
         busy,
         quarantine: QUARANTINE,
         retention: Duration::from_secs(7 * 24 * 3600),
+        keep: Some(KEEP),
     }
 }
 
@@ -238,7 +254,7 @@ proptest! {
     }
 
     #[test]
-    fn afterwards_what_is_there_is_well_or_set_aside(cases in prop::collection::vec(cases(), 0..12)) {
+    fn afterwards_what_is_there_is_well_asleep_or_set_aside(cases in prop::collection::vec(cases(), 0..12)) {
         let mut world = World::of(&cases);
         world.busy.clear();
         for action in world.plan() {
@@ -246,7 +262,9 @@ proptest! {
         }
 
         for id in world.objects.keys() {
-            prop_assert!(world.is_well(id) || world.records[id].state == State::Quarantined, "{} is left over", id);
+            let state = world.records[id].state;
+            let asleep = state == State::Hibernated && !world.objects[id];
+            prop_assert!(world.is_well(id) || asleep || state == State::Quarantined, "{} is left over", id);
         }
     }
 }
@@ -273,7 +291,7 @@ fn a_sandbox_without_its_guest_is_lost() {
 fn a_guest_that_left_word_makes_no_lost_sandbox() {
     let ended = Timestamp::from_millis(7);
     let decide = |state: State, alive: bool, end: GuestEnd| {
-        let found = Found { sandbox: id(0), alive, end: Some(end), objects: Vec::new() };
+        let found = Found { sandbox: id(0), alive, end: Some(end), files: true, objects: Vec::new() };
         // A second object of the same sandbox, without a recorded end.
         let silent = Found { alive: false, end: None, ..found.clone() };
         plan(&[record(id(0), state)], &[found, silent], &facts(&BTreeSet::new()))
@@ -303,7 +321,7 @@ fn a_guest_that_left_word_before_a_restart_makes_no_lost_sandbox() {
         (false, None, Action::Lose { id: id(0), reason: Reason::Restarted }),
         (true, Some(GuestEnd::Untied), Action::Lose { id: id(0), reason: Reason::Restarted }),
     ] {
-        let found = Found { sandbox: id(0), alive, end, objects: Vec::new() };
+        let found = Found { sandbox: id(0), alive, end, files: true, objects: Vec::new() };
 
         let actions = plan(std::slice::from_ref(&record), &[found], &facts(&BTreeSet::new()));
 
@@ -338,10 +356,67 @@ fn no_time_of_the_machines_clock_discards_anything() {
 
 #[test]
 fn the_leftovers_of_the_ended_and_the_lost_are_swept() {
-    for state in [State::Destroyed, State::Failed, State::Expired, State::Lost, State::Hibernated] {
+    for state in [State::Destroyed, State::Failed, State::Expired, State::Lost] {
         assert_eq!(decide(case(Some(state), Some(false))), Some(Action::Sweep { id: id(0) }), "{state}");
         assert_eq!(decide(case(Some(state), None)), None, "{state}");
     }
+}
+
+/// A sandbox that hibernates, in a state, and its actions for what a survey found of it.
+fn sleeper(state: State, found: Option<(bool, bool, Option<GuestEnd>)>) -> Vec<Action> {
+    let mut record = record(id(0), state);
+    record.spec.on_idle = OnIdle::Hibernate;
+    let moment = Moment { wall: NOW, observed: NOW };
+    record.kept =
+        (state == State::Hibernated).then_some(Kept { at: KeptAt::Place, bytes: None, since: moment });
+    let found =
+        found.map(|(alive, files, end)| Found { sandbox: id(0), alive, end, files, objects: Vec::new() });
+    plan(&[record], &Vec::from_iter(found), &facts(&BTreeSet::new()))
+}
+
+#[test]
+fn a_sandbox_that_hibernates_sleeps_when_its_guest_ends_and_its_files_are_there() {
+    let idle = Some(GuestEnd::Idle { ended: NOW });
+    let rest = [Action::Rest { id: id(0) }];
+    for state in [State::Ready, State::Paused] {
+        assert_eq!(sleeper(state, Some((false, true, idle))), rest, "{state}, idle");
+        assert_eq!(sleeper(state, Some((false, true, None))), rest, "{state}, killed");
+    }
+    assert_eq!(sleeper(State::Ready, Some((true, true, None))), []);
+    // Its client is gone, and with it the reason to keep it.
+    let untied = sleeper(State::Ready, Some((false, true, Some(GuestEnd::Untied))));
+    assert_eq!(untied, [Action::Finish { id: id(0) }]);
+    let without_files = sleeper(State::Ready, Some((false, false, None)));
+    assert_eq!(without_files, [Action::Lose { id: id(0), reason: Reason::GuestGone }]);
+}
+
+#[test]
+fn the_files_of_a_sleeper_are_never_swept() {
+    assert_eq!(sleeper(State::Hibernated, Some((false, true, None))), []);
+    let rest = [Action::Rest { id: id(0) }];
+    assert_eq!(sleeper(State::Hibernated, Some((true, true, None))), rest, "a guest has no business there");
+    // The process that woke it is dead, before or after it started a guest.
+    assert_eq!(sleeper(State::Resuming, Some((false, true, None))), rest);
+    assert_eq!(sleeper(State::Resuming, Some((true, true, None))), rest);
+    for state in [State::Hibernated, State::Resuming] {
+        assert_eq!(sleeper(state, None), [Action::Lose { id: id(0), reason: Reason::FilesGone }], "{state}");
+    }
+}
+
+#[test]
+fn a_sleeper_ends_when_it_was_kept_for_as_long_as_sleepers_are() {
+    let slept = Timestamp::from_millis(NOW.as_millis() - KEEP.as_millis() as u64 - 1);
+    let since = Moment { wall: slept, observed: slept };
+    let kept = Some(Kept { at: KeptAt::Place, bytes: None, since });
+    let record = Record { kept, ..record(id(0), State::Hibernated) };
+    let found = Found { sandbox: id(0), alive: false, end: None, files: true, objects: Vec::new() };
+    let busy = BTreeSet::new();
+    let (records, found) = ([record], [found]);
+    let plan = |keep| plan(&records, &found, &Facts { keep, ..facts(&busy) });
+
+    assert_eq!(plan(Some(KEEP)), [Action::Expire { id: id(0), ended: slept }]);
+    assert_eq!(plan(Some(2 * KEEP)), []);
+    assert_eq!(plan(None), []);
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! What a guest that is gone makes of its sandbox: expired if it was idle for as long as it may be, over if its client is
-//! gone, and lost if its end was not ordered.
+//! What a guest that is gone makes of its sandbox: asleep if it hibernates and its files are there, expired if it was idle for
+//! as long as it may be, over if its client is gone, and lost if its end was not ordered.
 
 use coracle_core::backend::GuestEnd;
 use coracle_core::reconcile::Reason;
-use coracle_core::{Error, Record, State, Timestamp, duration};
+use coracle_core::spec::OnIdle;
+use coracle_core::{Error, Record, SandboxId, State, Timestamp, duration};
 
 use super::Access;
 
@@ -11,7 +12,14 @@ impl Access {
     /// Records how a sandbox ended whose guest is proved to be gone, and returns what to tell the caller. If the
     /// guest has not written why it ended, the sandbox is lost, for this `reason`.
     pub(crate) fn end_without_guest(&self, record: &Record, reason: Reason) -> Error {
-        let end = self.placement.backend_of(record).ok().and_then(|backend| backend.guest_end(&record.id));
+        let backend = self.placement.backend_of(record).ok();
+        let end = backend.and_then(|backend| backend.guest_end(&record.id));
+        // After a restart its files may not all be on the disk: only a recorded sleep promises that.
+        let sleeps = record.spec.on_idle == OnIdle::Hibernate && reason != Reason::Restarted;
+        let has_files = || backend?.hibernation().map(|files| files.has_files(&record.id));
+        if sleeps && end != Some(GuestEnd::Untied) && has_files() == Some(true) {
+            return asleep(&record.id);
+        }
         let noted = match end {
             None => return self.lose(record, &reason.to_string()),
             Some(GuestEnd::Idle { ended }) => self.records.expire(&record.id, ended),
@@ -23,6 +31,16 @@ impl Access {
             Err(error) => error,
         }
     }
+}
+
+/// Says that a sandbox sleeps. [`is_asleep`] knows it by that.
+pub(crate) fn asleep(id: &SandboxId) -> Error {
+    State::Hibernated.refuse(id, "use")
+}
+
+/// Tells whether the gate let the caller in and found the sandbox asleep.
+pub(crate) fn is_asleep(error: &Error) -> bool {
+    error.details.get("state").is_some_and(|state| *state == State::Hibernated.as_str())
 }
 
 /// Refuses an operation on a sandbox that does not admit it; says of one that has expired since when it was idle.

@@ -15,7 +15,7 @@ use coracle_core::{Epoch, Error, Kind, Record, Result, SandboxId, State, lifecyc
 use coracle_wire::Acting;
 
 use super::Access;
-use crate::access::expiry::refuse;
+use crate::access::expiry::{asleep, refuse};
 use crate::access::tie::Tied;
 use crate::guest::{Failure, Guest};
 use crate::records::unknown;
@@ -56,11 +56,6 @@ impl Access {
         Ok(Inside::new(record, guest))
     }
 
-    /// Checks that the caller may use the sandbox now.
-    pub fn check_entry(&self, caller: &Caller, id: &SandboxId) -> Result<()> {
-        self.enter(caller, id).map(drop)
-    }
-
     /// Returns the record and the epoch to act under.
     pub(crate) fn admit(&self, caller: &Caller, id: &SandboxId) -> Result<(Record, Epoch)> {
         self.admit_if(caller, id, State::accepts_work)
@@ -89,6 +84,7 @@ impl Access {
         let epoch = record.lease.admit(&caller.claim).map_err(|denied| denied.into_error(id))?;
         match record.state {
             State::Lost => Err(lost(id, record.reason.as_deref())),
+            State::Hibernated | State::Resuming => Err(asleep(id)),
             state if accepts(state) => Ok((record, epoch)),
             state => Err(state.refuse(id, "use")),
         }

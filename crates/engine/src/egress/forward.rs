@@ -2,13 +2,13 @@
 
 use std::net::TcpStream;
 
-use coracle_core::{Error, Result, SandboxId};
+use coracle_core::{Error, Result};
 use coracle_egress::carry::{Ends, Outward, carry};
 use coracle_egress::pace::Pace;
 use coracle_wire::FaultCode;
 
 use super::Egress;
-use crate::Caller;
+use crate::access::gate::Inside;
 use crate::guest::Failure;
 
 impl Egress {
@@ -16,8 +16,8 @@ impl Egress {
     /// gets another owner.
     ///
     /// Fails with `not_found` if nothing listens there.
-    pub fn forward(&self, caller: &Caller, sandbox: &SandboxId, port: u16, local: &TcpStream) -> Result<()> {
-        let joined = self.access.enter(caller, sandbox)?.guest.join(port);
+    pub(crate) fn forward(&self, inside: Inside, port: u16, local: &TcpStream) -> Result<()> {
+        let joined = inside.guest.join(port);
         let (stream, rest) = joined.map_err(|failure| not_listening(failure, port))?;
         let pace = Pace::new(None);
         let ends = Ends { client: &stream, server: local, pace: &pace };

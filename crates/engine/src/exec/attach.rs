@@ -28,7 +28,7 @@ impl Execs {
     /// Connects to a sandbox for more than one operation.
     pub fn attach(&self, call: impl Into<Call>, id: &SandboxId) -> Result<Attached> {
         let call = call.into();
-        let inside = self.access.enter(&call.caller, id)?;
+        let inside = self.entry.enter(&call, id)?;
         Ok(Attached { execs: self.clone(), call, id: id.clone(), inside, user: None })
     }
 }

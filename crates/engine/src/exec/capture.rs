@@ -40,7 +40,7 @@ impl Execs {
     ) -> Result<Started> {
         let call = call.into();
         self.access.performing(&call, &exec::FACTS, || {
-            self.start_in(&call, &mut self.access.enter(&call.caller, sandbox)?, request)
+            self.start_in(&call, &mut self.entry.enter(&call, sandbox)?, request)
         })
     }
 
@@ -48,7 +48,7 @@ impl Execs {
     pub fn run(&self, call: impl Into<Call>, sandbox: &SandboxId, request: &ExecRequest) -> Result<Captured> {
         let call = call.into();
         self.access.performing(&call, &exec::FACTS, || {
-            self.run_in(&call, &mut self.access.enter(&call.caller, sandbox)?, request)
+            self.run_in(&call, &mut self.entry.enter(&call, sandbox)?, request)
         })
     }
 

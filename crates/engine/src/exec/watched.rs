@@ -32,7 +32,7 @@ impl Execs {
     ) -> Result<Watched> {
         let call = call.into();
         self.access.performing(&call, &exec::FACTS, || {
-            self.watch_in(&call, self.access.enter(&call.caller, sandbox)?, request)
+            self.watch_in(&call, self.entry.enter(&call, sandbox)?, request)
         })
     }
 

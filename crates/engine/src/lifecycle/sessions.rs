@@ -8,12 +8,14 @@ use std::time::Duration;
 use coracle_core::difference::{Difference, Values, Wish};
 use coracle_core::observed::Moment;
 use coracle_core::record::Secret;
+use coracle_core::spec::OnIdle;
 use coracle_core::store::{Durability, Opened, Work};
 use coracle_core::{
     Error, ExecId, Kind, Lease, Record, Result, SandboxId, SessionKey, Spec, State, lease, lifecycle,
 };
 
 use super::Lifecycle;
+use crate::access::expiry::is_asleep;
 use crate::access::gate::Inside;
 use crate::guest::Guest;
 use crate::lifecycle::spares::Taken;
@@ -212,6 +214,7 @@ impl Lifecycle {
         spec: &Spec,
         choice: &Choice<'_>,
     ) -> Result<Record> {
+        expect_hibernation(spec, choice)?;
         let Moment { wall: now, observed } = self.records.moment()?;
         Ok(Record {
             id: SandboxId::generate(now, random()?),
@@ -229,6 +232,8 @@ impl Lifecycle {
             pending_kill: None,
             forked_from: None,
             replaces: None,
+            life: 1,
+            kept: None,
             secret: Secret(random()?),
             boot: self.records.boot().to_owned(),
             created_at: now,
@@ -243,21 +248,18 @@ impl Lifecycle {
     fn settle(&self, call: &Call, record: Record, wish: &Wish) -> Result<Option<Session>> {
         let caller = &call.caller;
         caller.check_reach(&record)?;
-        if record.state == State::Ready {
+        if matches!(record.state, State::Ready | State::Hibernated | State::Resuming) {
             self.expect_as_written(caller, &record, wish)?;
         }
         let record = self.own(caller, record)?;
         match record.state {
             State::Creating | State::Destroying => self.await_worker(call, &record).map(|()| None),
-            State::Ready => self.revisit(call, record),
+            State::Ready | State::Hibernated | State::Resuming => self.revisit(call, record),
             State::Lost | State::DestroyFailed => self.clear(call, &record).map(|()| None),
             State::Destroyed | State::Failed | State::Expired => Ok(None),
-            State::Spare
-            | State::Paused
-            | State::Hibernating
-            | State::Hibernated
-            | State::Resuming
-            | State::Quarantined => Err(record.state.refuse(&record.id, "open")),
+            State::Spare | State::Paused | State::Hibernating | State::Quarantined => {
+                Err(record.state.refuse(&record.id, "open"))
+            }
         }
     }
 
@@ -271,8 +273,12 @@ impl Lifecycle {
         if record.lease.owner().is_some() {
             record.lease.admit(&caller.claim).map_err(|denied| denied.into_error(&record.id))?;
         }
+        if record.state != State::Ready {
+            return Err(differs(caller, record, &differences));
+        }
         match self.access.reach(record, record.lease.epoch()) {
             Ok(_) => Err(differs(caller, record, &differences)),
+            Err(error) if is_asleep(&error) => Err(differs(caller, record, &differences)),
             Err(error) => match self.records.find(&record.id)?.state {
                 State::Ready => Err(error),
                 _ => Ok(()),
@@ -305,11 +311,11 @@ impl Lifecycle {
 
     /// Returns a sandbox that says it is ready, if its guest still answers.
     fn revisit(&self, call: &Call, record: Record) -> Result<Option<Session>> {
-        match self.access.enter(&call.caller, &record.id) {
+        match self.entry.enter(call, &record.id) {
             Ok(Inside { record, guest, .. }) => Ok(Some(Session::new(record, false, Some(guest)))),
             Err(error) => match self.records.find(&record.id)?.state {
                 State::Lost => self.clear(call, &record).map(|()| None),
-                State::Ready => Err(error),
+                State::Ready | State::Hibernated | State::Resuming => Err(error),
                 _ => Ok(None),
             },
         }
@@ -336,6 +342,18 @@ fn told(open: impl FnOnce() -> Result<Session>) -> Result<Session> {
         spans::name(&session.record);
     }
     opened
+}
+
+/// Refuses a sandbox that is to hibernate where its backend cannot keep its files.
+fn expect_hibernation(spec: &Spec, choice: &Choice<'_>) -> Result<()> {
+    if spec.on_idle == OnIdle::Destroy || choice.backend.hibernation().is_some() {
+        return Ok(());
+    }
+    let what =
+        format!("backend `{}` cannot keep the files of a sandbox without its guest", choice.backend.name());
+    Err(Error::new(Kind::Unsupported, what)
+        .hint("use the native backend, or leave `on_idle` out")
+        .detail("field", "on_idle"))
 }
 
 /// Refuses a sandbox that is not what was written.

@@ -36,6 +36,8 @@ pub struct Report {
     pub failed: usize,
     /// Idle for as long as they may be; what there was of them is removed.
     pub expired: usize,
+    /// Without a guest; their files are kept.
+    pub rested: usize,
     /// Vanished; what there was of them is removed.
     pub lost: usize,
     /// Usable again after saving them had failed.
@@ -63,7 +65,7 @@ pub struct Report {
 pub struct Orphan {
     pub sandbox_id: SandboxId,
     pub backend: String,
-    /// What a sweep would do: `fail`, `expire`, `lose`, `revive`, `finish`, `sweep`, `quarantine` or `discard`.
+    /// What a sweep would do: `fail`, `expire`, `rest`, `lose`, `revive`, `finish`, `sweep`, `quarantine` or `discard`.
     pub action: &'static str,
     /// What is there of it.
     pub objects: Vec<String>,
@@ -294,6 +296,7 @@ impl Upkeep {
             busy,
             quarantine: reconcile::QUARANTINE,
             retention: RETENTION,
+            keep: self.keep,
         }
     }
 
@@ -333,6 +336,9 @@ impl Upkeep {
                     lifecycle::Event::NotSaved,
                     "whoever was saving it stopped before it was done",
                 )?;
+            }
+            (Action::Rest { .. }, Some(record)) => {
+                self.entry.put_to_rest(&record)?;
             }
             (Action::Expire { ended, .. }, Some(_)) => {
                 self.records.expire(id, *ended)?;
@@ -377,6 +383,8 @@ impl Upkeep {
             pending_kill: None,
             forked_from: None,
             replaces: None,
+            life: 1,
+            kept: None,
             secret: Secret::UNKNOWN,
             boot: self.records.boot().to_owned(),
             created_at: now,
@@ -398,6 +406,7 @@ fn name_of(action: &Action) -> &'static str {
         Action::Sweep { .. } => "sweep",
         Action::Quarantine { .. } => "quarantine",
         Action::Expire { .. } => "expire",
+        Action::Rest { .. } => "rest",
         Action::Discard { .. } => "discard",
     }
 }
@@ -434,6 +443,7 @@ impl Report {
         self.swept += swept;
         self.quarantined += quarantined;
         self.expired += expired;
+        self.rested += other.rested;
         self.discarded += other.discarded;
         self.forgotten += other.forgotten;
         self.layers += other.layers;
@@ -450,6 +460,7 @@ impl Report {
             Action::Sweep { .. } => &mut self.swept,
             Action::Quarantine { .. } => &mut self.quarantined,
             Action::Expire { .. } => &mut self.expired,
+            Action::Rest { .. } => &mut self.rested,
             Action::Discard { .. } => &mut self.discarded,
         }
     }

@@ -118,7 +118,7 @@ fn streams_controls_files_and_ports_of_others_are_not_found() {
         engine.execs().follow(&me, &theirs, &exec, 0).map(drop),
         engine.execs().control(&me, &theirs, &exec).map(drop),
         engine.execs().attach(&me, &theirs).map(drop),
-        engine.access().check_entry(&me, &theirs),
+        engine.entry().check_entry(&me, &theirs),
     ]
     .map(|refused| refused.expect_err("it is refused").kind);
 

@@ -16,7 +16,7 @@ pub fn give_places(plan: &Plan) {
     };
     let own = !plan.boot.mounts.iter().any(|mount| mount.target == WORKSPACE);
     // The workspace is made by root and belongs to root; a volume may have belonged to another user.
-    let workspace = (own && user.uid != 0).then_some(WORKSPACE);
+    let workspace = (own && user.uid != 0 && !plan.boot.wakes).then_some(WORKSPACE);
     let given = plan.boot.mounts.iter().filter(|mount| mount.given || mount.overlay);
     for place in workspace.into_iter().chain(given.map(|mount| mount.target.as_slice())) {
         // This fails on a read-only place, which commands cannot write to anyway.

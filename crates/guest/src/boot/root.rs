@@ -69,7 +69,9 @@ pub fn build(plan: &Plan, host: &UnixStream) -> Result<Built, Failure> {
     }
 
     let bottom = settle(bottom, root)?;
-    name_localhost();
+    if !plan.boot.wakes {
+        name_localhost();
+    }
     mask::apply(plan.boot.shm_bytes)?;
     Ok(Built { devpts, bottom })
 }

@@ -12,6 +12,7 @@ use coracle_sys::rustix::fs::{
     CWD, Gid, Mode, OFlags, ResolveFlags, Uid, fchmod, fchown, fstat, mkdirat, open, openat2,
 };
 use coracle_sys::rustix::io::Errno;
+use coracle_sys::tree;
 
 use super::plan::Plan;
 use super::{Failure, root};
@@ -23,6 +24,8 @@ const GENERATIONS_MAX: u32 = 32;
 /// Where a sandbox's files are: the layers it starts from, and the generation it writes to.
 #[derive(Debug)]
 pub struct Storage {
+    /// The top of the storage the sandbox writes to.
+    own: OwnedFd,
     /// Each disk with the last generation of it to use, the topmost first.
     frozen: Vec<(OwnedFd, u32)>,
     generation: u32,
@@ -46,9 +49,27 @@ impl Storage {
         };
         let storage = made.as_ref().or(plan.storage.as_ref()).map(AsFd::as_fd);
         let storage = storage.ok_or_else(|| Failure::at("find the storage")(std::io::ErrorKind::NotFound))?;
-        attach(storage, PLACE)?;
+        let own = attach(storage, PLACE)?;
         let frozen = bases(&plan.bases, &plan.boot.bases)?;
-        let storage = Self { frozen, generation: 0, on_disk: plan.boot.on_disk };
+        let on_disk = plan.boot.on_disk;
+        if plan.boot.wakes {
+            return Self::go_on(own, frozen, on_disk);
+        }
+        let storage = Self { own, frozen, generation: 0, on_disk };
+        storage.make_generation()?;
+        Ok(storage)
+    }
+
+    /// Goes on writing to the last generation of a sandbox that wakes. Those before it were frozen by forks.
+    fn go_on(own: OwnedFd, bases: Vec<(OwnedFd, u32)>, on_disk: bool) -> Result<Self, Failure> {
+        let generation = last_generation(own.as_fd())?;
+        let mut frozen = Vec::new();
+        if let Some(before) = generation.checked_sub(1) {
+            let again = beneath(own.as_fd(), ".").map_err(Failure::at("open the storage again"))?;
+            frozen.extend(again.map(|own| (own, before)));
+        }
+        frozen.extend(bases);
+        let storage = Self { own, frozen, generation, on_disk };
         storage.make_generation()?;
         Ok(storage)
     }
@@ -57,9 +78,10 @@ impl Storage {
     pub fn advance(storage: BorrowedFd<'_>, disks: &[OwnedFd], tops: &[u32]) -> Result<Self, Failure> {
         let own = attach(storage, PLACE)?;
         let top = last_generation(own.as_fd())?;
-        let mut frozen = vec![(own, top)];
+        let below = own.try_clone().map_err(Failure::at("keep the storage open"))?;
+        let mut frozen = vec![(below, top)];
         frozen.extend(bases(disks, tops)?);
-        let storage = Self { frozen, generation: top + 1, on_disk: true };
+        let storage = Self { own, frozen, generation: top + 1, on_disk: true };
         storage.make_generation()?;
         Ok(storage)
     }
@@ -97,8 +119,13 @@ impl Storage {
     /// Makes the upper and the work directory of an overlay. The upper one copies owner and mode of the layer below
     /// it.
     pub fn make_upper(&self, name: &str, like: Option<&OwnedFd>) -> Result<(String, String), Failure> {
-        let (upper, work) = (self.make(&format!("upper-{name}"))?, self.make(&format!("work-{name}"))?);
-        if let Some(like) = like {
+        let (upper, work) = (format!("upper-{name}"), format!("work-{name}"));
+        // The kernel refuses a work directory that an overlay without syncs has used before.
+        self.remove(&work).map_err(Failure::at("remove a used work directory"))?;
+        let made = self.make(&upper)?;
+        let (upper, work) = (self.path(&upper), self.path(&work));
+        make(&work)?;
+        if let Some(like) = like.filter(|_| made == Made::Now) {
             imitate(&upper, like).map_err(Failure::at("make a layer like the one below"))?;
         }
         Ok((upper, work))
@@ -106,19 +133,52 @@ impl Storage {
 
     /// Makes a directory of that name with no layer below, ready to mount.
     pub fn make_plain(&self, name: &str) -> Result<OwnedFd, Failure> {
-        let path = self.make(&format!("upper-{name}"))?;
-        mount::copy(Path::new(&path)).map_err(Failure::at("open a directory of the storage"))
+        let name = format!("upper-{name}");
+        self.make(&name)?;
+        mount::copy(Path::new(&self.path(&name))).map_err(Failure::at("open a directory of the storage"))
     }
 
     fn make_generation(&self) -> Result<(), Failure> {
-        make(&format!("{PLACE}/{}", self.generation))
+        self.make_at(&self.generation.to_string()).map(drop)
     }
 
-    fn make(&self, name: &str) -> Result<String, Failure> {
-        let path = format!("{PLACE}/{}/{name}", self.generation);
-        make(&path)?;
-        Ok(path)
+    /// Makes a directory in the generation the sandbox writes to, unless its last guest has.
+    fn make(&self, name: &str) -> Result<Made, Failure> {
+        self.make_at(&format!("{}/{name}", self.generation))
     }
+
+    fn make_at(&self, name: &str) -> Result<Made, Failure> {
+        match mkdirat(CWD, format!("{PLACE}/{name}"), Mode::from_raw_mode(0o755)) {
+            Ok(()) => Ok(Made::Now),
+            Err(Errno::EXIST) => {
+                // A guest that was broken into might have left a link to a directory of the machine.
+                let found =
+                    beneath(self.own.as_fd(), name).map_err(Failure::at("open a layer of the storage"))?;
+                found.map(|_| Made::Before).ok_or_else(|| Failure::at("find a layer")(Errno::NOENT))
+            }
+            Err(error) => Err(Failure::at("make a directory in the storage")(error)),
+        }
+    }
+
+    fn remove(&self, name: &str) -> std::io::Result<()> {
+        let Some(generation) = beneath(self.own.as_fd(), &self.generation.to_string())? else {
+            return Ok(());
+        };
+        let name = std::ffi::CString::new(name).map_err(std::io::Error::other)?;
+        tree::remove(generation.as_fd(), &name)
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("{PLACE}/{}/{name}", self.generation)
+    }
+}
+
+/// When a directory of the storage was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Made {
+    Now,
+    /// By an earlier guest of the same sandbox.
+    Before,
 }
 
 /// Tells whether a disk has no room for another generation.

@@ -112,6 +112,8 @@ pub struct Site<'a> {
     pub brought: &'a [Brought],
     /// How many disks the sandbox starts from.
     pub bases: usize,
+    /// Its own storage has files of an earlier guest.
+    pub wakes: bool,
     /// The devices its disks were last seen on, its own first.
     pub known: &'a [PathBuf],
     /// The machine's id of the sandbox's root, and the namespace it is root in.
@@ -191,15 +193,27 @@ impl Site<'_> {
         match self.storage {
             Storage::Memory(_) => Ok(None),
             Storage::Directory => {
-                let path = self.dir.make_storage(Some(self.base)).map_err(at("make the storage"))?;
+                let path = self.storage_directory(Some(self.base))?;
                 copy(&path, weak::plain(), None).map(Some).map_err(at("open the storage"))
             }
             Storage::Disk(_) => self.opened_disk().map(Some).map_err(at("mount the disk")),
         }
     }
 
+    fn storage_directory(&self, owner: Option<u32>) -> Result<PathBuf, Failure> {
+        match self.wakes {
+            false => self.dir.make_storage(owner).map_err(at("make the storage")),
+            true => Ok(self.dir.storage()),
+        }
+    }
+
     fn opened_disk(&self) -> io::Result<OwnedFd> {
-        let mounted = disk::mount(&self.dir.disk(), Purpose::Scratch, Some(self.namespace))?;
+        let (disk, known) = (self.dir.disk(), self.known.first().map(PathBuf::as_path));
+        let mounted = match self.wakes {
+            false => disk::mount(&disk, Purpose::Scratch, Some(self.namespace))?,
+            // The kernel may not have let go of the device yet, and sandboxes forked from this one use it.
+            true => disk::mount_again(&disk, known, Some(self.namespace), Attributes::empty())?,
+        };
         self.dir.note_device(&self.dir.disk(), &mounted.device)?;
         Ok(mounted.tree)
     }
@@ -230,7 +244,7 @@ impl Site<'_> {
             |path: &Path, read_only: bool| Source { path: path.as_os_str().as_bytes().to_vec(), read_only };
         let mut sources: Vec<_> = self.root.layers.iter().map(|layer| source(layer, true)).collect();
         if self.storage == Storage::Directory {
-            let path = self.dir.make_storage(None).map_err(at("make the storage"))?;
+            let path = self.storage_directory(None)?;
             sources.push(source(&path, false));
         }
         for (name, number) in DEVICES {

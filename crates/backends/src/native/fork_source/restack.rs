@@ -127,6 +127,7 @@ fn open_trees(
         dir: &dir,
         storage: Storage::choose(held.spec, native.privilege),
         brought: &[],
+        wakes: false,
         bases: bases.len(),
         known: &known,
         base: ids::base(held.sandbox),

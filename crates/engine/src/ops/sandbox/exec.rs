@@ -188,16 +188,15 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let request = request(input)?;
     request.check(engine.policy())?;
     match stream {
-        false => Ok(engine
-            .execs()
-            .run_in(call, &mut engine.access().enter(&call.caller, &sandbox)?, &request)?
-            .into()),
+        false => {
+            Ok(engine.execs().run_in(call, &mut engine.entry().enter(call, &sandbox)?, &request)?.into())
+        }
         true => start(engine, call, &sandbox, &request),
     }
 }
 
 fn start(engine: &Engine, call: &Call, sandbox: &SandboxId, request: &ExecRequest) -> Result<Output> {
-    let mut inside = engine.access().enter(&call.caller, sandbox)?;
+    let mut inside = engine.entry().enter(call, sandbox)?;
     let started = engine.execs().start_in(call, &mut inside, request)?;
     if let Err(error) = call.cancel.check()
         && !started.existing

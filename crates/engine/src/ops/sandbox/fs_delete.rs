@@ -37,7 +37,7 @@ pub struct Output {
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     check_path("path", &input.path)?;
-    let mut inside = engine.access().enter(&call.caller, &input.sandbox_id)?;
+    let mut inside = engine.entry().enter(call, &input.sandbox_id)?;
     inside.act_as(input.user.as_deref())?;
     files::delete(&mut inside, input.path.as_bytes(), input.recursive.into())?;
     Ok(Output { ok: true, deleted: input.path })

@@ -38,7 +38,7 @@ pub struct Output {
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     check_path("from", &input.from)?;
     check_path("to", &input.to)?;
-    let mut inside = engine.access().enter(&call.caller, &input.sandbox_id)?;
+    let mut inside = engine.entry().enter(call, &input.sandbox_id)?;
     inside.act_as(input.user.as_deref())?;
     inside.guest.rename(
         input.from.as_bytes(),

@@ -50,7 +50,7 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     if !(1..=MAX_BYTES_MAX).contains(&max_bytes) {
         return Err(Error::invalid("max_bytes", format!("is {max_bytes}, outside 1 to {MAX_BYTES_MAX}")));
     }
-    let mut inside = engine.access().enter_to_look(&call.caller, &input.sandbox_id)?;
+    let mut inside = engine.entry().enter_to_look(call, &input.sandbox_id)?;
     inside.act_as(input.user.as_deref())?;
     if !engine.inline.takes(max_bytes as u64) {
         let less = "ask for less with `max_bytes`; over HTTP files of any size come from `…/files`";

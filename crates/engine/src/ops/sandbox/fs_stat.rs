@@ -28,7 +28,7 @@ pub struct Input {
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     check_path("path", &input.path)?;
-    let mut inside = engine.access().enter_to_look(&call.caller, &input.sandbox_id)?;
+    let mut inside = engine.entry().enter_to_look(call, &input.sandbox_id)?;
     inside.act_as(input.user.as_deref())?;
     Ok(inside.guest.stat(input.path.as_bytes())?.into())
 }

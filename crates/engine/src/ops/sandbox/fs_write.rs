@@ -54,7 +54,7 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
         overwrite: input.overwrite.unwrap_or(true),
         ..NewFile::at(input.path)
     };
-    let mut inside = engine.access().enter(&call.caller, &input.sandbox_id)?;
+    let mut inside = engine.entry().enter(call, &input.sandbox_id)?;
     inside.act_as(input.user.as_deref())?;
     let path = files::write(&mut inside, &file, &mut contents.as_slice())?;
     Ok(Output { ok: true, path: String::from_utf8_lossy(&path).into_owned() })

@@ -1,12 +1,14 @@
 //! `sandbox_get`: shows a sandbox: its record to anyone, what goes on in it to its owner.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use coracle_core::backend::Profile;
 use coracle_core::mount::MountInput;
+use coracle_core::record::KeptAt;
 use coracle_core::selection::Refusal;
-use coracle_core::spec::Storage;
-use coracle_core::{Epoch, Limits, Network, Record, Result, RunId, SandboxId, Spec};
+use coracle_core::spec::{OnIdle, Storage};
+use coracle_core::{Epoch, Limits, Network, Record, Result, RunId, SandboxId, Spec, Timestamp};
 use coracle_wire::ExecSummary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,6 +44,11 @@ pub struct Output {
     pub image_digest: Option<String>,
     pub workdir: String,
     pub storage: Option<Storage>,
+    pub on_idle: OnIdle,
+    /// How many guests it has had: each wake starts a new one.
+    pub life: u32,
+    /// Where its files are while it is hibernated; null otherwise.
+    pub kept: Option<KeptView>,
     pub mounts: Vec<MountInput>,
     /// What it may reach now.
     #[schemars(with = "String")]
@@ -60,6 +67,17 @@ pub struct Output {
     pub guest: Option<GuestView>,
     /// What it was refused of the network; null where there is none, or for who does not own the sandbox.
     pub egress: Option<EgressView>,
+}
+
+/// The files of a hibernated sandbox.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct KeptView {
+    pub at: KeptAt,
+    /// How much of the disk they take, if the backend knows.
+    pub bytes: Option<u64>,
+    pub since: Timestamp,
+    /// When it ends if no caller uses it; null where sleepers are kept for ever.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// What a sandbox was refused of the network.
@@ -98,11 +116,11 @@ pub struct GuestView {
 }
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
-    let caller = &call.caller;
+    let (caller, keep) = (&call.caller, engine.policy().hibernate_keep);
     let record = engine.access().find_for(caller, &input.sandbox_id)?;
     let may_look = record.state.accepts_looks() && record.lease.admit(&caller.claim).is_ok();
     if !may_look {
-        return Ok(view(record, None));
+        return Ok(view(record, keep, None));
     }
     // Paid for before the guest is waited for: an environment may be most of what is held meanwhile.
     engine.inline.expect(length(&record.spec.env))?;
@@ -110,10 +128,10 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     match engine.access().enter_to_look(caller, &input.sandbox_id) {
         Ok(mut inside) => {
             let egress = egress(engine, &inside.record);
-            Ok(Output { egress, ..view(inside.record, Some(look(&mut inside.guest)?)) })
+            Ok(Output { egress, ..view(inside.record, keep, Some(look(&mut inside.guest)?)) })
         }
         // Reaching for a guest that is gone changes the record; what it says now is the answer.
-        Err(_) => Ok(view(engine.records().find(&input.sandbox_id)?, None)),
+        Err(_) => Ok(view(engine.records().find(&input.sandbox_id)?, keep, None)),
     }
 }
 
@@ -143,7 +161,7 @@ fn look(guest: &mut Guest) -> Result<(Vec<ExecView>, GuestView)> {
     Ok((execs, view))
 }
 
-fn view(record: Record, inner: Option<(Vec<ExecView>, GuestView)>) -> Output {
+fn view(record: Record, keep: Option<Duration>, inner: Option<(Vec<ExecView>, GuestView)>) -> Output {
     let (execs, guest) = inner.unzip();
     Output {
         summary: (&record).into(),
@@ -151,6 +169,14 @@ fn view(record: Record, inner: Option<(Vec<ExecView>, GuestView)>) -> Output {
         network: record.network().clone(),
         image_digest: record.image.and_then(|image| image.digest),
         storage: record.spec.storage,
+        on_idle: record.spec.on_idle,
+        life: record.life,
+        kept: record.kept.map(|kept| KeptView {
+            at: kept.at,
+            bytes: kept.bytes,
+            since: kept.since.wall,
+            expires_at: keep.map(|keep| kept.since.wall.after(keep)),
+        }),
         mounts: record.spec.mounts.iter().cloned().map(Into::into).collect(),
         limits: record.spec.limits.clone(),
         refused: record.refused,

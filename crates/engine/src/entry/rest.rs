@@ -1,0 +1,39 @@
+//! Falling asleep: the guest has ended, and the files stay.
+
+use coracle_core::record::{Kept, KeptAt};
+use coracle_core::store::Durability;
+use coracle_core::{Error, Kind, Record, Result, State, lifecycle};
+
+use super::Entry;
+use crate::crash;
+
+impl Entry {
+    /// Ends what is left of a sandbox's processes and records that it sleeps. The caller holds its work lock.
+    ///
+    /// In this order: a row that says `hibernated` promises that the files survive a power cut.
+    pub(crate) fn put_to_rest(&self, record: &Record) -> Result<Record> {
+        let backend = self.placement.backend_of(record)?;
+        let unsupported =
+            || Error::new(Kind::Unsupported, format!("backend `{}` keeps no files", record.backend));
+        let hibernation = backend.hibernation().ok_or_else(unsupported)?;
+        self.egress.unkeep(&record.id)?;
+        let bytes = self.headroom.freeing(|| hibernation.rest(&record.id))?;
+        self.records.crash_at(crash::REST_BACKEND_AFTER);
+        let since = self.records.moment()?;
+        let slept = self.headroom.freeing(|| {
+            self.records.change(&record.id, Durability::Power, &mut |mut row| {
+                let event = match row.state {
+                    State::Resuming => lifecycle::Event::NotStarted,
+                    State::Hibernated => return Ok(row),
+                    _ => lifecycle::Event::Slept,
+                };
+                row.state = row.state.step(event).map_err(|refused| refused.into_error(&row.id))?;
+                let since = row.kept.as_ref().map_or(since, |kept| kept.since);
+                row.kept = Some(Kept { at: KeptAt::Place, bytes, since });
+                Ok(row)
+            })
+        })?;
+        self.records.crash_at(crash::REST_ROW_AFTER);
+        Ok(slept)
+    }
+}

@@ -1,0 +1,97 @@
+//! Waking: a new guest starts with the files of the last one. Once, however many callers ask at the same time.
+
+use coracle_core::backend::{Created, Life, Order};
+use coracle_core::hibernation::Hibernation;
+use coracle_core::record::Secret;
+use coracle_core::store::Durability;
+use coracle_core::{Error, Kind, Record, Result, SandboxId, State, lifecycle, tenant};
+
+use super::Entry;
+use crate::random::random;
+use crate::{Call, crash, spans};
+
+impl Entry {
+    /// Wakes a sandbox that sleeps, or whose guest has ended and whose files are there. Does nothing where another caller has
+    /// woken it meanwhile. A wake that fails leaves it asleep.
+    pub(super) fn wake(&self, call: &Call, id: &SandboxId) -> Result<()> {
+        // Of many callers one wakes it; the others wait here and find it awake.
+        let _work = self.records.store().work_on(id, &call.cancel)?;
+        let record = self.records.find(id)?;
+        let asleep = match record.state {
+            State::Ready | State::Paused if self.access.visit(&record).is_ok() => return Ok(()),
+            State::Ready | State::Paused | State::Resuming => self.put_to_rest(&record)?,
+            State::Hibernated => record,
+            state => return Err(state.refuse(id, "wake")),
+        };
+        self.headroom.expect("wake a sandbox")?;
+        spans::within(spans::create(&asleep), || self.start(&asleep))
+    }
+
+    fn start(&self, asleep: &Record) -> Result<()> {
+        let backend = self.placement.backend_of(asleep)?;
+        let unsupported =
+            || Error::new(Kind::Unsupported, format!("backend `{}` wakes no sandbox", asleep.backend));
+        let hibernation = backend.hibernation().ok_or_else(unsupported)?;
+        let secret = Secret(random()?);
+        let resuming = self.records.change(&asleep.id, Durability::Process, &mut |mut row| {
+            row.state =
+                row.state.step(lifecycle::Event::Resume).map_err(|refused| refused.into_error(&row.id))?;
+            // A guest of an earlier life, should one be left, takes no request of this one.
+            row.secret = secret.clone();
+            row.boot = self.records.boot().to_owned();
+            row.life += 1;
+            Ok(row)
+        })?;
+        self.records.crash_at(crash::WAKE_ROW_AFTER);
+        self.bring_up(&resuming, hibernation).map_err(|error| match self.put_to_rest(&resuming) {
+            Ok(_) => not_woken(asleep, error),
+            // The row stays `resuming`, and the janitor puts it to rest.
+            Err(left) => not_woken(asleep, error).detail("left_behind", left.chain()),
+        })
+    }
+
+    fn bring_up(&self, record: &Record, hibernation: &dyn Hibernation) -> Result<()> {
+        let backend = self.placement.backend_of(record)?;
+        let spec = tenant::spec_of(record.tenant.as_ref(), &record.spec)?;
+        let _making = self.holdings.admit_volumes(record, backend, &spec)?;
+        let created = hibernation.wake(&Order {
+            sandbox: &record.id,
+            instance: &self.records.store().instance()?,
+            spec: &spec,
+            secret: &record.secret,
+            epoch: record.lease.epoch(),
+            replaces: None,
+            life: Life::Own,
+        })?;
+        self.records.crash_at(crash::WAKE_BACKEND_AFTER);
+        let placed = self.place(record, &created)?;
+        self.egress.keep(&placed)?;
+        self.records.crash_at(crash::WAKE_KEEPER_AFTER);
+        self.records.change(&record.id, Durability::Process, &mut |mut row| {
+            row.state =
+                row.state.step(lifecycle::Event::Started).map_err(|refused| refused.into_error(&row.id))?;
+            row.kept = None;
+            Ok(row)
+        })?;
+        self.records.crash_at(crash::WAKE_READY_AFTER);
+        Ok(())
+    }
+
+    /// Records where the new guest is, before its keeper looks for it.
+    fn place(&self, record: &Record, created: &Created) -> Result<Record> {
+        self.records.change(&record.id, Durability::Process, &mut |mut row| {
+            row.placement = Some(created.placement.clone());
+            row.profile = Some(created.profile.clone());
+            row.image = Some(created.image.clone());
+            Ok(row)
+        })
+    }
+}
+
+fn not_woken(record: &Record, error: Error) -> Error {
+    let kind = if error.kind == Kind::Internal { Kind::StartFailed } else { error.kind };
+    Error::new(kind, format!("could not wake sandbox `{}`; its files are kept", record.id))
+        .hint("`doctor` shows what this machine lacks")
+        .detail("sandbox_id", record.id.as_str())
+        .caused_by(error)
+}
