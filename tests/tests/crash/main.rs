@@ -3,4 +3,5 @@
 mod anytime;
 mod forks;
 mod points;
+mod sleep;
 mod stopped;

@@ -2,5 +2,6 @@
 
 mod fence;
 mod purge;
+mod sleep;
 mod spares;
 mod upgrade;
