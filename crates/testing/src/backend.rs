@@ -17,6 +17,7 @@ use coracle_core::backend::{
 };
 use coracle_core::error::{Error, Kind, Result};
 use coracle_core::forking::{ForkSource, Forking, HeldSandbox, Method};
+use coracle_core::hibernation::Hibernation;
 use coracle_core::ids::{ImageId, InstanceId, SandboxId};
 use coracle_core::image::{self, Builder, Images, Progress, Stored};
 use coracle_core::spec::Spec;
@@ -39,6 +40,10 @@ pub enum Step {
     Destroy,
     /// The guest is dead, the directory still exists.
     GuestKilled,
+    /// Before the guest of a sandbox is ended that goes to sleep.
+    Rest,
+    /// Before a guest is started for a sandbox at rest.
+    Wake,
     Survey,
 }
 
@@ -106,8 +111,20 @@ struct Machine {
 struct Resident {
     instance: InstanceId,
     guest: Option<Guest>,
+    /// The files its last guest left.
+    files: Option<Tree>,
     /// The end its guest recorded.
     end: Option<GuestEnd>,
+}
+
+impl Resident {
+    /// Ends its guest, if it has one; its files stay.
+    fn end_guest(&mut self) {
+        if let Some(guest) = self.guest.take() {
+            self.files = Some(guest.files());
+            guest.die();
+        }
+    }
 }
 
 impl FakeBackend {
@@ -213,23 +230,23 @@ impl FakeBackend {
 
     /// Kills the guest and leaves its directory.
     pub fn kill_guest(&self, sandbox: &SandboxId) {
-        let guest = lock(&self.machine.sandboxes).get_mut(sandbox).and_then(|resident| resident.guest.take());
-        guest.expect("a guest that is killed was alive").die();
+        let mut sandboxes = lock(&self.machine.sandboxes);
+        let resident = sandboxes.get_mut(sandbox).filter(|resident| resident.guest.is_some());
+        resident.expect("a guest that is killed was alive").end_guest();
     }
 
     /// Kills every guest on the machine.
     pub fn reboot(&self) {
         for resident in lock(&self.machine.sandboxes).values_mut() {
-            if let Some(guest) = resident.guest.take() {
-                guest.die();
-            }
+            resident.end_guest();
         }
     }
 
     /// Makes a sandbox that has no record.
     pub fn plant(&self, sandbox: &SandboxId) {
         let guest = Guest::boot(sample::record().secret, 1, self.next_boot(), Vec::new(), Tree::fresh());
-        let resident = Resident { instance: self.instance.clone(), guest: Some(guest), end: None };
+        let resident =
+            Resident { instance: self.instance.clone(), guest: Some(guest), files: None, end: None };
         lock(&self.machine.sandboxes).insert(sandbox.clone(), resident);
     }
 
@@ -286,11 +303,15 @@ impl FakeBackend {
         self.insert_directory(order);
         self.volumes.mount(order.sandbox, order.spec);
         self.reach(Step::DirectoryMade)?;
+        self.boot(order, image, files)
+    }
+
+    fn boot(&self, order: &Order<'_>, image: image::Config, files: Tree) -> Result<Created> {
         let env =
             order.spec.env.iter().map(|(name, value)| (name.clone().into(), value.clone().into())).collect();
         let guest = Guest::boot(order.secret.clone(), order.epoch.0, self.next_boot(), env, files);
         if let Some(resident) = lock(&self.machine.sandboxes).get_mut(order.sandbox) {
-            resident.guest = Some(guest);
+            (resident.guest, resident.end) = (Some(guest), None);
         }
         self.reach(Step::GuestStarted)?;
         Ok(Created { placement: Placement(json!({ "fake": order.sandbox })), profile: self.profile(), image })
@@ -308,7 +329,7 @@ impl FakeBackend {
     }
 
     fn insert_directory(&self, order: &Order<'_>) {
-        let resident = Resident { instance: self.instance.clone(), guest: None, end: None };
+        let resident = Resident { instance: self.instance.clone(), guest: None, files: None, end: None };
         let before = lock(&self.machine.sandboxes).insert(order.sandbox.clone(), resident);
         assert!(before.is_none(), "sandbox `{}` was made twice", order.sandbox);
     }
@@ -387,6 +408,10 @@ impl Backend for FakeBackend {
         (!self.bare).then_some(self as &dyn Forking)
     }
 
+    fn hibernation(&self) -> Option<&dyn Hibernation> {
+        (!self.bare).then_some(self as &dyn Hibernation)
+    }
+
     fn volumes(&self) -> Option<&dyn Volumes> {
         (!self.bare).then_some(&self.volumes as &dyn Volumes)
     }
@@ -417,6 +442,42 @@ impl Backend for FakeBackend {
         let sandboxes = lock(&self.machine.sandboxes);
         let ours = sandboxes.iter().filter(|(_, resident)| resident.instance == self.instance);
         Ok(ours.map(|(id, resident)| found(id, resident)).collect())
+    }
+}
+
+impl Hibernation for FakeBackend {
+    fn has_files(&self, sandbox: &SandboxId) -> bool {
+        lock(&self.machine.sandboxes).get(sandbox).is_some_and(|resident| found(sandbox, resident).files)
+    }
+
+    fn rest(&self, sandbox: &SandboxId) -> Result<Option<u64>> {
+        self.reach(Step::Rest)?;
+        let mut sandboxes = lock(&self.machine.sandboxes);
+        match sandboxes.get_mut(sandbox).filter(|resident| found(sandbox, resident).files) {
+            None => {
+                Err(Error::new(Kind::NotFound, format!("the files of sandbox `{sandbox}` are not there")))
+            }
+            Some(resident) => {
+                resident.end_guest();
+                Ok(None)
+            }
+        }
+    }
+
+    fn wake(&self, order: &Order<'_>) -> Result<Created> {
+        assert_eq!(*order.instance, self.instance, "a sandbox was woken for another instance");
+        self.reach(Step::Wake)?;
+        let files = {
+            let sandboxes = lock(&self.machine.sandboxes);
+            let resident = sandboxes.get(order.sandbox).expect("a sandbox that is woken has a directory");
+            assert!(resident.guest.is_none(), "sandbox `{}` was woken while it had a guest", order.sandbox);
+            resident.files.clone().expect("a sandbox that is woken has files")
+        };
+        let image = match order.spec.image == image::HOST {
+            true => image::Config::default(),
+            false => self.images.take(order.sandbox, &order.spec.image),
+        };
+        self.boot(order, image, files)
     }
 }
 
@@ -472,7 +533,8 @@ fn found(sandbox: &SandboxId, resident: &Resident) -> Found {
     let objects: &[&str] = if alive { &["directory", "process"] } else { &["directory"] };
     let objects = objects.iter().map(ToString::to_string).collect();
     let end = resident.end.filter(|_| !alive);
-    Found { sandbox: sandbox.clone(), alive, end, files: false, objects }
+    let files = resident.guest.is_some() || resident.files.is_some();
+    Found { sandbox: sandbox.clone(), alive, end, files, objects }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -28,6 +28,7 @@ mod pause;
 mod run;
 mod selection;
 mod silence;
+mod sleep;
 mod spans;
 mod spares;
 mod tenants;

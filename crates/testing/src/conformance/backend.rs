@@ -5,6 +5,7 @@ pub mod files;
 pub mod forks;
 pub mod greeting;
 pub mod life;
+pub mod sleep;
 pub mod ties;
 
 use std::any::Any;
@@ -131,6 +132,19 @@ macro_rules! backend_conformance {
         );
         $crate::conformance_clauses!(
             $make,
+            sleep,
+            $crate::conformance::backend::sleep,
+            [
+                a_sandbox_at_rest_wakes_with_its_files,
+                a_sandbox_at_rest_has_files_and_no_guest,
+                resting_twice_does_no_more,
+                what_has_no_files_cannot_rest,
+                the_secret_of_an_earlier_life_opens_nothing,
+                a_destroyed_sleeper_leaves_nothing,
+            ]
+        );
+        $crate::conformance_clauses!(
+            $make,
             files,
             $crate::conformance::backend::files,
             [
@@ -177,6 +191,14 @@ impl<'a> Sandbox<'a> {
             life: Life::Own,
         };
         let Created { placement, .. } = subject.backend.create(&order).expect("the backend makes a sandbox");
+        Self { subject, id, secret, placement }
+    }
+
+    /// Returns the same sandbox with its next guest.
+    fn again(self, secret: Secret, placement: Placement) -> Self {
+        let (subject, id) = (self.subject, self.id.clone());
+        // Its end must not destroy what goes on.
+        std::mem::forget(self);
         Self { subject, id, secret, placement }
     }
 

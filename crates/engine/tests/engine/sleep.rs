@@ -1,0 +1,109 @@
+//! Sleep and waking on a backend whose faults are ordered.
+
+use coracle_core::backend::GuestEnd;
+use coracle_core::{Kind, SandboxId, State};
+use coracle_engine::janitor::Report;
+use coracle_testing::{Fault, Step};
+use serde_json::json;
+
+use super::world::{World, caller};
+
+/// Opens a sandbox that hibernates, with a file in it.
+fn sleeper(world: &World) -> SandboxId {
+    let opened = world.ok("run_a", "sandbox_open", json!({"session_key": "k", "on_idle": "hibernate"}));
+    let id: SandboxId = opened["sandbox_id"].as_str().expect("an id").parse().expect("an id of ours");
+    world.ok("run_a", "sandbox_fs_write", json!({"sandbox_id": id, "path": "note", "contents": "kept"}));
+    id
+}
+
+fn note(world: &World, id: &SandboxId) -> serde_json::Value {
+    world.ok("run_a", "sandbox_fs_read", json!({"sandbox_id": id, "path": "note"}))["contents"].clone()
+}
+
+#[test]
+fn a_sleeper_wakes_with_its_files_its_key_and_its_epoch() {
+    for end in [None, Some(GuestEnd::Idle { ended: coracle_core::Timestamp::from_millis(7) })] {
+        let world = World::new();
+        let id = sleeper(&world);
+        let before = world.record(&id);
+        match end {
+            None => world.backend.kill_guest(&id),
+            Some(end) => world.backend.end_guest(&id, end),
+        }
+
+        let report = world.engine.upkeep().sweep().expect("a sweep");
+        let asleep = world.record(&id);
+        let opened = world.ok("run_a", "sandbox_open", json!({"session_key": "k"}));
+
+        assert_eq!(report, Report { rested: 1, ..Report::default() });
+        assert_eq!((asleep.state, asleep.kept.is_some()), (State::Hibernated, true));
+        assert_eq!((&opened["sandbox_id"], &opened["created"]), (&json!(id), &json!(false)));
+        assert_eq!(note(&world, &id), "kept");
+        let after = world.record(&id);
+        assert_eq!((after.state, after.life, after.kept), (State::Ready, 2, None));
+        assert_eq!((after.lease, after.key), (before.lease, before.key));
+        assert_ne!(after.secret, before.secret, "a guest of an earlier life is no guest of this one");
+    }
+}
+
+#[test]
+fn a_wake_that_fails_leaves_it_asleep() {
+    for step in [Step::Wake, Step::GuestStarted] {
+        let world = World::new();
+        let id = sleeper(&world);
+        world.backend.kill_guest(&id);
+        world.backend.fail_at(step, Fault::Fail);
+
+        let refused = world.refused("run_a", "sandbox_exec", json!({"sandbox_id": id, "cmd": ["true"]}));
+        world.backend.fail_at(step, Fault::Fail);
+        let by_key = world.refused("run_a", "sandbox_open", json!({"session_key": "k"}));
+
+        assert_eq!(by_key.kind, Kind::StartFailed, "{step:?}: {}", by_key.chain());
+        assert_eq!(refused.kind, Kind::StartFailed, "{step:?}: {}", refused.chain());
+        assert_eq!(world.record(&id).state, State::Hibernated, "{step:?}");
+        assert_eq!(note(&world, &id), "kept", "{step:?}");
+    }
+}
+
+#[test]
+fn no_other_run_wakes_a_sleeper() {
+    let world = World::new();
+    let id = sleeper(&world);
+    world.backend.kill_guest(&id);
+    world.engine.upkeep().sweep().expect("a sweep");
+
+    world.refused("run_b", "sandbox_exec", json!({"sandbox_id": id, "cmd": ["true"]}));
+    world.refused("run_b", "sandbox_fs_read", json!({"sandbox_id": id, "path": "note"}));
+
+    assert_eq!(world.record(&id).state, State::Hibernated);
+}
+
+#[test]
+fn a_recorded_sleep_survives_a_restart_and_an_awake_sandbox_does_not() {
+    let world = World::new();
+    let (asleep, awake) = (sleeper(&world), {
+        let opened = world.ok("run_a", "sandbox_open", json!({"on_idle": "hibernate"}));
+        opened["sandbox_id"].as_str().expect("an id").parse::<SandboxId>().expect("an id of ours")
+    });
+    world.backend.kill_guest(&asleep);
+    world.engine.upkeep().sweep().expect("a sweep");
+    let engine = world.after_reboot();
+
+    let input = json!({"sandbox_id": asleep, "path": "note"});
+    let read = engine.call(caller("run_a"), "sandbox_fs_read", input).expect("it wakes");
+    let lost = engine.call(caller("run_a"), "sandbox_exec", json!({"sandbox_id": awake, "cmd": ["true"]}));
+
+    assert_eq!(read["contents"], "kept");
+    assert!(lost.is_err());
+    assert_eq!(world.record(&awake).state, State::Lost);
+}
+
+#[test]
+fn a_backend_that_keeps_no_files_refuses_to_hibernate() {
+    let world = World::bare();
+
+    let refused = world.refused("run_a", "sandbox_open", json!({"on_idle": "hibernate"}));
+
+    assert_eq!((refused.kind, &refused.details["field"]), (Kind::Unsupported, &json!("on_idle")));
+    assert_eq!(world.backend.creates(), 0);
+}
