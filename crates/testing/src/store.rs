@@ -2,6 +2,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -44,9 +45,15 @@ struct Shared {
     tokens: Mutex<BTreeMap<TokenId, Token>>,
     anchor: Mutex<Option<Anchor>>,
     logs: FakeLogs,
+    reads: AtomicU64,
 }
 
 impl FakeStore {
+    /// Returns how often a record was read.
+    pub fn reads(&self) -> u64 {
+        self.0.reads.load(Ordering::SeqCst)
+    }
+
     pub fn new() -> Self {
         Self(Arc::new(Shared {
             instance: sample::instance(),
@@ -58,6 +65,7 @@ impl FakeStore {
             tokens: Mutex::default(),
             anchor: Mutex::default(),
             logs: FakeLogs::new(LOGS_RETENTION),
+            reads: AtomicU64::new(0),
         }))
     }
 
@@ -129,10 +137,12 @@ impl Store for FakeStore {
     }
 
     fn find(&self, id: &SandboxId) -> Result<Option<Record>> {
+        self.0.reads.fetch_add(1, Ordering::SeqCst);
         Ok(self.records().get(id).cloned())
     }
 
     fn find_key(&self, tenant: Option<&TenantId>, key: &SessionKey) -> Result<Option<Record>> {
+        self.0.reads.fetch_add(1, Ordering::SeqCst);
         Ok(with_key(&self.records(), tenant, key).cloned())
     }
 

@@ -274,3 +274,22 @@ fn a_guest_that_dies_makes_the_exec_and_the_sandbox_lost() {
     assert!(again.message.contains("is lost"), "{}", again.message);
     assert_eq!(world.record(&id).state, State::Lost);
 }
+
+/// The command line reads the record once more, to find a sandbox by its name.
+#[test]
+fn a_command_costs_one_reading_of_the_record_and_one_connection() {
+    let world = World::new();
+    let id = world.open("run_a");
+    let captured = || drop(world.exec("run_a", &id, &["true"]));
+    let started = || drop(world.start_sleeper("run_a", &id));
+    let written = || {
+        let input = json!({"sandbox_id": id, "path": "note", "contents": "x"});
+        drop(world.ok("run_a", "sandbox_fs_write", input));
+    };
+
+    for deed in [&captured as &dyn Fn(), &started, &written] {
+        let before = (world.store.reads(), world.backend.connects());
+        deed();
+        assert_eq!((world.store.reads() - before.0, world.backend.connects() - before.1), (1, 1));
+    }
+}
