@@ -150,7 +150,7 @@ pub fn a_sandbox_whose_files_were_taken_goes_on(subject: &Option<Subject>) {
 pub fn a_cancelled_snapshot_keeps_nothing(subject: &Option<Subject>) {
     let Some(subject) = subject else { return };
     let sandbox = Sandbox::make(subject);
-    sandbox.client().write_file("f", b"kept");
+    sandbox.client().write_file("f", b"before");
     let (image, cancel) = (ImageId::generate(Timestamp::from_millis(1), [7; 10]), Cancel::default());
     cancel.cancel();
 
@@ -162,7 +162,7 @@ pub fn a_cancelled_snapshot_keeps_nothing(subject: &Option<Subject>) {
     assert!(matches!(kind, Kind::Aborted | Kind::Unsupported), "{kind:?}");
     let images = subject.backend.images().expect("who snapshots has images").list().expect("a list");
     assert!(images.iter().all(|kept| kept.reference != image.as_str()), "{images:?}");
-    assert_eq!(sandbox.client().read_file("f"), b"kept");
+    assert_eq!(sandbox.client().read_file("f"), b"before");
 }
 
 pub fn a_hold_ends_with_its_connection(subject: &Option<Subject>) {
