@@ -177,7 +177,7 @@ pub fn between(before: Option<&Record>, after: &Record) -> Vec<Event> {
 
 /// Tells whether this change ends all execs that still ran in a sandbox.
 pub fn ends_execs(before: &Record, after: &Record) -> bool {
-    let over = |state: State| state.is_ended() || state == State::Lost;
+    let over = |state: State| state.is_ended() || matches!(state, State::Lost | State::Hibernated);
     !over(before.state) && over(after.state)
 }
 

@@ -62,7 +62,7 @@ impl State {
             (Self::Creating, Event::MadeAhead) => Ok(Self::Spare),
             (Self::Spare, Event::Taken) => Ok(Self::Ready),
             (Self::Creating, Event::NotStarted) => Ok(Self::Failed),
-            // The saved state is still in git, so a failed attempt costs nothing.
+            // Its files are where they were, so a failed attempt costs nothing.
             (Self::Resuming, Event::NotStarted) => Ok(Self::Hibernated),
             (Self::Ready, Event::Pause) => Ok(Self::Paused),
             (Self::Paused, Event::Unpause) => Ok(Self::Ready),

@@ -139,7 +139,7 @@ impl Egress {
         }
         match &self.keepers {
             Some(keepers) => keepers.ensure(self, record),
-            None => Err(Error::new(Kind::Unsupported, "nobody here can hold the network of a sandbox")),
+            None => Err(Error::new(Kind::Unsupported, "this process cannot start egress proxies")),
         }
     }
 

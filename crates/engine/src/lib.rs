@@ -1,7 +1,7 @@
 //! The service behind every door. `ops` has a file for each operation, which uses components; [`Engine`] puts those
 //! together.
 //!
-//! From the bottom up: [`Records`], [`Placement`], `Holdings`, [`Headroom`], [`Access`], [`Egress`], [`Execs`],
+//! From the bottom up: [`Records`], [`Placement`], `Holdings`, [`Headroom`], [`Access`], [`Egress`], [`Entry`], [`Execs`],
 //! [`Lifecycle`], [`Upkeep`]. Each holds those it uses, and none holds the engine.
 //!
 //! Everything here blocks: the command line must not pay for a runtime, and a daemon calls it from threads of its

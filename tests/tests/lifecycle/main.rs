@@ -1,4 +1,4 @@
-//! The life of a sandbox and of a home: spares, owners, an upgrade of coracle, purge.
+//! The life of a sandbox and of a home: spares, owners, sleep, an upgrade of coracle, purge.
 
 mod fence;
 mod purge;

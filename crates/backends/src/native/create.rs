@@ -13,6 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use coracle_core::backend::{Created, Life, Order, Placement};
+use coracle_core::spec::OnIdle;
 use coracle_core::{Error, ImageId, Kind, Result, Spec, fit, user};
 use coracle_sys::cgroup::Group;
 use coracle_sys::descriptors;
@@ -47,19 +48,23 @@ pub fn create(native: &Native, order: &Order<'_>, taken: Option<&Taken>) -> Resu
     let expected = probe::expect(native, order.spec)?;
     fit::check("native", &expected, order.spec)?;
     expect_user(native, order.spec)?;
+    let storage = Storage::choose(order.spec, native.privilege);
+    expect_keeping(order.spec, storage)?;
     let parts = Parts {
         root: match taken {
             Some(taken) => native.root(&taken.origin, taken.digest.as_deref())?,
             None => native.root(&order.spec.image, None)?,
         },
         brought: bring::all(native, order)?,
-        storage: Storage::choose(order.spec, native.privilege),
+        storage,
         cage: native.cage(order.sandbox)?,
         base: ids::base(order.sandbox),
         taken,
         own_disk: None,
     };
-    start_guest(native, order, &parts).map_err(|error| match destroy::destroy(native, order.sandbox) {
+    let created = start_guest(native, order, &parts)
+        .and_then(|(created, ready)| expect_known(order.spec, ready.knows_user).map(|()| created));
+    created.map_err(|error| match destroy::destroy(native, order.sandbox) {
         Ok(()) => error,
         Err(left) => error.detail("left_behind", left.chain()),
     })
@@ -79,19 +84,28 @@ pub(super) fn wake(native: &Native, order: &Order<'_>, kept: &KeptFiles) -> Resu
         taken: Some(&kept.files),
         own_disk: Some(&kept.device),
     };
-    start_guest(native, order, &parts)
+    // Its commands may have removed its user; the files are kept all the same.
+    start_guest(native, order, &parts).map(|(created, _)| created)
 }
 
-fn start_guest(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<Created> {
-    match make(native, order, parts) {
-        Ok((created, ready)) => expect_known(order.spec, ready.knows_user).map(|()| created),
-        Err(failure) => Err(Error::new(
+fn start_guest(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Created, Ready)> {
+    make(native, order, parts).map_err(|failure| {
+        Error::new(
             Kind::StartFailed,
             format!("could not {} for sandbox `{}`", failure.attempted, order.sandbox),
         )
         .caused_by(failure.cause)
-        .hint("run `coracle doctor` to see what this machine offers")),
+        .hint("run `coracle doctor` to see what this machine offers")
+    })
+}
+
+/// Refuses to keep files that would be in memory because this machine has no disks.
+fn expect_keeping(spec: &Spec, storage: Storage) -> Result<()> {
+    if spec.on_idle == OnIdle::Destroy || !matches!(storage, Storage::Memory(_)) {
+        return Ok(());
     }
+    let what = "could not promise to keep the files of a sandbox without its guest: this machine has no disks for them";
+    Err(Error::new(Kind::Unsupported, what).hint("leave `on_idle` out").detail("field", "on_idle"))
 }
 
 /// Refuses a user that does not exist.
@@ -166,7 +180,10 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Create
     // Kept from here on: if the process that makes the sandbox dies now, the guest ends with it.
     let boot = (order.life == Life::Maker).then(|| ours.try_clone()).transpose();
     let child = Child { guest: launched.pidfd, _boot: boot.map_err(at("keep the boot socket"))? };
-    native.children().insert(order.sandbox.clone(), child);
+    // This process may have started an earlier guest, which another one found dead.
+    if let Some(earlier) = native.children().insert(order.sandbox.clone(), child) {
+        coracle_sys::signal::reap_descriptor(&earlier.guest);
+    }
     crash("native.create.launched");
     let namespace = native.privilege.map_ids(launched.pid, parts.base).map_err(at("map users"))?;
     (&ours).write_all(&[1]).map_err(at("start the guest"))?;

@@ -33,7 +33,7 @@ const PIECE: usize = 16 << 20;
 /// What a filesystem is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Removed with its sandbox: nothing in it need survive a power cut.
+    /// Removed with its sandbox: what is written to it need not survive a power cut, until the sandbox sleeps.
     Scratch,
     /// Outlives sandboxes and reboots.
     Volume,

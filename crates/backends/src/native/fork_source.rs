@@ -141,7 +141,7 @@ pub fn copy(native: &Native, (path, device): &(PathBuf, PathBuf), cancel: &Cance
     Ok(Base { file, generation, device: PathBuf::new() })
 }
 
-fn open_root(mounted: &disk::Mounted) -> std::io::Result<std::os::fd::OwnedFd> {
+pub fn open_root(mounted: &disk::Mounted) -> std::io::Result<std::os::fd::OwnedFd> {
     use rustix::fs::{Mode, OFlags, openat};
     Ok(openat(&mounted.tree, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }

@@ -3,14 +3,14 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use coracle_core::backend::{Created, Order};
 use coracle_core::{Error, Kind, Result, SandboxId, Spec};
 use coracle_sys::{mount, rustix, signal};
 
-use super::fork_source::{Base, Taken};
+use super::fork_source::{Base, Taken, open_root};
 use super::storage::Storage;
 use super::{Native, create, disk, elsewhere};
 
@@ -54,29 +54,19 @@ pub fn rest(native: &Native, sandbox: &SandboxId) -> Result<Option<u64>> {
 
 /// Writes all files to the disk, and returns how much space they take where that is known.
 fn sync(native: &Native, sandbox: &SandboxId) -> io::Result<Option<u64>> {
-    let dir = native.home.dir(sandbox)?;
-    let size = match native.home.disks(sandbox).first() {
-        Some((own, device)) => {
-            // A filesystem of its own: what it holds in memory goes to its file, and that to the disk.
-            let mounted = disk::mount_again(own, Some(device), None, mount::Attributes::empty())?;
-            rustix::fs::syncfs(open_root(&mounted)?)?;
-            drop(mounted);
-            let file = File::open(own)?;
-            file.sync_all()?;
-            Some(file.metadata()?.blocks() * SECTOR)
+    let mut size = None;
+    for (index, (path, device)) in native.home.disks(sandbox).iter().enumerate() {
+        // A filesystem of its own: what it holds in memory goes to its file first. Those it was forked from count as well:
+        // a fork may have copied them a moment ago.
+        let mounted = disk::mount_again(path, Some(device), None, mount::Attributes::empty())?;
+        rustix::fs::syncfs(open_root(&mounted)?)?;
+        if index == 0 {
+            size = Some(File::open(path)?.metadata()?.blocks() * SECTOR);
         }
-        None => {
-            rustix::fs::syncfs(File::open(dir.storage())?)?;
-            None
-        }
-    };
-    dir.sync()?;
+    }
+    // The files of these filesystems, plain files, and the notes beside them are all on the home's own.
+    rustix::fs::syncfs(File::open(native.home.place(sandbox))?)?;
     Ok(size)
-}
-
-fn open_root(mounted: &disk::Mounted) -> io::Result<rustix::fd::OwnedFd> {
-    use rustix::fs::{Mode, OFlags, openat};
-    Ok(openat(&mounted.tree, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Starts a new guest with the files of a sandbox at rest.
@@ -102,6 +92,9 @@ fn find(native: &Native, sandbox: &SandboxId, spec: &Spec) -> io::Result<KeptFil
         // The machine offered disks when it was made, and does not now.
         _ => return Err(io::Error::other("they are on a disk, and this machine mounts none now")),
     };
+    if below.len() != uses.bases.len() {
+        return Err(io::Error::other("a disk they start from is missing"));
+    }
     let bases = below.iter().zip(uses.bases).map(|(disk, generation)| base(disk, generation));
     let files = Taken {
         bases: bases.collect::<io::Result<_>>()?,
@@ -112,10 +105,5 @@ fn find(native: &Native, sandbox: &SandboxId, spec: &Spec) -> io::Result<KeptFil
 }
 
 fn base((path, device): &(PathBuf, PathBuf), generation: u32) -> io::Result<Base> {
-    let file = open_to_write(path).or_else(|_| File::open(path))?;
-    Ok(Base { file, generation, device: device.clone() })
-}
-
-fn open_to_write(path: &Path) -> io::Result<File> {
-    File::options().read(true).write(true).open(path)
+    Ok(Base { file: File::open(path)?, generation, device: device.clone() })
 }

@@ -237,11 +237,6 @@ impl SandboxDir {
         self.path.join(STORAGE)
     }
 
-    /// Writes to the disk that its files have the names they have.
-    pub fn sync(&self) -> io::Result<()> {
-        self.directory.sync_all()
-    }
-
     /// Makes the directory for its files where there is no disk. They belong to `owner`, or to us.
     pub fn make_storage(&self, owner: Option<u32>) -> io::Result<PathBuf> {
         let directory = self.storage();

@@ -196,7 +196,7 @@ impl Resolved {
             ),
             setting(
                 "hibernate.keep",
-                self.hibernate_keep.value.map_or("forever".to_owned(), |keep| format!("{keep:?}")),
+                self.hibernate_keep.value.map_or("forever".to_owned(), duration::shown),
                 &self.hibernate_keep.source,
             ),
             setting("storage.reserve", self.reserve.value.to_string(), &self.reserve.source),

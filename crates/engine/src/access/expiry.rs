@@ -48,8 +48,13 @@ pub(crate) fn refuse(record: &Record, verb: &str) -> Error {
     let mut refused = record.state.refuse(&record.id, verb);
     if let (State::Expired, Some(since)) = (record.state, record.idle_since) {
         refused.message = expired(record, since);
+        let setting = if record.kept.is_some() {
+            "`hibernate.keep` sets how long it may sleep"
+        } else {
+            "`ttl` sets how long it may be idle"
+        };
         refused = refused
-            .hint("open a new one; `ttl` sets how long it may be idle, and mounted directories and volumes outlive it")
+            .hint(format!("open a new one; {setting}, and mounted directories and volumes outlive it"))
             .detail("idle_since", since.as_millis());
     }
     refused
@@ -61,5 +66,11 @@ fn expired(record: &Record, since: Timestamp) -> String {
         true => "its files are gone",
         false => "its files are gone, except for what was mounted",
     };
-    format!("sandbox `{}` expired: it was idle for {idle} (since {since}); {files}", record.id)
+    match &record.kept {
+        None => format!("sandbox `{}` expired: it was idle for {idle} (since {since}); {files}", record.id),
+        Some(kept) => format!(
+            "sandbox `{}` expired: it slept since {} for as long as sleepers are kept; {files}",
+            record.id, kept.since.wall
+        ),
+    }
 }

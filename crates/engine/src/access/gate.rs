@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use coracle_core::reconcile::Reason;
 use coracle_core::store::Durability;
 use coracle_core::{Epoch, Error, Kind, Record, Result, SandboxId, State, lifecycle};
-use coracle_wire::Acting;
+use coracle_wire::{Acting, Refusal};
 
 use super::Access;
 use crate::access::expiry::{asleep, refuse};
@@ -90,7 +90,8 @@ impl Access {
         }
     }
 
-    /// Connects to the guest under `epoch`. A guest that is gone makes the sandbox `lost`, or `expired`.
+    /// Connects to the guest under `epoch`. A guest that is gone leaves the sandbox asleep, `lost` or
+    /// `expired`.
     pub(crate) fn reach(&self, record: &Record, epoch: Epoch) -> Result<Guest> {
         let mut guest = spans::within(spans::connect(record), || self.greet(record, epoch))?;
         self.carry_out_kill(record, &mut guest)?;
@@ -119,10 +120,19 @@ impl Access {
         }
         match self.knock(record, epoch)? {
             Err(Failure::Gone) => {}
+            // Another call has woken the sandbox since this one read its record.
+            Err(Failure::Refused(Refusal::WrongSecret)) if self.has_woken(record)? => {
+                return Err(asleep(&record.id));
+            }
             answer => return Ok(answer?),
         }
         // It hung up on us: dying, most likely. The second attempt tells.
         Ok(self.knock(record, epoch)??)
+    }
+
+    /// Tells whether a sandbox has another guest than its record says.
+    fn has_woken(&self, record: &Record) -> Result<bool> {
+        Ok(self.records.find(&record.id)?.life != record.life)
     }
 
     fn knock(&self, record: &Record, epoch: Epoch) -> Result<Result<Guest, Failure>> {

@@ -12,6 +12,7 @@ use coracle_egress::weak::{self, Wall};
 use coracle_wire::{FaultCode, Running};
 
 use super::Access;
+use crate::access::expiry::is_asleep;
 use crate::access::gate::lost;
 use crate::guest::hold::LEASE;
 use crate::guest::{Failure, Guest};
@@ -134,6 +135,7 @@ impl Access {
         let mut guest = match self.reach(record, epoch) {
             Ok(guest) => guest,
             // A dead guest runs nothing. One that only does not answer may run anything.
+            Err(error) if is_asleep(&error) => return Ok(None),
             Err(_) if self.records.find(&record.id)?.state == State::Lost => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -172,7 +174,11 @@ impl Access {
                 self.carry_out_kill(record, &mut guest)?;
                 guest
             }
-            None => self.reach(record, epoch)?,
+            None => match self.reach(record, epoch) {
+                // Nothing of the old owner runs, and the next guest starts under this epoch.
+                Err(error) if is_asleep(&error) => return Ok(()),
+                reached => reached?,
+            },
         };
         // A kill has raised it already.
         if record.pending_kill.is_none() {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use coracle_core::{Kind, Record};
 use coracle_egress::keeper::{self, Lost, Parked};
+use coracle_wire::Refusal;
 
 use crate::access::{Access, gate};
 use crate::guest::Failure;
@@ -40,6 +41,8 @@ impl KeptGuest {
             Failure::Gone if keeper::Guest::connect(self).is_err_and(|lost| lost == Lost::Guest) => {
                 Lost::Guest
             }
+            // The sandbox has another guest now, and that one a keeper of its own.
+            Failure::Refused(Refusal::WrongSecret) => Lost::Guest,
             _ => Lost::Connection,
         }
     }

@@ -18,8 +18,13 @@ impl Entry {
         let _work = self.records.store().work_on(id, &call.cancel)?;
         let record = self.records.find(id)?;
         let asleep = match record.state {
-            State::Ready | State::Paused if self.access.visit(&record).is_ok() => return Ok(()),
-            State::Ready | State::Paused | State::Resuming => self.put_to_rest(&record)?,
+            State::Ready | State::Paused => match self.access.stream_to(&record) {
+                Ok(_) => return Ok(()),
+                // Only proof that the guest is gone ends what it may have started.
+                Err(error) if error.kind == Kind::NotFound => self.put_to_rest(&record)?,
+                Err(error) => return Err(error),
+            },
+            State::Resuming => self.put_to_rest(&record)?,
             State::Hibernated => record,
             state => return Err(state.refuse(id, "wake")),
         };
@@ -67,7 +72,9 @@ impl Entry {
         let placed = self.place(record, &created)?;
         self.egress.keep(&placed)?;
         self.records.crash_at(crash::WAKE_KEEPER_AFTER);
-        self.records.change(&record.id, Durability::Process, &mut |mut row| {
+        // From here on callers write to its files, which are not synced. After a power cut the row must not say that they
+        // are as they were when it fell asleep.
+        self.records.change(&record.id, Durability::Power, &mut |mut row| {
             row.state =
                 row.state.step(lifecycle::Event::Started).map_err(|refused| refused.into_error(&row.id))?;
             row.kept = None;
@@ -90,8 +97,9 @@ impl Entry {
 
 fn not_woken(record: &Record, error: Error) -> Error {
     let kind = if error.kind == Kind::Internal { Kind::StartFailed } else { error.kind };
+    let hint = error.hint.clone().unwrap_or_else(|| "`doctor` shows what this machine lacks".to_owned());
     Error::new(kind, format!("could not wake sandbox `{}`; its files are kept", record.id))
-        .hint("`doctor` shows what this machine lacks")
+        .hint(hint)
         .detail("sandbox_id", record.id.as_str())
         .caused_by(error)
 }

@@ -6,6 +6,7 @@ use coracle_core::{Result, SandboxId};
 use tracing::Span;
 
 use super::Execs;
+use crate::access::expiry::is_asleep;
 use crate::access::gate::Inside;
 use crate::catalogue::Facts;
 use crate::exec::{Captured, ExecRequest, Started};
@@ -161,16 +162,23 @@ impl Attached {
 
     /// Asks the store again, and connects again where the connection is spent.
     fn renew(&mut self) -> Result<()> {
-        let (record, epoch) = self.execs.access.admit(&self.call.caller, &self.id)?;
-        let same = record.placement == self.inside.record.placement && record.boot == self.inside.record.boot;
-        match same && self.inside.guest.is_usable() {
-            true => {
-                self.inside.guest.act_under(epoch);
-                self.execs.access.carry_out_kill(&record, &mut self.inside.guest)?;
-            }
-            false => self.inside.guest = self.execs.access.reach(&record, epoch)?,
+        let (record, epoch) = match self.execs.access.admit(&self.call.caller, &self.id) {
+            Err(error) if is_asleep(&error) => return self.enter_again(),
+            admitted => admitted?,
+        };
+        let before = &self.inside.record;
+        let same = record.life == before.life && record.placement == before.placement;
+        if !(same && record.boot == before.boot && self.inside.guest.is_usable()) {
+            return self.enter_again();
         }
+        self.inside.guest.act_under(epoch);
+        self.execs.access.carry_out_kill(&record, &mut self.inside.guest)?;
         self.inside.record = record;
+        Ok(())
+    }
+
+    fn enter_again(&mut self) -> Result<()> {
+        self.inside = self.execs.entry.enter(&self.call, &self.id)?;
         Ok(())
     }
 }

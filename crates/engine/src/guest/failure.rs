@@ -37,7 +37,7 @@ impl From<Failure> for Error {
             Failure::TooLarge { .. } => Self::new(Kind::Invalid, failure.to_string())
                 .hint("put large data into a file of the sandbox or on standard input"),
             Failure::Silent => Self::new(Kind::NotAvailable, "could not reach the guest of the sandbox")
-                .hint("see whether the machine is overloaded, or whether somebody paused its container (`docker unpause` lets it go on)")
+                .hint("see whether the machine is overloaded, or whether its container is paused (`docker unpause` lets it go on)")
                 .caused_by(failure),
             Failure::Refused(Refusal::TooManyConnections) => {
                 Self::new(Kind::LimitExceeded, "the guest of the sandbox has too many connections")

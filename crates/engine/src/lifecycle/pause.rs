@@ -5,6 +5,7 @@ use coracle_core::store::Durability;
 use coracle_core::{Error, Record, Result, SandboxId, State, lifecycle};
 
 use super::Lifecycle;
+use crate::access::expiry::is_asleep;
 use crate::guest::Pace;
 use crate::{Call, Caller, crash};
 
@@ -22,6 +23,7 @@ impl Lifecycle {
                 self.records.crash_at(crash::PAUSE_FREEZE_AFTER);
                 Ok(record)
             }
+            Err(error) if is_asleep(&error) => Err(error),
             Err(error) => Err(self.undo_pause(caller, &record, error)),
         }
     }
@@ -70,8 +72,15 @@ impl Lifecycle {
         })
     }
 
+    /// Tells the guest. One that has ended leaves a sandbox that sleeps; the caller holds its work lock.
     fn set_pace(&self, record: &Record, pace: Pace) -> Result<()> {
-        Ok(self.access.reach(record, record.lease.epoch())?.set_pace(pace)?)
+        match self.access.reach(record, record.lease.epoch()) {
+            Err(error) if is_asleep(&error) => {
+                self.entry.put_to_rest(record)?;
+                Err(error)
+            }
+            reached => Ok(reached?.set_pace(pace)?),
+        }
     }
 
     /// What could not be frozen goes on, and its row says so.

@@ -303,7 +303,7 @@ impl Lifecycle {
         let _work = self.records.store().work_on(&record.id, &call.cancel)?;
         let row = self.records.find(&record.id)?;
         match row.state {
-            State::Creating => self.fail(&row, "whoever was making it stopped before it was done"),
+            State::Creating => self.fail(&row, "the process that was making it stopped before it was done"),
             State::Destroying => self.remove(&row),
             _ => Ok(()),
         }

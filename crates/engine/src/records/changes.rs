@@ -44,8 +44,12 @@ impl Records {
                     row.state.step(lifecycle::Event::Idled).map_err(|refused| refused.into_error(&row.id))?;
                 let limit = row.spec.limits.idle();
                 let since = before(ended, limit).max(row.created_at);
-                row.reason =
-                    Some(format!("idle since {since}, for the {} it may be idle", duration::shown(limit)));
+                row.reason = Some(match &row.kept {
+                    None => format!("idle since {since}, for the {} it may be idle", duration::shown(limit)),
+                    Some(kept) => {
+                        format!("asleep since {}, for as long as sleepers are kept", kept.since.wall)
+                    }
+                });
                 row.idle_since = Some(since);
                 Ok(row)
             })

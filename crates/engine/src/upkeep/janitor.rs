@@ -334,7 +334,7 @@ impl Upkeep {
                 self.records.note(
                     id,
                     lifecycle::Event::NotSaved,
-                    "whoever was saving it stopped before it was done",
+                    "the process that was saving it stopped before it was done",
                 )?;
             }
             (Action::Rest { .. }, Some(record)) => {

@@ -107,3 +107,63 @@ fn a_backend_that_keeps_no_files_refuses_to_hibernate() {
     assert_eq!((refused.kind, &refused.details["field"]), (Kind::Unsupported, &json!("on_idle")));
     assert_eq!(world.backend.creates(), 0);
 }
+
+#[test]
+fn a_connection_that_a_program_keeps_wakes_its_sandbox() {
+    let world = World::new();
+    let id = sleeper(&world);
+    let mut attached = world.engine.execs().attach(caller("run_a"), &id).expect("it connects");
+    for swept in [false, true] {
+        world.backend.kill_guest(&id);
+        if swept {
+            world.engine.upkeep().sweep().expect("a sweep");
+        }
+        // The end of a guest shows at the first use of the connection.
+        let mut read = || {
+            let mut contents = Vec::new();
+            attached.read_file(b"note", &mut contents).map(|_| contents)
+        };
+        let read = read().or_else(|_| read());
+
+        assert_eq!(read.expect("it wakes"), b"kept", "{swept}");
+    }
+    assert_eq!(world.record(&id).life, 3);
+}
+
+#[test]
+fn a_guest_that_only_does_not_answer_is_not_put_to_rest() {
+    let world = World::new();
+    let id = sleeper(&world);
+    world.backend.fail_at(Step::Connect, Fault::Fail);
+
+    world.refused("run_a", "sandbox_exec", json!({"sandbox_id": id, "cmd": ["true"]}));
+
+    assert_eq!((world.record(&id).state, world.record(&id).life), (State::Ready, 1));
+    assert_eq!(note(&world, &id), "kept");
+}
+
+#[test]
+fn a_sleeper_changes_hands_before_its_sleep_is_recorded() {
+    let world = World::new();
+    let id = sleeper(&world);
+    world.backend.kill_guest(&id);
+
+    world.ok("run_a", "sandbox_transfer", json!({"sandbox_id": id, "to": "run_b"}));
+    world.refused("run_a", "sandbox_exec", json!({"sandbox_id": id, "cmd": ["true"]}));
+    world.ok("run_b", "sandbox_exec", json!({"sandbox_id": id, "cmd": ["true"]}));
+
+    assert_eq!(world.record(&id).life, 2);
+}
+
+#[test]
+fn pausing_a_sandbox_whose_guest_has_ended_leaves_it_asleep() {
+    let world = World::new();
+    let id = sleeper(&world);
+    world.backend.kill_guest(&id);
+
+    let refused = world.refused("run_a", "sandbox_pause", json!({"sandbox_id": id}));
+
+    assert_eq!((refused.kind, &refused.details["state"]), (Kind::Conflict, &json!("hibernated")));
+    assert_eq!(world.record(&id).state, State::Hibernated);
+    assert_eq!(note(&world, &id), "kept");
+}

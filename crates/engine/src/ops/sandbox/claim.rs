@@ -9,7 +9,7 @@ use crate::catalogue::{Facts, Model, Repeat, Scope, Set};
 use crate::{Call, Engine};
 
 pub const FACTS: Facts =
-    Facts::changes("sandbox_claim", "Take a sandbox that is nobody's", "Takes a sandbox that is nobody's")
+    Facts::changes("sandbox_claim", "Take a sandbox without an owner", "Takes a sandbox without an owner")
         .repeats(Repeat::Always)
         .among(Set::Ownership)
         .within(Scope::Everybody)

@@ -234,7 +234,7 @@ fn stdin(bytes: Option<Vec<u8>>, open: bool, stream: bool) -> Result<Stdin> {
     match (bytes, open) {
         (Some(_), true) => Err(Error::invalid("stdin_open", "and `stdin` exclude each other")),
         (None, true) if !stream => {
-            Err(Error::invalid("stdin_open", "needs `stream`: nobody could write to it"))
+            Err(Error::invalid("stdin_open", "needs `stream`: without it no call can write to it"))
         }
         (None, true) => Ok(Stdin::Open),
         (Some(bytes), false) => Ok(Stdin::Bytes(bytes)),
