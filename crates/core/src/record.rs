@@ -81,6 +81,36 @@ fn never() -> Timestamp {
 }
 
 impl Record {
+    /// Returns the record of a sandbox of which only this is known. It has no owner, no backend and no secret yet.
+    pub fn new(id: SandboxId, state: State, spec: Spec, at: Moment) -> Self {
+        Self {
+            id,
+            state,
+            tenant: None,
+            key: None,
+            lease: Lease::unowned(),
+            spec,
+            backend: String::new(),
+            refused: Vec::new(),
+            placement: None,
+            profile: None,
+            image: None,
+            narrowed: None,
+            pending_kill: None,
+            forked_from: None,
+            replaces: None,
+            life: first_life(),
+            kept: None,
+            secret: Secret::UNKNOWN,
+            boot: String::new(),
+            created_at: at.wall,
+            updated_at: at.wall,
+            observed_at: at.observed,
+            idle_since: None,
+            reason: None,
+        }
+    }
+
     /// Returns when it changed last.
     pub fn moment(&self) -> Moment {
         Moment { wall: self.updated_at, observed: self.observed_at }

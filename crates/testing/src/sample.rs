@@ -6,6 +6,7 @@ use coracle_core::clock::Timestamp;
 use coracle_core::ids::{InstanceId, RunId, SandboxId, SessionKey, TenantId};
 use coracle_core::lease::Lease;
 use coracle_core::lifecycle::State;
+use coracle_core::observed::Moment;
 use coracle_core::policy::Policy;
 use coracle_core::record::{Record, Secret};
 use coracle_core::spec::{Spec, SpecInput};
@@ -20,31 +21,13 @@ pub fn spec() -> Spec {
 
 /// Returns a record in state `creating`, owned by `run_sample`, with a fresh id.
 pub fn record() -> Record {
+    let at = Moment { wall: Timestamp::from_millis(1_700_000_000_000), observed: Timestamp::from_millis(0) };
     Record {
-        id: sandbox(),
-        state: State::Creating,
-        tenant: None,
-        key: None,
         lease: Lease::new(run("run_sample")),
-        spec: spec(),
         backend: "fake".to_owned(),
-        refused: Vec::new(),
-        placement: None,
-        profile: None,
-        image: None,
-        narrowed: None,
-        pending_kill: None,
-        forked_from: None,
-        replaces: None,
-        life: 1,
-        kept: None,
         secret: Secret([7; 32]),
         boot: BOOT.to_owned(),
-        created_at: Timestamp::from_millis(1_700_000_000_000),
-        updated_at: Timestamp::from_millis(1_700_000_000_000),
-        observed_at: Timestamp::from_millis(0),
-        idle_since: None,
-        reason: None,
+        ..Record::new(sandbox(), State::Creating, spec(), at)
     }
 }
 

@@ -6,12 +6,11 @@ use std::time::Duration;
 use coracle_core::backend::{Found, GuestEnd};
 use coracle_core::clock::Timestamp;
 use coracle_core::ids::SandboxId;
-use coracle_core::lease::Lease;
 use coracle_core::lifecycle::{Event, State};
 use coracle_core::observed::Moment;
 use coracle_core::policy::Policy;
 use coracle_core::reconcile::{Action, Facts, QUARANTINE, Reason, plan};
-use coracle_core::record::{Kept, KeptAt, Record, Secret};
+use coracle_core::record::{Kept, KeptAt, Record};
 use coracle_core::spec::{OnIdle, Spec, SpecInput};
 use proptest::prelude::*;
 
@@ -57,32 +56,9 @@ fn id(number: usize) -> SandboxId {
 }
 
 fn record(id: SandboxId, state: State) -> Record {
-    Record {
-        id,
-        state,
-        tenant: None,
-        key: None,
-        lease: Lease::unowned(),
-        spec: Spec::resolve(SpecInput::default(), &Policy::default()).expect("an empty spec is valid"),
-        backend: "simulated".to_owned(),
-        refused: Vec::new(),
-        placement: None,
-        profile: None,
-        image: None,
-        narrowed: None,
-        pending_kill: None,
-        forked_from: None,
-        replaces: None,
-        life: 1,
-        kept: None,
-        secret: Secret([0; 32]),
-        boot: BOOT.to_owned(),
-        created_at: NOW,
-        updated_at: NOW,
-        observed_at: NOW,
-        idle_since: None,
-        reason: None,
-    }
+    let spec = Spec::resolve(SpecInput::default(), &Policy::default()).expect("an empty spec is valid");
+    let now = Moment { wall: NOW, observed: NOW };
+    Record { backend: "simulated".to_owned(), boot: BOOT.to_owned(), ..Record::new(id, state, spec, now) }
 }
 
 impl World {

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use coracle_core::difference::{Difference, Values, Wish};
-use coracle_core::observed::Moment;
 use coracle_core::record::Secret;
 use coracle_core::spec::OnIdle;
 use coracle_core::store::{Durability, Opened, Work};
@@ -215,32 +214,16 @@ impl Lifecycle {
         choice: &Choice<'_>,
     ) -> Result<Record> {
         expect_hibernation(spec, choice)?;
-        let Moment { wall: now, observed } = self.records.moment()?;
+        let now = self.records.moment()?;
+        let id = SandboxId::generate(now.wall, random()?);
         Ok(Record {
-            id: SandboxId::generate(now, random()?),
-            state: State::Creating,
-            tenant: None,
             key: key.cloned(),
             lease,
-            spec: spec.clone(),
             backend: choice.backend.name().to_owned(),
             refused: choice.refused.to_vec(),
-            placement: None,
-            profile: None,
-            image: None,
-            narrowed: None,
-            pending_kill: None,
-            forked_from: None,
-            replaces: None,
-            life: 1,
-            kept: None,
             secret: Secret(random()?),
             boot: self.records.boot().to_owned(),
-            created_at: now,
-            updated_at: now,
-            observed_at: observed,
-            idle_since: None,
-            reason: None,
+            ..Record::new(id, State::Creating, spec.clone(), now)
         })
     }
 

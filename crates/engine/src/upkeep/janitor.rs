@@ -8,12 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coracle_core::backend::Found;
-use coracle_core::observed::Moment;
 use coracle_core::reconcile::{self, Action, Facts};
-use coracle_core::record::Secret;
 use coracle_core::spec::SpecInput;
 use coracle_core::store::Which;
-use coracle_core::{Backend, Lease, Policy, Record, Result, SandboxId, Spec, State, Timestamp, lifecycle};
+use coracle_core::{Backend, Policy, Record, Result, SandboxId, Spec, State, Timestamp, lifecycle};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -364,34 +362,14 @@ impl Upkeep {
 
     /// Makes a record for something of ours that has none, as after restoring an old database.
     fn quarantine(&self, backend: &Arc<dyn Backend>, id: &SandboxId) -> Result<()> {
-        let Moment { wall: now, observed } = self.records.moment()?;
+        // What it was is not known; the defaults are only there because a record has a spec. Not the operator's: what they
+        // forbid now must not keep it from being noticed.
+        let spec = Spec::resolve(SpecInput::default(), &Policy::default())?;
         let record = Record {
-            id: id.clone(),
-            state: State::Quarantined,
-            tenant: None,
-            key: None,
-            lease: Lease::unowned(),
-            // What it was is not known; the defaults are only there because a record has a spec. Not the operator's:
-            // what they forbid now must not keep it from being noticed.
-            spec: Spec::resolve(SpecInput::default(), &Policy::default())?,
             backend: backend.name().to_owned(),
-            refused: Vec::new(),
-            placement: None,
-            profile: None,
-            image: None,
-            narrowed: None,
-            pending_kill: None,
-            forked_from: None,
-            replaces: None,
-            life: 1,
-            kept: None,
-            secret: Secret::UNKNOWN,
             boot: self.records.boot().to_owned(),
-            created_at: now,
-            updated_at: now,
-            observed_at: observed,
-            idle_since: None,
             reason: Some("found without a record".to_owned()),
+            ..Record::new(id.clone(), State::Quarantined, spec, self.records.moment()?)
         };
         self.headroom.freeing(|| self.records.store().open(record.clone())).map(drop)
     }
