@@ -6,7 +6,8 @@ mod wake;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use coracle_core::{Result, SandboxId};
+use coracle_core::hibernation::Hibernation;
+use coracle_core::{Error, Kind, Record, Result, SandboxId};
 
 use crate::access::Access;
 use crate::access::expiry::is_asleep;
@@ -63,6 +64,14 @@ impl Entry {
     /// Joins a local connection to a port of the sandbox and carries it to its end.
     pub fn forward(&self, caller: &Caller, id: &SandboxId, port: u16, local: &TcpStream) -> Result<()> {
         self.egress.forward(self.enter(&caller.clone().into(), id)?, port, local)
+    }
+
+    /// Returns what keeps the files of a sandbox. Its backend could when it was made.
+    fn hibernation_of(&self, record: &Record) -> Result<&dyn Hibernation> {
+        let what =
+            || format!("backend `{}` cannot keep the files of a sandbox without its guest", record.backend);
+        let backend = self.placement.backend_of(record)?;
+        backend.hibernation().ok_or_else(|| Error::new(Kind::Unsupported, what()))
     }
 
     /// Tries again where the gate has let the caller in and found the sandbox asleep: it checks the owner first, so that no

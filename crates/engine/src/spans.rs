@@ -123,6 +123,8 @@ macro_rules! about_a_sandbox {
 about_a_sandbox! {
     /// From the row of a sandbox to its readiness.
     create => Counted::Create.name();
+    /// Starting another guest with the files it has.
+    wake => "sandbox wake";
     /// Bringing what it is made from, its image for one.
     prepare => "backend prepare";
     /// The backend's part of making it.

@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use coracle_core::backend::{Created, Life, Order, Placement};
@@ -60,7 +60,7 @@ pub fn create(native: &Native, order: &Order<'_>, taken: Option<&Taken>) -> Resu
         cage: native.cage(order.sandbox)?,
         base: ids::base(order.sandbox),
         taken,
-        own_disk: None,
+        kept: None,
     };
     let created = start_guest(native, order, &parts)
         .and_then(|(created, ready)| expect_known(order.spec, ready.knows_user).map(|()| created));
@@ -82,7 +82,7 @@ pub(super) fn wake(native: &Native, order: &Order<'_>, kept: &KeptFiles) -> Resu
         cage: native.cage(order.sandbox)?,
         base: ids::base(order.sandbox),
         taken: Some(&kept.files),
-        own_disk: Some(&kept.device),
+        kept: Some(kept),
     };
     // Its commands may have removed its user; the files are kept all the same.
     start_guest(native, order, &parts).map(|(created, _)| created)
@@ -134,8 +134,8 @@ struct Parts<'a> {
     base: u32,
     /// Files of another sandbox that it starts with.
     taken: Option<&'a Taken>,
-    /// The device its own disk was last mounted from, where the sandbox wakes. Its directory and its storage exist.
-    own_disk: Option<&'a Path>,
+    /// Its own files, if it wakes: its directory and its storage exist then.
+    kept: Option<&'a KeptFiles>,
 }
 
 impl Parts<'_> {
@@ -166,7 +166,7 @@ struct Ready {
 
 fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Created, Ready), Failure> {
     let crash = native.config.crash;
-    let dir = match parts.own_disk {
+    let dir = match parts.kept {
         None => make_dir(native, order, parts)?,
         Some(_) => native.home.dir(order.sandbox).map_err(at("open its directory"))?,
     };
@@ -188,7 +188,7 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Create
     let namespace = native.privilege.map_ids(launched.pid, parts.base).map_err(at("map users"))?;
     (&ours).write_all(&[1]).map_err(at("start the guest"))?;
     crash("native.create.mapped");
-    let known: Vec<_> = std::iter::once(parts.own_disk.unwrap_or(Path::new("")).to_owned())
+    let known: Vec<_> = std::iter::once(parts.kept.map_or_else(PathBuf::new, |kept| kept.device.clone()))
         .chain(parts.bases().iter().map(|base| base.device.clone()))
         .collect();
     let site = Site {
@@ -197,7 +197,7 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Create
         storage: parts.storage,
         brought: &parts.brought,
         bases: parts.bases().len(),
-        wakes: parts.own_disk.is_some(),
+        wakes: parts.kept.is_some(),
         known: &known,
         base: parts.base,
         namespace: namespace.as_fd(),
@@ -205,7 +205,7 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Create
     let trees = Trees::open(&site, native.privilege)?;
     let mut plan = boot::plan(order, parts, native.privilege);
     let (trees, shared) = settle_owner(trees, &mut plan).map_err(at("map a mount to its owner"))?;
-    plan.wakes = parts.own_disk.is_some();
+    plan.wakes = parts.kept.is_some();
     plan.bases = parts.bases().iter().map(|base| base.generation).collect();
     let capabilities = plan.capabilities;
     let end = dir.make_end().map_err(at("make the file the guest writes its end to"))?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use coracle_core::{Error, Result, SandboxId};
 
+use super::cage::Cage;
 use super::{Native, disk, elsewhere, requests};
 
 /// Killed processes disappear at once, unless one is in the middle of writing to a slow disk.
@@ -27,14 +28,20 @@ pub fn destroy(native: &Native, sandbox: &SandboxId) -> Result<()> {
             let _ = disk::abandon(&disk, &device);
         }
     }
-    cage.kill(PATIENCE).map_err(failed("end the processes"))?;
-    if let Some(guest) = native.children().remove(sandbox).map(|child| child.guest) {
-        coracle_sys::signal::reap_descriptor(&guest);
-    }
+    kill(native, sandbox, &cage).map_err(failed("end the processes"))?;
     crash("native.destroy.killed");
     cage.remove().map_err(failed("remove the cgroup"))?;
     crash("native.destroy.cgroup");
     native.home.remove(sandbox).map_err(failed("remove the directory"))?;
     crash("native.destroy.directories");
+    Ok(())
+}
+
+/// Kills every process of a sandbox, and reaps its guest if this process started it.
+pub fn kill(native: &Native, sandbox: &SandboxId, cage: &Cage<'_>) -> std::io::Result<()> {
+    cage.kill(PATIENCE)?;
+    if let Some(guest) = native.children().remove(sandbox).map(|child| child.guest) {
+        coracle_sys::signal::reap_descriptor(&guest);
+    }
     Ok(())
 }

@@ -4,18 +4,15 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use coracle_core::backend::{Created, Order};
 use coracle_core::{Error, Kind, Result, SandboxId, Spec};
-use coracle_sys::{mount, rustix, signal};
+use coracle_sys::{mount, rustix};
 
 use super::fork_source::{Base, Taken, open_root};
 use super::storage::Storage;
-use super::{Native, create, disk, elsewhere};
+use super::{Native, create, destroy, disk, elsewhere};
 
-/// The kernel ends killed processes at once, unless one is writing to a slow disk.
-const KILL_TIME: Duration = Duration::from_secs(10);
 /// What the kernel counts allocated space in.
 const SECTOR: u64 = 512;
 
@@ -41,10 +38,7 @@ pub fn rest(native: &Native, sandbox: &SandboxId) -> Result<Option<u64>> {
         return Err(Error::new(Kind::NotFound, message).detail("sandbox_id", sandbox.as_str()));
     }
     let cage = native.cage(sandbox)?;
-    cage.kill(KILL_TIME).map_err(failed("end the processes"))?;
-    if let Some(guest) = native.children().remove(sandbox).map(|child| child.guest) {
-        signal::reap_descriptor(&guest);
-    }
+    destroy::kill(native, sandbox, &cage).map_err(failed("end the processes"))?;
     (native.config.crash)("native.rest.killed");
     cage.remove().map_err(failed("remove the cgroup"))?;
     let size = sync(native, sandbox).map_err(failed("sync the files"))?;

@@ -2,7 +2,7 @@
 
 use coracle_core::record::{Kept, KeptAt};
 use coracle_core::store::Durability;
-use coracle_core::{Error, Kind, Record, Result, State, lifecycle};
+use coracle_core::{Record, Result, State, lifecycle};
 
 use super::Entry;
 use crate::crash;
@@ -12,10 +12,7 @@ impl Entry {
     ///
     /// In this order: a row that says `hibernated` promises that the files survive a power cut.
     pub(crate) fn put_to_rest(&self, record: &Record) -> Result<Record> {
-        let backend = self.placement.backend_of(record)?;
-        let unsupported =
-            || Error::new(Kind::Unsupported, format!("backend `{}` keeps no files", record.backend));
-        let hibernation = backend.hibernation().ok_or_else(unsupported)?;
+        let hibernation = self.hibernation_of(record)?;
         self.egress.unkeep(&record.id)?;
         let bytes = self.headroom.freeing(|| hibernation.rest(&record.id))?;
         self.records.crash_at(crash::REST_BACKEND_AFTER);

@@ -1,7 +1,6 @@
 //! Waking: a new guest starts with the files of the last one. Once, however many callers ask at the same time.
 
 use coracle_core::backend::{Created, Life, Order};
-use coracle_core::hibernation::Hibernation;
 use coracle_core::record::Secret;
 use coracle_core::store::Durability;
 use coracle_core::{Error, Kind, Record, Result, SandboxId, State, lifecycle, tenant};
@@ -29,14 +28,10 @@ impl Entry {
             state => return Err(state.refuse(id, "wake")),
         };
         self.headroom.expect("wake a sandbox")?;
-        spans::within(spans::create(&asleep), || self.start(&asleep))
+        spans::within(spans::wake(&asleep), || self.start(&asleep))
     }
 
     fn start(&self, asleep: &Record) -> Result<()> {
-        let backend = self.placement.backend_of(asleep)?;
-        let unsupported =
-            || Error::new(Kind::Unsupported, format!("backend `{}` wakes no sandbox", asleep.backend));
-        let hibernation = backend.hibernation().ok_or_else(unsupported)?;
         let secret = Secret(random()?);
         let resuming = self.records.change(&asleep.id, Durability::Process, &mut |mut row| {
             row.state =
@@ -48,18 +43,18 @@ impl Entry {
             Ok(row)
         })?;
         self.records.crash_at(crash::WAKE_ROW_AFTER);
-        self.bring_up(&resuming, hibernation).map_err(|error| match self.put_to_rest(&resuming) {
+        self.bring_up(&resuming).map_err(|error| match self.put_to_rest(&resuming) {
             Ok(_) => not_woken(asleep, error),
             // The row stays `resuming`, and the janitor puts it to rest.
             Err(left) => not_woken(asleep, error).detail("left_behind", left.chain()),
         })
     }
 
-    fn bring_up(&self, record: &Record, hibernation: &dyn Hibernation) -> Result<()> {
+    fn bring_up(&self, record: &Record) -> Result<()> {
         let backend = self.placement.backend_of(record)?;
         let spec = tenant::spec_of(record.tenant.as_ref(), &record.spec)?;
         let _making = self.holdings.admit_volumes(record, backend, &spec)?;
-        let created = hibernation.wake(&Order {
+        let created = self.hibernation_of(record)?.wake(&Order {
             sandbox: &record.id,
             instance: &self.records.store().instance()?,
             spec: &spec,
