@@ -142,7 +142,7 @@ fn first_words(engine: &Path) -> io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(FIRST_ANSWER))?;
     stream.set_write_timeout(Some(FIRST_ANSWER))?;
     let mut answer = Vec::new();
-    // If there is no listener behind it, the connection may close before, while or after we write.
+    // If nothing listens at the other end, ssh closes the connection, perhaps before we have written.
     let heard = stream.write_all(PING).and_then(|()| stream.take(7).read_to_end(&mut answer));
     match heard {
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {

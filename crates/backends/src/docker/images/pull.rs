@@ -69,8 +69,7 @@ fn words(error: &Refusal) -> String {
     }
 }
 
-/// Explains that the container engine could not reach a registry, which is no fault of the container engine or of
-/// ours.
+/// Explains that the container engine could not reach a registry.
 fn unreached(reference: &Reference, error: Error) -> Error {
     let registry = reference.registry();
     match error.kind {

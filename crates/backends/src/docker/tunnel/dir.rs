@@ -69,7 +69,7 @@ impl TunnelDir {
         Ok(dir)
     }
 
-    /// Returns the directories of all connections; none if there is no runtime directory.
+    /// Returns the directories of all connections. The list is empty if the runtime directory does not exist.
     pub fn all(runtime: &Path) -> Result<Vec<Self>> {
         match fs::read_dir(runtime) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
