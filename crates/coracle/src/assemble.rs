@@ -8,6 +8,7 @@ use coracle_core::store::Which;
 use coracle_core::{Answers, Clock, Error, Result, SandboxId, SessionKey, Store, Timestamp, Tokens};
 use coracle_engine::egress::{Start, Threads};
 use coracle_engine::{Caller, Claims, CrashPoints, Engine, Keepers, Parts, Roster};
+use coracle_git::HostedRepos;
 use coracle_stores::LogFiles;
 use coracle_stores::sqlite::SqliteStore;
 use rustix::process::{Signal, getpid, kill_process};
@@ -83,6 +84,7 @@ fn compose(config: &Config, store: SqliteStore, keepers: Arc<dyn Start>) -> Resu
         logs: Some(Arc::new(LogFiles::new(config.home.logs(), config.logs_retention))),
         disk: Some(Arc::new(disk)),
         claims: Some(Claims::new(config.home.claims())),
+        repos: Arc::new(HostedRepos::new(config.home.repos(), crash_at)),
     }))
 }
 

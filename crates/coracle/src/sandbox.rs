@@ -255,6 +255,7 @@ mod tests {
             logs: None,
             disk: None,
             claims: None,
+            repos: Arc::new(coracle_testing::FakeRepos::default()),
         });
         Coracle { engine, caller: Caller::acting_as(run("run_a")), pool: None }
     }

@@ -37,6 +37,8 @@ entries! {
     volumes = "volumes";
     /// The native backend's: files of sandboxes kept as images.
     snapshots = "snapshots";
+    /// Hosted repositories, a directory for each.
+    repos = "repos";
     /// The container engine backends': a directory for each container engine, with one for each sandbox.
     engines = "engines";
     /// The engine's: a directory for each keeper, with its lock, its socket and the denials of its sandbox.
@@ -128,7 +130,7 @@ mod tests {
     /// Older versions of coracle use the same homes.
     #[test]
     fn names_on_disk_stay() {
-        let expected = "sandboxes guest images disks volumes snapshots engines keepers logs locks swept collected said \
+        let expected = "sandboxes guest images disks volumes snapshots repos engines keepers logs locks swept collected said \
             stock.sock stock.lock migrate.lock coracle.sock serve.lock audit.jsonl ballast claims making instance.draft \
             coracle.db-wal coracle.db-shm coracle.mark coracle.db instance";
 

@@ -1,4 +1,4 @@
-//! Names of things: sandboxes, execs, runs, instances, volumes and session keys. Parsed from raw input once, at the
+//! Names of things: sandboxes, execs, runs, instances, volumes, repositories and session keys. Parsed from raw input once, at the
 //! edge.
 
 use std::fmt;
@@ -105,6 +105,10 @@ id_type!(
     VolumeName, "vol_", "volume"
 );
 
+id_type!(
+    /// Names a hosted repository.
+    RepoId, "repo_", "repo_id"
+);
 id_type!(
     /// Names a group of callers that shares a machine with others without seeing them; the operator chooses it.
     TenantId, "tnt_", "tenant"

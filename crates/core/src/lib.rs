@@ -37,6 +37,7 @@ pub mod printable;
 pub mod reconcile;
 pub mod record;
 pub mod redact;
+pub mod repo;
 pub mod runtime;
 pub mod selection;
 pub mod spec;
@@ -54,7 +55,9 @@ pub use ceiling::Ceiling;
 pub use clock::{Clock, Timestamp};
 pub use error::{Error, Kind, Result};
 pub use home::Home;
-pub use ids::{ExecId, ImageId, InstanceId, RunId, SandboxId, SessionKey, TenantId, TokenId, VolumeName};
+pub use ids::{
+    ExecId, ImageId, InstanceId, RepoId, RunId, SandboxId, SessionKey, TenantId, TokenId, VolumeName,
+};
 pub use kept_log::{KeptExec, KeptLogs};
 pub use lease::{Claim, Epoch, Lease};
 pub use lifecycle::State;
@@ -62,6 +65,7 @@ pub use limits::Limits;
 pub use network::Network;
 pub use policy::Policy;
 pub use record::Record;
+pub use repo::Repos;
 pub use spec::Spec;
 pub use store::Store;
 pub use token::{Token, Tokens};

@@ -1,7 +1,7 @@
 //! The service behind every door. `ops` has a file for each operation, which uses components; [`Engine`] puts those
 //! together.
 //!
-//! From the bottom up: [`Records`], [`Placement`], `Holdings`, [`Headroom`], [`Access`], [`Egress`], [`Entry`], [`Execs`],
+//! From the bottom up: [`Records`], [`Placement`], `Holdings`, [`Repositories`], [`Headroom`], [`Access`], [`Egress`], [`Entry`], [`Execs`],
 //! [`Lifecycle`], [`Upkeep`]. Each holds those it uses, and none holds the engine.
 //!
 //! Everything here blocks: the command line must not pay for a runtime, and a daemon calls it from threads of its
@@ -26,6 +26,7 @@ pub mod ops;
 mod placement;
 mod random;
 mod records;
+mod repositories;
 mod spans;
 pub mod text;
 mod upkeep;
@@ -34,7 +35,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use coracle_core::headroom::Disk;
-use coracle_core::{Clock, KeptLogs, Policy, Store};
+use coracle_core::{Clock, KeptLogs, Policy, Repos, Store};
 
 pub use self::access::Access;
 use self::ballast::Ballast;
@@ -66,6 +67,7 @@ pub use self::placement::{Placement, probes};
 use self::records::RecordParts;
 pub use self::records::Records;
 pub use self::records::watch::{self, Watch};
+pub use self::repositories::Repositories;
 pub use self::spans::Counted;
 use self::upkeep::UpkeepParts;
 pub use self::upkeep::{Upkeep, glance, inventory, janitor, purge};
@@ -87,6 +89,8 @@ pub struct Parts {
     pub disk: Option<Arc<dyn Disk>>,
     /// Notes which tenant brought which image; without it no image counts for a tenant.
     pub claims: Option<Claims>,
+    /// Where hosted repositories are.
+    pub repos: Arc<dyn Repos>,
 }
 
 impl fmt::Debug for Parts {
@@ -107,6 +111,7 @@ pub struct Engine {
     placement: Arc<Placement>,
     headroom: Arc<Headroom>,
     holdings: Arc<Holdings>,
+    repositories: Arc<Repositories>,
     access: Arc<Access>,
     egress: Arc<Egress>,
     entry: Arc<Entry>,
@@ -119,13 +124,14 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, backends, clock, policy, boot, crash, keepers, logs, disk, claims } = parts;
+        let Parts { store, backends, clock, policy, boot, crash, keepers, logs, disk, claims, repos } = parts;
         let ballast = Ballast::on(disk);
         let records = RecordParts { store, clock, boot, crash, ballast: ballast.clone() };
         let records = Arc::new(Records::new(records));
         let placement = Arc::new(Placement::new(backends, policy.backends.clone()));
         let headroom = Headroom::new(ballast, policy.reserve, records.clone(), placement.clone());
         let holdings = Arc::new(Holdings::new(policy.tenants.clone(), claims, logs.clone()));
+        let repositories = Arc::new(Repositories::new(repos, records.clone()));
         let (headroom, policy) = (Arc::new(headroom), Arc::new(policy));
         let access = Access::new(records.clone(), placement.clone(), headroom.clone(), policy.clone());
         let access = Arc::new(access);
@@ -161,6 +167,7 @@ impl Engine {
         let upkeep = Upkeep::new(UpkeepParts {
             records: records.clone(),
             placement: placement.clone(),
+            repositories: repositories.clone(),
             headroom: headroom.clone(),
             egress: egress.clone(),
             entry: entry.clone(),
@@ -174,6 +181,7 @@ impl Engine {
             placement,
             headroom,
             holdings,
+            repositories,
             access,
             egress,
             entry,
@@ -220,6 +228,11 @@ impl Engine {
     /// Returns what tenants keep beside their sandboxes.
     pub(crate) fn holdings(&self) -> &Holdings {
         &self.holdings
+    }
+
+    /// Returns hosted repositories.
+    pub fn repositories(&self) -> &Repositories {
+        &self.repositories
     }
 
     /// Returns what decides who may do what.

@@ -15,12 +15,14 @@ use crate::headroom::Headroom;
 use crate::lifecycle::Lifecycle;
 use crate::placement::Placement;
 use crate::records::Records;
+use crate::repositories::Repositories;
 
 /// Keeps a home in order. It acts for no caller.
 #[derive(Debug, Clone)]
 pub struct Upkeep {
     records: Arc<Records>,
     placement: Arc<Placement>,
+    repositories: Arc<Repositories>,
     headroom: Arc<Headroom>,
     egress: Arc<Egress>,
     entry: Arc<Entry>,
@@ -34,6 +36,7 @@ pub struct Upkeep {
 pub(crate) struct UpkeepParts {
     pub records: Arc<Records>,
     pub placement: Arc<Placement>,
+    pub repositories: Arc<Repositories>,
     pub headroom: Arc<Headroom>,
     pub egress: Arc<Egress>,
     pub entry: Arc<Entry>,
@@ -44,7 +47,8 @@ pub(crate) struct UpkeepParts {
 
 impl Upkeep {
     pub(crate) fn new(parts: UpkeepParts) -> Self {
-        let UpkeepParts { records, placement, headroom, egress, entry, execs, lifecycle, keep } = parts;
-        Self { records, placement, headroom, egress, entry, execs, lifecycle, keep }
+        let UpkeepParts { records, placement, repositories, headroom, egress, entry, execs, lifecycle, keep } =
+            parts;
+        Self { records, placement, repositories, headroom, egress, entry, execs, lifecycle, keep }
     }
 }

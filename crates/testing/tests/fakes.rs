@@ -1,17 +1,20 @@
 //! The fakes keep the contracts they stand in for.
 
+use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use coracle_core::image::Config;
-use coracle_core::{Answers, KeptLogs, Store, Tokens};
+use coracle_core::repo::Oid;
+use coracle_core::{Answers, KeptLogs, Repos, Store, Tokens};
 use coracle_testing::conformance::answers::Memory;
 use coracle_testing::conformance::backend::Subject;
 use coracle_testing::conformance::images;
 use coracle_testing::conformance::kept_logs::Archive;
+use coracle_testing::conformance::repos::Shelf;
 use coracle_testing::conformance::store::Home;
 use coracle_testing::conformance::tokens::Keyring;
-use coracle_testing::{FakeAnswers, FakeBackend, FakeImages, FakeLogs, FakeStore, sample};
+use coracle_testing::{FakeAnswers, FakeBackend, FakeImages, FakeLogs, FakeRepos, FakeStore, sample};
 
 mod store {
     use super::*;
@@ -102,5 +105,26 @@ mod shelf {
             unknown: name("registry.test/none"),
             keep: Box::new(()),
         })
+    }
+}
+
+mod repos {
+    use super::*;
+
+    coracle_testing::repo_conformance!(SharedRepos::default);
+
+    #[derive(Default)]
+    struct SharedRepos(FakeRepos);
+
+    impl Shelf for SharedRepos {
+        fn open(&self) -> Box<dyn Repos> {
+            Box::new(self.0.clone())
+        }
+
+        fn commit(&self, number: u8) -> (Oid, OwnedFd) {
+            let id = |number: u8| format!("{number:040x}").parse::<Oid>().expect("an id");
+            let objects: Vec<Oid> = (1..=number).map(id).collect();
+            (id(number), FakeRepos::pack(&objects))
+        }
     }
 }

@@ -17,6 +17,7 @@ const COMPONENTS: &[Component] = &[
     Component { directory: "records", name: "Records", uses: &[] },
     Component { directory: "placement", name: "Placement", uses: &[] },
     Component { directory: "holdings", name: "Holdings", uses: &[] },
+    Component { directory: "repositories", name: "Repositories", uses: &["records"] },
     Component { directory: "headroom", name: "Headroom", uses: &["records", "placement"] },
     Component { directory: "access", name: "Access", uses: &["records", "placement", "headroom"] },
     Component { directory: "egress", name: "Egress", uses: &["records", "access"] },
@@ -33,12 +34,22 @@ const COMPONENTS: &[Component] = &[
     Component {
         directory: "lifecycle",
         name: "Lifecycle",
-        uses: &["records", "placement", "holdings", "headroom", "access", "egress", "entry", "exec"],
+        uses: &[
+            "records",
+            "placement",
+            "holdings",
+            "repositories",
+            "headroom",
+            "access",
+            "egress",
+            "entry",
+            "exec",
+        ],
     },
     Component {
         directory: "upkeep",
         name: "Upkeep",
-        uses: &["records", "placement", "headroom", "egress", "entry", "exec", "lifecycle"],
+        uses: &["records", "placement", "repositories", "headroom", "egress", "entry", "exec", "lifecycle"],
     },
 ];
 

@@ -19,8 +19,20 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // Hostile bytes are read there: neither a store nor a backend may be in reach, nor the engine, which has both.
     ("coracle-egress", &["coracle-core", "coracle-sys", "coracle-wire"]),
     ("coracle-engine", &["coracle-core", "coracle-egress", "coracle-wire", "coracle-workflow"]),
+    // Runs git: neither sandboxes nor records may be in reach.
+    ("coracle-git", &["coracle-core", "coracle-sys"]),
     ("coracle-backends", &["coracle-core", "coracle-images", "coracle-sys", "coracle-wire"]),
-    ("coracle", &["coracle-backends", "coracle-core", "coracle-engine", "coracle-stores", "coracle-sys"]),
+    (
+        "coracle",
+        &[
+            "coracle-backends",
+            "coracle-core",
+            "coracle-engine",
+            "coracle-git",
+            "coracle-stores",
+            "coracle-sys",
+        ],
+    ),
     ("coracle-service", &["coracle", "coracle-core", "coracle-engine"]),
     ("coracle-http", &["coracle", "coracle-core", "coracle-engine", "coracle-service"]),
     ("coracle-mcp", &["coracle-core", "coracle-engine", "coracle-service", "coracle-sys"]),

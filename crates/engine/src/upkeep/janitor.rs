@@ -141,6 +141,10 @@ impl Upkeep {
         if let Err(error) = self.execs.sweep_logs(observed) {
             report.trouble.push(format!("logs: {}", error.chain()));
         }
+        match self.headroom.freeing(|| self.repositories.port().sweep()) {
+            Ok(repos) => report.swept += repos,
+            Err(error) => report.trouble.push(format!("repos: {}", error.chain())),
+        }
         self.headroom.tend();
         Ok(())
     }
@@ -192,6 +196,10 @@ impl Upkeep {
                 Ok(remains) => left.remains.extend(remains),
                 Err(error) => left.trouble.push(format!("{}: {}", backend.name(), error.chain())),
             }
+        }
+        match self.repositories.port().remains() {
+            Ok(remains) => left.remains.extend(remains),
+            Err(error) => left.trouble.push(format!("repos: {}", error.chain())),
         }
         for id in self.stray_keepers()? {
             if !left.orphans.iter().any(|orphan| orphan.sandbox_id == id)

@@ -136,5 +136,6 @@ pub fn parts(store: &FakeStore, backend: &FakeBackend, clock: &ManualClock, keep
         keepers: Some(Keepers::new(keepers.path().to_owned(), Arc::new(Threads))),
         disk: None,
         claims: Some(coracle_engine::Claims::new(keepers.path().join(".claims"))),
+        repos: Arc::new(coracle_testing::FakeRepos::default()),
     }
 }
