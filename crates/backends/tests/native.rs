@@ -6,7 +6,7 @@ use std::process::Command;
 use coracle_backends::BackendConfig;
 use coracle_backends::native::Native;
 use coracle_core::Epoch;
-use coracle_core::backend::{Life, Order};
+use coracle_core::backend::{EndsWith, Order};
 use coracle_core::record::Secret;
 use coracle_testing::backend_conformance;
 use coracle_testing::conformance::backend::Subject;
@@ -48,7 +48,7 @@ fn many_threads_may_be_the_first_in_a_home() {
                 secret: &secret,
                 epoch: Epoch(1),
                 replaces: None,
-                life: Life::Own,
+                ends_with: EndsWith::Nothing,
             };
             (sandbox.clone(), backend.create(&order).map(drop))
         };

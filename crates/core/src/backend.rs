@@ -34,15 +34,15 @@ pub struct Order<'a> {
     pub epoch: Epoch,
     /// The sandbox that this one replaces; the caller closes it next.
     pub replaces: Option<&'a SandboxId>,
-    pub life: Life,
+    pub ends_with: EndsWith,
 }
 
 /// What ends a sandbox besides an explicit order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Life {
-    /// Nothing: it outlives the process that made it.
+pub enum EndsWith {
+    /// It outlives the process that made it.
     #[default]
-    Own,
+    Nothing,
     /// The process that makes it, however that process dies. A backend that cannot notice this lets the sandbox live
     /// until it is idle.
     Maker,

@@ -19,6 +19,7 @@ pub enum State {
     Paused,
     Hibernating,
     Hibernated,
+    /// It is being woken.
     Resuming,
     Destroying,
     Destroyed,
@@ -70,7 +71,7 @@ impl State {
             (Self::Hibernating, Event::Saved) => Ok(Self::Hibernated),
             (Self::Ready | Self::Paused | Self::Hibernating, Event::Slept) => Ok(Self::Hibernated),
             (Self::Hibernating, Event::NotSaved) => Ok(Self::Ready),
-            (Self::Hibernated, Event::Resume) => Ok(Self::Resuming),
+            (Self::Hibernated, Event::Wake) => Ok(Self::Resuming),
             (
                 Self::Ready | Self::Paused | Self::Hibernating | Self::Hibernated | Self::Resuming,
                 Event::Vanished,
@@ -188,7 +189,8 @@ pub enum Event {
     NotSaved,
     /// Its guest has ended, and its files stay where they are.
     Slept,
-    Resume,
+    /// A caller uses it while it sleeps: a new guest is started with its files.
+    Wake,
     /// It is gone although no caller closed it.
     Vanished,
     /// It reached its idle limit and ended.
@@ -212,7 +214,7 @@ impl Event {
         Self::Saved,
         Self::NotSaved,
         Self::Slept,
-        Self::Resume,
+        Self::Wake,
         Self::Vanished,
         Self::Idled,
         Self::Destroy,
@@ -225,7 +227,8 @@ impl Event {
             Self::Started | Self::NotStarted | Self::MadeAhead => "start",
             Self::Taken => "take",
             Self::Pause => "pause",
-            Self::Unpause | Self::Resume => "resume",
+            Self::Unpause => "resume",
+            Self::Wake => "wake",
             Self::Hibernate | Self::Saved | Self::NotSaved | Self::Slept => "hibernate",
             Self::Vanished => "give up",
             Self::Idled => "expire",

@@ -11,7 +11,7 @@ pub(crate) mod teardown;
 
 use std::sync::Arc;
 
-use coracle_core::backend::Life;
+use coracle_core::backend::EndsWith;
 
 use self::spares::Spares;
 use crate::access::Access;
@@ -37,7 +37,7 @@ pub struct Lifecycle {
     entry: Arc<Entry>,
     execs: Execs,
     spares: Arc<Spares>,
-    life: Life,
+    ends_with: EndsWith,
 }
 
 /// What sandboxes are made with.
@@ -55,8 +55,8 @@ pub(crate) struct LifecycleParts {
 impl Lifecycle {
     pub(crate) fn new(parts: LifecycleParts) -> Self {
         let LifecycleParts { records, placement, headroom, holdings, access, egress, entry, execs } = parts;
-        let (spares, life) = (Arc::default(), Life::Own);
-        Self { records, placement, headroom, holdings, access, egress, entry, execs, spares, life }
+        let (spares, ends_with) = (Arc::default(), EndsWith::Nothing);
+        Self { records, placement, headroom, holdings, access, egress, entry, execs, spares, ends_with }
     }
 
     /// Returns the same, with answers that carry this much output.
@@ -66,6 +66,6 @@ impl Lifecycle {
 
     /// Returns the same, whose sandboxes end with this process, however that dies.
     fn tied_to_this_process(&self) -> Self {
-        Self { life: Life::Maker, ..self.clone() }
+        Self { ends_with: EndsWith::Maker, ..self.clone() }
     }
 }

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use coracle_core::backend::{Created, Life, Order, Placement};
+use coracle_core::backend::{Created, EndsWith, Order, Placement};
 use coracle_core::spec::OnIdle;
 use coracle_core::{Error, ImageId, Kind, Result, Spec, fit, user};
 use coracle_sys::cgroup::Group;
@@ -178,7 +178,7 @@ fn make(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<(Create
     let launched = start(native, parts.cage.group(), &ours, theirs)?;
     parts.cage.note(launched.pid).map_err(at("write down the first process"))?;
     // Kept from here on: if the process that makes the sandbox dies now, the guest ends with it.
-    let boot = (order.life == Life::Maker).then(|| ours.try_clone()).transpose();
+    let boot = (order.ends_with == EndsWith::Maker).then(|| ours.try_clone()).transpose();
     let child = Child { guest: launched.pidfd, _boot: boot.map_err(at("keep the boot socket"))? };
     // This process may have started an earlier guest, which another one found dead.
     if let Some(earlier) = native.children().insert(order.sandbox.clone(), child) {

@@ -44,7 +44,7 @@ fn the_life_of_the_design_can_be_lived() {
         (Unpause, "ready"),
         (Hibernate, "hibernating"),
         (Saved, "hibernated"),
-        (Resume, "resuming"),
+        (Wake, "resuming"),
         (Started, "ready"),
         (Destroy, "destroying"),
         (NotRemoved, "destroy_failed"),

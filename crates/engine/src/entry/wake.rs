@@ -1,6 +1,6 @@
 //! Waking: a new guest starts with the files of the last one. Once, however many callers ask at the same time.
 
-use coracle_core::backend::{Created, Life, Order};
+use coracle_core::backend::{Created, EndsWith, Order};
 use coracle_core::record::Secret;
 use coracle_core::store::Durability;
 use coracle_core::{Error, Kind, Record, Result, SandboxId, State, lifecycle, tenant};
@@ -35,7 +35,7 @@ impl Entry {
         let secret = Secret(random()?);
         let resuming = self.records.change(&asleep.id, Durability::Process, &mut |mut row| {
             row.state =
-                row.state.step(lifecycle::Event::Resume).map_err(|refused| refused.into_error(&row.id))?;
+                row.state.step(lifecycle::Event::Wake).map_err(|refused| refused.into_error(&row.id))?;
             // A guest of an earlier life, should one be left, takes no request of this one.
             row.secret = secret.clone();
             row.boot = self.records.boot().to_owned();
@@ -61,7 +61,7 @@ impl Entry {
             secret: &record.secret,
             epoch: record.lease.epoch(),
             replaces: None,
-            life: Life::Own,
+            ends_with: EndsWith::Nothing,
         })?;
         self.records.crash_at(crash::WAKE_BACKEND_AFTER);
         let placed = self.place(record, &created)?;

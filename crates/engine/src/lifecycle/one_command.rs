@@ -8,7 +8,7 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use coracle_core::backend::Life;
+use coracle_core::backend::EndsWith;
 use coracle_core::cancel::Registration;
 use coracle_core::difference::Wish;
 use coracle_core::exec::Outcome;
@@ -220,7 +220,7 @@ impl Lifecycle {
         };
         let _cut = cut_at_cancel(call, &guest)?;
         let mut inside = Inside::new(record, guest);
-        if self.life == Life::Maker {
+        if self.ends_with == EndsWith::Maker {
             self.access.tie(call, &mut inside, Tied::Sandbox)?;
         }
         call.observer.placed(&Placed {

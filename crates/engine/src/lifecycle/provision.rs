@@ -87,7 +87,7 @@ impl Lifecycle {
             secret: &record.secret,
             epoch: record.lease.epoch(),
             replaces: record.replaces.as_ref(),
-            life: self.life,
+            ends_with: self.ends_with,
         };
         let created = spans::within(spans::create_on_backend(record), || match from {
             From::Image(_) => backend.create(&order),

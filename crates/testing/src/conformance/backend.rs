@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use coracle_wire::Hello;
 
 use crate::{Client, sample};
-use coracle_core::backend::{Backend, Created, Life, Order, Placement};
+use coracle_core::backend::{Backend, Created, EndsWith, Order, Placement};
 use coracle_core::error::Result;
 use coracle_core::ids::{InstanceId, SandboxId};
 use coracle_core::image::Silent;
@@ -188,7 +188,7 @@ impl<'a> Sandbox<'a> {
             secret: &secret,
             epoch: Epoch(EPOCH),
             replaces: None,
-            life: Life::Own,
+            ends_with: EndsWith::Nothing,
         };
         let Created { placement, .. } = subject.backend.create(&order).expect("the backend makes a sandbox");
         Self { subject, id, secret, placement }

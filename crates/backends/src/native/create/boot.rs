@@ -1,6 +1,6 @@
 //! The boot plan of a native sandbox.
 
-use coracle_core::backend::{Life, Order};
+use coracle_core::backend::{EndsWith, Order};
 use coracle_wire::{Boot, MemoryStorage, ProcessLimit};
 
 use super::Parts;
@@ -21,7 +21,7 @@ pub fn plan(order: &Order<'_>, parts: &Parts<'_>, privilege: Privilege) -> Boot 
             Storage::Disk(_) | Storage::Directory => None,
         },
         on_disk: matches!(storage, Storage::Disk(_)),
-        tied: order.life == Life::Maker,
+        tied: order.ends_with == EndsWith::Maker,
         without_cgroups: (!privilege.is_root()).then_some(ProcessLimit { pids: order.spec.limits.pids }),
         ..boot::plan(order, Known { image: &root.config, env: &root.env, in_use: &in_use })
     }

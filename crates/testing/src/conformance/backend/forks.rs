@@ -10,7 +10,7 @@ use coracle_wire::{Body, Command, Ending, FaultCode, Reply, Running};
 use super::{EPOCH, Sandbox, Subject};
 use crate::client::command;
 use crate::{Client, sample};
-use coracle_core::backend::{Life, Order};
+use coracle_core::backend::{EndsWith, Order};
 use coracle_core::cancel::Cancel;
 use coracle_core::clock::Timestamp;
 use coracle_core::error::{Kind, Result};
@@ -95,7 +95,7 @@ fn make<'a>(subject: &'a Subject, source: &dyn ForkSource) -> Sandbox<'a> {
         secret: &secret,
         epoch: Epoch(EPOCH),
         replaces: None,
-        life: Life::Own,
+        ends_with: EndsWith::Nothing,
     };
     let placement = source.create(&order).expect("a sandbox is made").placement;
     Sandbox { subject, id, secret, placement }

@@ -3,7 +3,7 @@
 
 use super::{EPOCH, Sandbox, Subject};
 use crate::sample;
-use coracle_core::backend::{Life, Order};
+use coracle_core::backend::{EndsWith, Order};
 use coracle_core::error::Kind;
 use coracle_core::hibernation::Hibernation;
 use coracle_core::lease::Epoch;
@@ -25,7 +25,7 @@ fn wake<'a>(sandbox: Sandbox<'a>, secret: Secret) -> Sandbox<'a> {
         secret: &secret,
         epoch: Epoch(EPOCH),
         replaces: None,
-        life: Life::Own,
+        ends_with: EndsWith::Nothing,
     };
     let woken = subject.backend.hibernation().expect("it was put to rest").wake(&order).expect("it wakes");
     sandbox.again(secret, woken.placement)
