@@ -34,16 +34,31 @@ pub struct Quota {
     pub most: usize,
     /// How many places the caller is about to take, this one included.
     pub more: usize,
+    /// How many of the tenant's may sleep, where the caller makes one that may sleep one day. Falling asleep cannot be
+    /// refused, so a new one is.
+    pub asleep: Option<usize>,
 }
 
 impl Quota {
-    /// Refuses with `limit_exceeded` where too many places are taken.
-    pub fn admit(self, taken: usize) -> Result<()> {
-        match taken.saturating_add(self.more) > self.most {
+    /// Refuses with `limit_exceeded` where too many places are taken, or too many sandboxes sleep.
+    pub fn admit(self, taken: Population) -> Result<()> {
+        if let Some(most) = self.asleep.filter(|most| taken.asleep >= *most) {
+            return Err(tenant::too_many_asleep(most));
+        }
+        match taken.places.saturating_add(self.more) > self.most {
             true => Err(tenant::too_many(self.most)),
             false => Ok(()),
         }
     }
+}
+
+/// How many sandboxes a tenant has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Population {
+    /// Those that take one of its places.
+    pub places: usize,
+    /// Those that sleep: they take disk alone.
+    pub asleep: usize,
 }
 
 /// The right to make or destroy a sandbox. Dropping it, or dying, releases it.
@@ -100,8 +115,8 @@ pub trait Store: event::Log {
     /// listing shows them.
     fn newest(&self, tenant: Option<&TenantId>, which: Which, max: usize) -> Result<Vec<Record>>;
 
-    /// Returns how many sandboxes of a tenant take up room: live, and not lost.
-    fn count(&self, tenant: &TenantId) -> Result<usize>;
+    /// Returns how many sandboxes of a tenant take a place, and how many sleep.
+    fn count(&self, tenant: &TenantId) -> Result<Population>;
 
     /// Returns the backends of sandboxes that ended since then, in observed time.
     fn ended_on(&self, since: Timestamp) -> Result<BTreeSet<String>>;
@@ -142,9 +157,9 @@ pub trait Store: event::Log {
     fn try_work_on(&self, id: &SandboxId) -> Result<Option<Box<dyn Work>>>;
 }
 
-/// Tells whether a record takes one of its tenant's places: those of what has ended or is lost are free.
+/// Tells whether a record takes one of its tenant's places: those of what has ended, is lost or sleeps are free.
 pub fn takes_place(record: &Record) -> bool {
-    record.state.is_live() && record.state != State::Lost
+    record.state.is_live() && !matches!(record.state, State::Lost | State::Hibernated)
 }
 
 /// Returns the tenant of whose places a record takes one that it did not take before.

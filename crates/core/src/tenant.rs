@@ -16,6 +16,8 @@ use crate::spec::{LimitsChoice, Spec, SpecInput};
 /// The default number of sandboxes a tenant may have at once: more than an agent needs, fewer than a machine has room
 /// for.
 pub const SANDBOXES: usize = 1000;
+/// The default number of a tenant's sandboxes that may sleep at once: each keeps its disk.
+pub const HIBERNATED: usize = 100;
 /// The default of what a tenant's volumes, snapshots, images and kept output may take.
 pub const STORAGE: u64 = 50 << 30;
 /// The prefix of tenants' volumes among all volumes.
@@ -28,8 +30,10 @@ pub struct TenantPolicy {
     pub images: Option<Allowed>,
     /// Replaces the general limits.
     pub limits: Option<Ranges>,
-    /// Sandboxes at once.
+    /// Sandboxes at once, without those that sleep.
     pub sandboxes: usize,
+    /// Sandboxes that sleep, their files where they were.
+    pub hibernated: usize,
     /// Bytes for what outlives sandboxes: volumes (by their maximum size), snapshots, images, kept output.
     pub storage: u64,
     /// Unlimited if absent.
@@ -38,7 +42,14 @@ pub struct TenantPolicy {
 
 impl Default for TenantPolicy {
     fn default() -> Self {
-        Self { images: None, limits: None, sandboxes: SANDBOXES, storage: STORAGE, rate: None }
+        Self {
+            images: None,
+            limits: None,
+            sandboxes: SANDBOXES,
+            hibernated: HIBERNATED,
+            storage: STORAGE,
+            rate: None,
+        }
     }
 }
 
@@ -134,6 +145,14 @@ pub fn too_many(most: usize) -> Error {
     Error::new(Kind::LimitExceeded, format!("there may be {most} sandboxes at once"))
         .hint("close some, or ask the operator for more")
         .detail("limit", "sandboxes")
+        .detail("max", most)
+}
+
+/// Returns the error for one more sandbox that may sleep than the operator allows.
+pub fn too_many_asleep(most: usize) -> Error {
+    Error::new(Kind::LimitExceeded, format!("there may be {most} hibernated sandboxes at once"))
+        .hint("close some that sleep, open this one with `on_idle: destroy`, or ask the operator for more")
+        .detail("limit", "tenants.hibernated")
         .detail("max", most)
 }
 

@@ -32,7 +32,7 @@ use coracle_core::home::Home;
 use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId, TokenId};
 use coracle_core::observed::{Anchor, Reading};
 use coracle_core::record::Record;
-use coracle_core::store::{self, Durability, Opened, Quota, Store, Which, Work};
+use coracle_core::store::{self, Durability, Opened, Population, Quota, Store, Which, Work};
 use coracle_core::token::{Token, Tokens};
 
 use connection::Connection;
@@ -132,7 +132,7 @@ impl Store for SqliteStore {
         self.connection().read("list sandboxes", |connection| records::newest(connection, tenant, which, max))
     }
 
-    fn count(&self, tenant: &TenantId) -> Result<usize> {
+    fn count(&self, tenant: &TenantId) -> Result<Population> {
         self.connection().read("count sandboxes", |connection| records::count(connection, tenant))
     }
 

@@ -15,7 +15,7 @@ use coracle_core::ids::{InstanceId, SandboxId, SessionKey, TenantId, TokenId};
 use coracle_core::lifecycle::{self, State};
 use coracle_core::observed::{Anchor, Reading};
 use coracle_core::record::Record;
-use coracle_core::store::{self, Durability, Opened, Quota, Store, Which, Work};
+use coracle_core::store::{self, Durability, Opened, Population, Quota, Store, Which, Work};
 use coracle_core::token::{self, Token, Tokens};
 
 use super::events::Events;
@@ -168,8 +168,8 @@ impl Store for FakeStore {
         Ok(records.into_iter().rev().take(max).collect())
     }
 
-    fn count(&self, tenant: &TenantId) -> Result<usize> {
-        Ok(places_of(&self.records(), tenant))
+    fn count(&self, tenant: &TenantId) -> Result<Population> {
+        Ok(population_of(&self.records(), tenant))
     }
 
     fn ended_on(&self, since: Timestamp) -> Result<BTreeSet<String>> {
@@ -324,10 +324,13 @@ fn check_change(before: &Record, after: &Record, durability: Durability) {
     }
 }
 
-/// Counts the places a tenant has taken.
-fn places_of(records: &BTreeMap<SandboxId, Record>, tenant: &TenantId) -> usize {
-    let own = |record: &&Record| record.tenant.as_ref() == Some(tenant) && store::takes_place(record);
-    records.values().filter(own).count()
+/// Counts the places a tenant has taken, and what sleeps of its.
+fn population_of(records: &BTreeMap<SandboxId, Record>, tenant: &TenantId) -> Population {
+    let own = || records.values().filter(|record| record.tenant.as_ref() == Some(tenant));
+    Population {
+        places: own().filter(|record| store::takes_place(record)).count(),
+        asleep: own().filter(|record| record.state == State::Hibernated).count(),
+    }
 }
 
 fn check_quota(
@@ -337,7 +340,7 @@ fn check_quota(
     after: &Record,
 ) -> Result<()> {
     match (quota, store::begins_to_take(before, after)) {
-        (Some(quota), Some(tenant)) => quota.admit(places_of(records, tenant)),
+        (Some(quota), Some(tenant)) => quota.admit(population_of(records, tenant)),
         _ => Ok(()),
     }
 }

@@ -78,6 +78,7 @@ pub struct Tenant {
     pub images: AllowList,
     pub limits: Limits,
     pub sandboxes: Option<usize>,
+    pub hibernated: Option<usize>,
     #[serde(deserialize_with = "size")]
     pub storage: Option<Bytes>,
     pub rate: Option<u32>,

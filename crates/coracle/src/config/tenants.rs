@@ -28,6 +28,7 @@ struct Rules {
     images: Option<Allowed>,
     limits: file::Limits,
     sandboxes: Option<usize>,
+    hibernated: Option<usize>,
     storage: Option<Bytes>,
     rate: Option<Rate>,
 }
@@ -90,6 +91,7 @@ impl Rules {
             images: self.images.clone(),
             limits: (limits != *general).then_some(limits),
             sandboxes: self.sandboxes.unwrap_or(default.sandboxes),
+            hibernated: self.hibernated.unwrap_or(default.hibernated),
             storage: self.storage.map_or(default.storage, |Bytes(bytes)| bytes),
             rate: self.rate,
         }
@@ -123,6 +125,7 @@ fn rules(name: &str, tenant: file::Tenant) -> Result<Rules> {
         images: tenant.images.allow.map(Allowed::only).transpose()?,
         limits: tenant.limits,
         sandboxes: tenant.sandboxes,
+        hibernated: tenant.hibernated,
         storage: tenant.storage,
         rate,
     })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use coracle_core::difference::Wish;
 use coracle_core::image::Images;
-use coracle_core::spec::{Purpose, SpecInput};
+use coracle_core::spec::{OnIdle, Purpose, SpecInput};
 use coracle_core::store::Quota;
 use coracle_core::tenant::{self, Rate};
 use coracle_core::{Backend, Error, ImageId, Kind, Policy, Result, Spec, TenantId};
@@ -97,14 +97,23 @@ impl Access {
         }
     }
 
-    /// Returns how many sandboxes a tenant may have, for the store to check where it writes the rows of so many more.
-    pub(crate) fn quota(&self, tenant: Option<&TenantId>, more: usize) -> Option<Quota> {
-        tenant.map(|tenant| Quota { most: self.policy.tenants.of(tenant).sandboxes, more })
+    /// Returns how many sandboxes a tenant may have, for the store to check where it writes the rows of so many more of
+    /// this spec.
+    pub(crate) fn quota(&self, tenant: Option<&TenantId>, spec: &Spec, more: usize) -> Option<Quota> {
+        let may_sleep = spec.on_idle == OnIdle::Hibernate;
+        let tenant = self.policy.tenants.of(tenant?);
+        Some(Quota { most: tenant.sandboxes, more, asleep: may_sleep.then_some(tenant.hibernated) })
+    }
+
+    /// Returns the same for one that wakes: what sleeps becomes less by it.
+    pub(crate) fn quota_to_wake(&self, tenant: Option<&TenantId>) -> Option<Quota> {
+        let most = self.policy.tenants.of(tenant?).sandboxes;
+        Some(Quota { most, more: 1, asleep: None })
     }
 
     /// Refuses a tenant that has all it may have. Only early: the store decides.
-    pub(crate) fn expect_place(&self, tenant: Option<&TenantId>) -> Result<()> {
-        match (tenant, self.quota(tenant, 1)) {
+    pub(crate) fn expect_place(&self, tenant: Option<&TenantId>, spec: &Spec) -> Result<()> {
+        match (tenant, self.quota(tenant, spec, 1)) {
             (Some(tenant), Some(quota)) => quota.admit(self.records.store().count(tenant)?),
             _ => Ok(()),
         }

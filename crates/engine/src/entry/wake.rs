@@ -33,7 +33,9 @@ impl Entry {
 
     fn start(&self, asleep: &Record) -> Result<()> {
         let secret = Secret(random()?);
-        let resuming = self.records.change(&asleep.id, Durability::Process, &mut |mut row| {
+        // It takes a place of its tenant again. Where none is free it stays asleep.
+        let quota = self.access.quota_to_wake(asleep.tenant.as_ref());
+        let resuming = self.records.change_within(&asleep.id, Durability::Process, quota, &mut |mut row| {
             row.state =
                 row.state.step(lifecycle::Event::Wake).map_err(|refused| refused.into_error(&row.id))?;
             // A guest of an earlier life, should one be left, takes no request of this one.
@@ -41,7 +43,8 @@ impl Entry {
             row.boot = self.records.boot().to_owned();
             row.life += 1;
             Ok(row)
-        })?;
+        });
+        let resuming = resuming.map_err(|error| not_woken(asleep, error))?;
         self.records.crash_at(crash::WAKE_ROW_AFTER);
         self.bring_up(&resuming).map_err(|error| match self.put_to_rest(&resuming) {
             Ok(_) => not_woken(asleep, error),

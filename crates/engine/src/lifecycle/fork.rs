@@ -77,7 +77,8 @@ impl Lifecycle {
         let mut children = Vec::with_capacity(plan.keys.len());
         for (written, key) in plan.keys.iter().enumerate() {
             // Places for all that are still to come: the first is refused where the last would be.
-            let quota = self.access.quota(parent.tenant.as_ref(), plan.keys.len() - written);
+            let (tenant, more) = (parent.tenant.as_ref(), plan.keys.len() - written);
+            let quota = self.access.quota(tenant, &parent.spec, more);
             match self.announce_one(caller, key.as_ref(), parent, quota) {
                 Ok(child) => children.push(child),
                 Err(error) => return Err(self.give_up(children, error)),

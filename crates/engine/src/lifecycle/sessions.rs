@@ -127,7 +127,7 @@ impl Lifecycle {
             let draft = self.draft(Lease::new(caller.claim.run.clone()), None, spec, &choice)?;
             let draft = Record { tenant: caller.tenant.clone(), replaces: Some(old.id.clone()), ..draft };
             let work = self.records.store().work_on(&draft.id, &call.cancel)?;
-            let quota = self.access.quota(draft.tenant.as_ref(), 1);
+            let quota = self.access.quota(draft.tenant.as_ref(), &draft.spec, 1);
             self.records.store().open_within(draft.clone(), quota)?;
             Ok((self.provision(&draft, lifecycle::Event::MadeAhead, call)?, work))
         })
@@ -194,7 +194,7 @@ impl Lifecycle {
         // Before the row: a `creating` row whose work lock is free then means that its maker is dead.
         let work = self.records.store().work_on(&draft.id, &call.cancel)?;
         self.records.crash_at(crash::CREATE_ROW_BEFORE);
-        let quota = self.access.quota(draft.tenant.as_ref(), 1);
+        let quota = self.access.quota(draft.tenant.as_ref(), &draft.spec, 1);
         match self.records.store().open_within(draft, quota)? {
             Opened::Created(record) => {
                 let made = self.provision(&record, lifecycle::Event::Started, call);

@@ -138,7 +138,7 @@ impl Lifecycle {
 
     /// Gives out a spare of this shape, if there is one.
     pub(crate) fn take_spare(&self, caller: &Caller, spec: &Spec) -> Result<Option<Taken>> {
-        self.access.expect_place(caller.tenant.as_ref())?;
+        self.access.expect_place(caller.tenant.as_ref(), spec)?;
         let Some(spare) = self.spares.pop(spec) else { return Ok(None) };
         spans::within(spans::take_spare(&spare.record), || self.hand_over(caller, spec, spare))
     }
@@ -148,7 +148,7 @@ impl Lifecycle {
         let now = self.records.now();
         // A new sandbox has an epoch of its own; the one the caller believes in is about others.
         let claim = Claim { epoch: None, ..caller.claim.clone() };
-        let quota = self.access.quota(caller.tenant.as_ref(), 1);
+        let quota = self.access.quota(caller.tenant.as_ref(), spec, 1);
         let taken =
             self.records.change_within(&spare.record.id, Durability::Process, quota, &mut |mut row| {
                 row.state =

@@ -301,6 +301,31 @@ fn each_tenant_has_so_many_sandboxes_and_no_more() {
 }
 
 #[test]
+fn a_tenants_sleepers_take_no_place_and_are_bounded_where_one_more_is_opened() {
+    let rules = TenantPolicy { sandboxes: 1, hibernated: 1, ..Default::default() };
+    let (world, me) = (ruled(rules, TenantPolicy::default()), of("mine"));
+    let open_for_sleep = || call(&world, &me, "sandbox_open", json!({"on_idle": "hibernate"}));
+    let opened = open_for_sleep().expect("it is the first");
+    let sleeper: SandboxId = opened["sandbox_id"].as_str().expect("text").parse().expect("an id");
+    let exec = || call(&world, &me, "sandbox_exec", json!({"sandbox_id": sleeper, "cmd": ["true"]}));
+    world.backend.kill_guest(&sleeper);
+    world.engine.upkeep().sweep().expect("a sweep");
+
+    let second = open_for_sleep().expect_err("one sleeps already");
+    let run = ok(&world, &me, "sandbox_run", json!({"cmd": ["true"]}));
+    let awake = ok(&world, &me, "sandbox_open", json!({"on_idle": "destroy"}))["sandbox_id"].clone();
+    let no_place = exec().expect_err("there is no place to wake in");
+
+    assert_eq!((second.kind, &second.details["limit"]), (Kind::LimitExceeded, &json!("tenants.hibernated")));
+    assert_eq!(run["exit_code"], 0);
+    assert_eq!(no_place.kind, Kind::LimitExceeded, "{}", no_place.chain());
+    assert_eq!(world.record(&sleeper).state, coracle_core::State::Hibernated);
+    ok(&world, &me, "sandbox_close", json!({"sandbox_id": awake}));
+    exec().expect("there is a place now");
+    assert_eq!(world.record(&sleeper).state, coracle_core::State::Ready);
+}
+
+#[test]
 fn of_many_who_ask_at_once_as_many_get_one_as_there_is_room_for() {
     let world = ruled(TenantPolicy { sandboxes: 3, ..Default::default() }, TenantPolicy::default());
     let me = of("mine");

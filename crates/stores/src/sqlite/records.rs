@@ -7,7 +7,7 @@ use coracle_core::error::{Error, Kind};
 use coracle_core::ids::{SandboxId, SessionKey, TenantId};
 use coracle_core::lifecycle::State;
 use coracle_core::record::Record;
-use coracle_core::store::{Quota, Which};
+use coracle_core::store::{Population, Quota, Which};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::connection::Answer;
@@ -100,11 +100,18 @@ pub fn newest(
     Ok(records)
 }
 
-pub fn count(connection: &Connection, tenant: &TenantId) -> Answer<usize> {
-    let sql =
-        concat!("SELECT count(*) FROM sandboxes WHERE tenant = ?1 AND ", live!(), " AND state <> 'lost'");
-    let count: i64 = connection.prepare_cached(sql)?.query_row([tenant.as_str()], |row| row.get(0))?;
-    Ok(usize::try_from(count).unwrap_or(0))
+pub fn count(connection: &Connection, tenant: &TenantId) -> Answer<Population> {
+    let sql = concat!(
+        "SELECT count(*) FILTER (WHERE state <> 'hibernated'), count(*) FILTER (WHERE state = 'hibernated')
+         FROM sandboxes WHERE tenant = ?1 AND ",
+        live!(),
+        " AND state <> 'lost'"
+    );
+    let number = |count: i64| usize::try_from(count).unwrap_or(0);
+    let (places, asleep) = connection
+        .prepare_cached(sql)?
+        .query_row([tenant.as_str()], |row| Ok((number(row.get(0)?), number(row.get(1)?))))?;
+    Ok(Population { places, asleep })
 }
 
 /// Refuses to have a record take a place of a tenant that has none left.

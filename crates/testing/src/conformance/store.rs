@@ -16,7 +16,7 @@ use coracle_core::ids::{SandboxId, SessionKey};
 use coracle_core::lease::{Claim, Event};
 use coracle_core::lifecycle::State;
 use coracle_core::record::Record;
-use coracle_core::store::{Durability, Opened, Quota, Store, Which};
+use coracle_core::store::{Durability, Opened, Population, Quota, Store, Which};
 
 /// A place where records are kept. Each opening stands for another process.
 pub trait Home: Sync {
@@ -54,6 +54,7 @@ macro_rules! store_conformance {
                 backends_of_what_has_ended_are_known_for_a_while,
                 each_tenant_has_keys_of_its_own,
                 what_takes_room_is_counted_for_its_tenant,
+                a_sleeper_takes_no_place_and_takes_one_again_when_it_wakes,
                 of_many_who_want_a_tenants_last_places_no_more_get_one,
                 what_a_key_finds_takes_no_place,
                 a_change_takes_no_place_a_tenant_does_not_have,
@@ -415,13 +416,43 @@ pub fn what_takes_room_is_counted_for_its_tenant(home: &impl Home) {
     become_state(&*store, &gone.id, State::Failed);
     [State::Ready, State::Lost].iter().for_each(|state| become_state(&*store, &lost.id, *state));
 
-    assert_eq!(store.count(&sample::tenant("mine")).expect("counts"), 1);
-    assert_eq!(store.count(&sample::tenant("other")).expect("counts"), 1);
-    assert_eq!(store.count(&sample::tenant("nobody")).expect("counts"), 0);
+    let count = |tenant: &str| store.count(&sample::tenant(tenant)).expect("counts").places;
+    assert_eq!((count("mine"), count("other"), count("nobody")), (1, 1, 0));
+}
+
+pub fn a_sleeper_takes_no_place_and_takes_one_again_when_it_wakes(home: &impl Home) {
+    let store = home.open();
+    let quota = |asleep| Some(Quota { most: 1, more: 1, asleep });
+    let mine = || Record { tenant: Some(sample::tenant("mine")), ..sample::record() };
+    let (sleeper, awake) = (mine(), mine());
+    store.open_within(sleeper.clone(), quota(Some(1))).expect("it is the first");
+    [State::Ready, State::Hibernated].iter().for_each(|state| become_state(&*store, &sleeper.id, *state));
+    let count = || store.count(&sample::tenant("mine")).expect("counts");
+    assert_eq!(count(), Population { places: 0, asleep: 1 });
+
+    let one_too_many_may_sleep = store.open_within(mine(), quota(Some(1)));
+    store.open_within(awake.clone(), quota(None)).expect("one that never sleeps has a place");
+    let wake = || {
+        let woken = &mut |record| Ok(Record { state: State::Resuming, ..record });
+        store.update_within(&sleeper.id, Durability::Process, quota(None), woken)
+    };
+    let no_place_to_wake = wake();
+    assert_eq!(count(), Population { places: 1, asleep: 1 });
+    become_state(&*store, &awake.id, State::Failed);
+    wake().expect("there is a place");
+
+    assert_eq!(count(), Population { places: 1, asleep: 0 });
+    let refused = one_too_many_may_sleep.expect_err("one sleeps");
+    assert_eq!(
+        (refused.kind, &refused.details["limit"]),
+        (Kind::LimitExceeded, &json!("tenants.hibernated"))
+    );
+    assert!(refused.hint.is_some());
+    assert_kind(no_place_to_wake, Kind::LimitExceeded);
 }
 
 pub fn of_many_who_want_a_tenants_last_places_no_more_get_one(home: &impl Home) {
-    let quota = Some(Quota { most: 2, more: 1 });
+    let quota = Some(Quota { most: 2, more: 1, asleep: None });
     let mine = || Record { tenant: Some(sample::tenant("mine")), ..sample::record() };
 
     let opened: Vec<_> = thread::scope(|scope| {
@@ -434,18 +465,21 @@ pub fn of_many_who_want_a_tenants_last_places_no_more_get_one(home: &impl Home) 
     assert_eq!((got.len(), refused.len()), (2, 6));
     refused.into_iter().for_each(|refused| assert_kind(refused, Kind::LimitExceeded));
     let store = home.open();
-    assert_eq!(store.count(&sample::tenant("mine")).expect("counts"), 2);
+    assert_eq!(store.count(&sample::tenant("mine")).expect("counts").places, 2);
     // Others have places of their own, and the home's own people as many as they like.
     let other = Record { tenant: Some(sample::tenant("other")), ..sample::record() };
     store.open_within(other, quota).expect("opens");
     (0..3).for_each(|_| drop(store.open_within(sample::record(), quota).expect("opens")));
     // One place is left where two are wanted.
-    assert_kind(store.open_within(mine(), Some(Quota { most: 3, more: 2 })), Kind::LimitExceeded);
+    assert_kind(
+        store.open_within(mine(), Some(Quota { most: 3, more: 2, asleep: None })),
+        Kind::LimitExceeded,
+    );
 }
 
 pub fn what_a_key_finds_takes_no_place(home: &impl Home) {
     let store = home.open();
-    let quota = Some(Quota { most: 1, more: 1 });
+    let quota = Some(Quota { most: 1, more: 1, asleep: None });
     let mine = || Record { tenant: Some(sample::tenant("mine")), ..keyed("k") };
     let first = store.open_within(mine(), quota).expect("opens");
 
@@ -456,7 +490,7 @@ pub fn what_a_key_finds_takes_no_place(home: &impl Home) {
 
 pub fn a_change_takes_no_place_a_tenant_does_not_have(home: &impl Home) {
     let store = home.open();
-    let quota = Some(Quota { most: 1, more: 1 });
+    let quota = Some(Quota { most: 1, more: 1, asleep: None });
     let (spare, other) = (sample::record(), sample::record());
     for record in [&spare, &other] {
         store.open(record.clone()).expect("opens");

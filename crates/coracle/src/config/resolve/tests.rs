@@ -126,7 +126,7 @@ fn what_is_unknown_or_contradictory_is_refused() {
 fn what_is_written_about_tenants_reaches_the_policy() {
     let home = home_with(
         "[limits]\nmemory_mb = { max = 2048 }\n\
-         [tenants.acme]\nsandboxes = 5\nrate = 20\n\
+         [tenants.acme]\nsandboxes = 5\nhibernated = 3\nrate = 20\n\
          [tenants.acme.images]\nallow = ['python']\n\
          [tenants.acme.limits]\nmemory_mb = { max = 256 }\n\
          [tenants.'*']\nsandboxes = 2\nrate = 1\nburst = 9\n",
@@ -139,6 +139,7 @@ fn what_is_written_about_tenants_reaches_the_policy() {
     let rate = |per_second, burst| Some(coracle_core::tenant::Rate { per_second, burst });
     assert_eq!((acme.sandboxes, acme.rate), (5, rate(20, 20)));
     assert_eq!((other.sandboxes, other.rate), (2, rate(1, 9)));
+    assert_eq!((acme.hibernated, other.hibernated), (3, coracle_core::tenant::HIBERNATED));
     assert!(acme.images.is_some() && other.images.is_none() && other.limits.is_none());
     let limits = policy.of_tenant(acme).limits;
     assert_eq!((limits.memory_mb, limits.pids), (Range { default: 256, max: 256 }, policy.limits.pids));
