@@ -179,6 +179,8 @@ impl Observer for Watcher {
         match notice {
             Notice::OldGuest => stderr::note(&format!("the sandbox was made by an older coracle: {untied}")),
             Notice::Untied { reason } => stderr::warning(&format!("{reason}; {untied}")),
+            // A command that starts is news enough.
+            Notice::Waking { .. } => {}
             Notice::NotRemoved { reason } => stderr::warning(reason),
         }
     }

@@ -83,6 +83,8 @@ pub enum Notice {
     OldGuest,
     /// Too much is tied to the sandbox already: what is started does not end with this process.
     Untied { reason: String },
+    /// The sandbox sleeps, and is being woken for this call.
+    Waking { sandbox: SandboxId },
     /// A sandbox could not be removed. The janitor tries again.
     NotRemoved { reason: String },
 }

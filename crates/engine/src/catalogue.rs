@@ -36,6 +36,8 @@ pub struct Facts {
     pub made: fn(&Value) -> Vec<SandboxId>,
     /// Goes on when its client leaves.
     pub outlives_client: bool,
+    /// Wakes a sandbox that sleeps, because it needs the guest, or takes it into use.
+    pub wakes: bool,
 }
 
 /// How much an operation changes.
@@ -138,6 +140,7 @@ impl Facts {
             answer: Answer::Bounded,
             made: |_| Vec::new(),
             outlives_client: false,
+            wakes: false,
         }
     }
 
@@ -164,6 +167,12 @@ impl Facts {
     /// Declares that it goes on when its client leaves: what it started is found again by its id.
     pub const fn outliving_its_client(mut self) -> Self {
         self.outlives_client = true;
+        self
+    }
+
+    /// Declares that it wakes a sandbox that sleeps. Every operation that needs the guest does.
+    pub const fn waking(mut self) -> Self {
+        self.wakes = true;
         self
     }
 

@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use coracle_core::hibernation::Hibernation;
+use coracle_core::spec::OnIdle;
 use coracle_core::{Error, Kind, Record, Result, SandboxId};
 
 use crate::access::Access;
@@ -54,6 +55,14 @@ impl Entry {
     /// Lets the caller in to look at files.
     pub(crate) fn enter_to_look(&self, call: &Call, id: &SandboxId) -> Result<Inside> {
         self.awake(call, id, || self.access.enter_to_look(&call.caller, id))
+    }
+
+    /// Wakes a sandbox of the caller's if it sleeps, for what goes on to work with it under its work lock.
+    pub(crate) fn rouse(&self, call: &Call, id: &SandboxId) -> Result<()> {
+        match self.access.find_for(&call.caller, id)?.spec.on_idle {
+            OnIdle::Hibernate => self.enter_to_look(call, id).map(drop),
+            OnIdle::Destroy => Ok(()),
+        }
     }
 
     /// Checks that the caller may use the sandbox now.

@@ -7,7 +7,7 @@ use coracle_core::{Error, Kind, Record, Result, SandboxId, State, lifecycle, ten
 
 use super::Entry;
 use crate::random::random;
-use crate::{Call, crash, spans};
+use crate::{Call, Notice, crash, spans};
 
 impl Entry {
     /// Wakes a sandbox that sleeps, or whose guest has ended and whose files are there. Does nothing where another caller has
@@ -28,10 +28,12 @@ impl Entry {
             state => return Err(state.refuse(id, "wake")),
         };
         self.headroom.expect("wake a sandbox")?;
-        spans::within(spans::wake(&asleep), || self.start(&asleep))
+        call.cancel.check()?;
+        call.observer.notice(&Notice::Waking { sandbox: id.clone() });
+        spans::within(spans::wake(&asleep), || self.start(call, &asleep))
     }
 
-    fn start(&self, asleep: &Record) -> Result<()> {
+    fn start(&self, call: &Call, asleep: &Record) -> Result<()> {
         let secret = Secret(random()?);
         // It takes a place of its tenant again. Where none is free it stays asleep.
         let quota = self.access.quota_to_wake(asleep.tenant.as_ref());
@@ -46,14 +48,14 @@ impl Entry {
         });
         let resuming = resuming.map_err(|error| not_woken(asleep, error))?;
         self.records.crash_at(crash::WAKE_ROW_AFTER);
-        self.bring_up(&resuming).map_err(|error| match self.put_to_rest(&resuming) {
+        self.bring_up(call, &resuming).map_err(|error| match self.put_to_rest(&resuming) {
             Ok(_) => not_woken(asleep, error),
             // The row stays `resuming`, and the janitor puts it to rest.
             Err(left) => not_woken(asleep, error).detail("left_behind", left.chain()),
         })
     }
 
-    fn bring_up(&self, record: &Record) -> Result<()> {
+    fn bring_up(&self, call: &Call, record: &Record) -> Result<()> {
         let backend = self.placement.backend_of(record)?;
         let spec = tenant::spec_of(record.tenant.as_ref(), &record.spec)?;
         let _making = self.holdings.admit_volumes(record, backend, &spec)?;
@@ -67,9 +69,12 @@ impl Entry {
             ends_with: EndsWith::Nothing,
         })?;
         self.records.crash_at(crash::WAKE_BACKEND_AFTER);
+        // No caller has used the new guest yet, so ending it loses nothing.
+        call.cancel.check()?;
         let placed = self.place(record, &created)?;
         self.egress.keep(&placed)?;
         self.records.crash_at(crash::WAKE_KEEPER_AFTER);
+        call.cancel.check()?;
         // From here on callers write to its files, which are not synced. After a power cut the row must not say that they
         // are as they were when it fell asleep.
         self.records.change(&record.id, Durability::Power, &mut |mut row| {
@@ -94,6 +99,9 @@ impl Entry {
 }
 
 fn not_woken(record: &Record, error: Error) -> Error {
+    if error.kind == Kind::Aborted || error.kind == Kind::Timeout {
+        return error;
+    }
     let kind = if error.kind == Kind::Internal { Kind::StartFailed } else { error.kind };
     let hint = error.hint.clone().unwrap_or_else(|| "`doctor` shows what this machine lacks".to_owned());
     Error::new(kind, format!("could not wake sandbox `{}`; its files are kept", record.id))

@@ -30,7 +30,7 @@ impl Execs {
     /// Takes the controls of an exec.
     pub fn control(&self, call: impl Into<Call>, sandbox: &SandboxId, exec: &ExecId) -> Result<Control> {
         let call = call.into();
-        let inside = self.access.enter(&call.caller, sandbox)?;
+        let inside = self.entry.enter(&call, sandbox)?;
         Ok(Control {
             _cut: cut_at_cancel(&call, &inside.guest)?,
             execs: self.clone(),

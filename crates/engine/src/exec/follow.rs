@@ -93,7 +93,7 @@ impl Execs {
             let past = Past { execs, caller, sandbox, exec, since: since_seq, done: false };
             return Ok(Follow(Source::Kept(Box::new(past))));
         }
-        let mut inside = self.access.enter_to_look(&call.caller, sandbox)?;
+        let mut inside = self.entry.enter_to_look(&call, sandbox)?;
         // That there is no such exec is to be said now, not in the middle of a stream.
         inside.guest.wait(exec.as_str(), Duration::ZERO)?;
         self.follow_inside(&call, inside, exec, since_seq).map(Live::into)

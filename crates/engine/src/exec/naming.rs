@@ -4,6 +4,8 @@ use coracle_core::{Error, ExecId, Kind, Result, SandboxId};
 
 use super::Execs;
 use crate::Caller;
+use crate::access::expiry::is_asleep;
+use crate::access::gate::Inside;
 use crate::access::naming::{SHOWN_MAX, ambiguous, begins};
 use crate::exec::is_waiting_interpreter;
 use crate::guest::Guest;
@@ -39,7 +41,7 @@ impl Execs {
         if let Some(id) = ExecId::whole(word) {
             return Ok(id);
         }
-        let known = self.known(caller, sandbox)?;
+        let known = self.nameable(caller, sandbox)?;
         let fits = |exec: &&KnownExec| begins(exec.id.as_str(), "exec_", word);
         let fitting: Vec<_> = known.iter().filter(fits).collect();
         match fitting.as_slice() {
@@ -57,7 +59,7 @@ impl Execs {
 
     /// Returns the exec of a sandbox that is meant where none is named: [`MAIN_EXEC`], or else the only one there is.
     pub fn main(&self, caller: &Caller, sandbox: &SandboxId) -> Result<ExecId> {
-        let known = self.known(caller, sandbox)?;
+        let known = self.nameable(caller, sandbox)?;
         match known.as_slice() {
             _ if known.iter().any(|exec| exec.id.as_str() == MAIN_EXEC) => MAIN_EXEC.parse(),
             [one] => Ok(one.id.clone()),
@@ -73,12 +75,30 @@ impl Execs {
         }
     }
 
-    /// Returns the execs of a sandbox, by their ids: those its guest knows, or those whose output was kept.
+    /// Returns the execs of a sandbox that can be ended, by their ids: those its guest knows, or those whose output was kept.
+    /// In a sandbox that sleeps nothing runs, so it is not woken for that.
     pub fn known(&self, caller: &Caller, sandbox: &SandboxId) -> Result<Vec<KnownExec>> {
+        match self.known_inside(caller, sandbox, || self.access.enter_to_look(caller, sandbox)) {
+            Err(error) if is_asleep(&error) => Ok(Vec::new()),
+            known => known,
+        }
+    }
+
+    /// Returns the same for a word that is to mean one of them.
+    fn nameable(&self, caller: &Caller, sandbox: &SandboxId) -> Result<Vec<KnownExec>> {
+        self.known_inside(caller, sandbox, || self.entry.enter_to_look(&caller.into(), sandbox))
+    }
+
+    fn known_inside(
+        &self,
+        caller: &Caller,
+        sandbox: &SandboxId,
+        enter: impl FnOnce() -> Result<Inside>,
+    ) -> Result<Vec<KnownExec>> {
         if let Some(ids) = self.kept_execs(caller, sandbox)? {
             return Ok(ids.into_iter().map(|id| KnownExec { id, running: false, command: None }).collect());
         }
-        let execs = self.access.enter_to_look(caller, sandbox)?.guest.execs()?;
+        let execs = enter()?.guest.execs()?;
         let known = execs.into_iter().filter(|exec| !is_waiting_interpreter(&exec.argv)).filter_map(|exec| {
             let running = exec.state.ending.is_none();
             Some(KnownExec { id: exec.exec.parse().ok()?, running, command: Some(shown(&exec.argv)) })

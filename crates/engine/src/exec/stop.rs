@@ -6,22 +6,22 @@ use coracle_core::{ExecId, Result, SandboxId};
 use coracle_wire::ExecState;
 
 use super::Execs;
-use crate::Caller;
 use crate::access::gate::Inside;
+use crate::{Call, Caller};
 
 impl Execs {
     /// Ends an exec and everything it started.
     pub(crate) fn stop(
         &self,
-        caller: &Caller,
+        call: &Call,
         sandbox: &SandboxId,
         exec: &ExecId,
         grace: Option<Duration>,
     ) -> Result<ExecState> {
-        self.stop_in(self.access.enter(caller, sandbox)?, exec, grace)
+        self.stop_in(self.entry.enter(call, sandbox)?, exec, grace)
     }
 
-    /// Does the same in a sandbox that may be paused. There the exec has no grace.
+    /// Does the same in a sandbox that may be paused. There the exec has no grace. Wakes nothing: what sleeps runs nothing.
     pub(super) fn stop_although_paused(
         &self,
         caller: &Caller,

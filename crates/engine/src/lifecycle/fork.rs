@@ -54,6 +54,7 @@ struct Child {
 impl Lifecycle {
     pub(crate) fn fork(&self, call: &Call, plan: &Plan<'_>) -> Result<Forked> {
         let caller = &call.caller;
+        self.entry.rouse(call, plan.parent)?;
         self.running_or_paused(caller, plan.parent, "fork")?;
         self.headroom.expect("fork a sandbox")?;
         let _work = self.records.store().work_on(plan.parent, &call.cancel)?;
@@ -113,6 +114,7 @@ impl Lifecycle {
     /// Keeps the files of a sandbox as an image. A call that is cancelled before they are all copied leaves none.
     pub(crate) fn snapshot(&self, call: &Call, id: &SandboxId) -> Result<image::Stored> {
         let caller = &call.caller;
+        self.entry.rouse(call, id)?;
         self.running_or_paused(caller, id, "snapshot")?;
         self.headroom.expect("keep a snapshot")?;
         let _work = self.records.store().work_on(id, &call.cancel)?;

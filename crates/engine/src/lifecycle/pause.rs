@@ -13,6 +13,7 @@ impl Lifecycle {
     /// Freezes all commands of a sandbox. Does nothing to one that is paused already.
     pub(crate) fn pause(&self, call: &Call, id: &SandboxId) -> Result<Record> {
         let caller = &call.caller;
+        self.entry.rouse(call, id)?;
         let record = self.running_or_paused(caller, id, "pause")?;
         self.placement.backend_of(&record)?.check_pausing()?;
         let _work = self.records.store().work_on(id, &call.cancel)?;
@@ -31,6 +32,7 @@ impl Lifecycle {
     /// Lets all commands of a sandbox go on. Does nothing to one that runs already.
     pub(crate) fn resume(&self, call: &Call, id: &SandboxId) -> Result<Record> {
         let caller = &call.caller;
+        self.entry.rouse(call, id)?;
         self.running_or_paused(caller, id, "resume")?;
         let _work = self.records.store().work_on(id, &call.cancel)?;
         let record = self.running_or_paused(caller, id, "resume")?;

@@ -33,5 +33,6 @@ mod spans;
 mod spares;
 mod tenants;
 mod volumes;
+mod waking;
 mod wishes;
 mod world;

@@ -13,6 +13,7 @@ pub const FACTS: Facts =
         .repeats(Repeat::Always)
         .among(Set::Ownership)
         .within(Scope::Everybody)
+        .waking()
         .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -49,5 +50,11 @@ impl From<HandedOver> for Output {
 }
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
-    Ok(engine.access().claim(&call.caller, &input.sandbox_id)?.into())
+    let claimed = engine.access().claim(&call.caller, &input.sandbox_id)?;
+    // Under the new epoch: the one the caller believes in may be that of before.
+    let woken = engine.entry().rouse(&call.on_behalf_of(call.caller.of_its_own()), &input.sandbox_id);
+    // It is the caller's all the same, and the next use tries again.
+    let asleep = woken.err().map(|error| redact::reason(&claimed.record, &error));
+    let output = Output::from(claimed);
+    Ok(Output { note: output.note.or(asleep.map(|why| format!("it was not woken: {why}"))), ..output })
 }

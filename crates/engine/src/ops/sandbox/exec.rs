@@ -26,7 +26,8 @@ pub const FACTS: Facts = Facts::destroys(
 .for_models(Model::Fields(&["sandbox_id", "cmd", "cwd", "env", "timeout_seconds", "stream"]))
 .among(Set::Code)
 .outliving_its_client()
-.within(Scope::Everybody);
+.within(Scope::Everybody)
+.waking();
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -27,7 +27,8 @@ pub const FACTS: Facts = Facts::reads(
 )
 .for_models(Model::Fields(&["sandbox_id", "exec_id", "since_seq", "max_chunks"]))
 .among(Set::Code)
-.within(Scope::Everybody);
+.within(Scope::Everybody)
+.waking();
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -85,7 +86,7 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
         let page = Inline::at_most(PAGE_LEN.min(engine.inline.most()));
         return Ok(of_kept(&kept, input.since_seq, max_chunks as usize, &page));
     }
-    let mut inside = engine.access().enter_to_look(caller, &input.sandbox_id)?;
+    let mut inside = engine.entry().enter_to_look(call, &input.sandbox_id)?;
     let (mut chunks, state) =
         inside.guest.read(input.exec_id.as_str(), input.since_seq, max_chunks, Duration::ZERO)?;
     engine.execs().tell_ended(&inside.record, &input.exec_id, &state);

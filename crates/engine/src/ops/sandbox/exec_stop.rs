@@ -15,6 +15,7 @@ pub const FACTS: Facts =
         .repeats(Repeat::Always)
         .among(Set::Processes)
         .within(Scope::Everybody)
+        .waking()
         .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -29,6 +30,6 @@ pub struct Input {
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let grace = checked_grace(input.grace_ms)?;
-    let state = engine.execs().stop(&call.caller, &input.sandbox_id, &input.exec_id, grace)?;
+    let state = engine.execs().stop(call, &input.sandbox_id, &input.exec_id, grace)?;
     Ok(Progress::of(&state).into())
 }

@@ -24,7 +24,8 @@ pub const FACTS: Facts =
     Facts::reads("sandbox_exec_wait", "Wait for a command", "Waits for a command to end")
         .for_models(Model::Fields(&["sandbox_id", "exec_id", "timeout_seconds"]))
         .among(Set::Code)
-        .within(Scope::Everybody);
+        .within(Scope::Everybody)
+        .waking();
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -60,7 +61,7 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     if let Some(kept) = engine.execs().kept_log(caller, &input.sandbox_id, &input.exec_id)? {
         return Ok(kept.progress.into());
     }
-    let mut inside = engine.access().enter_to_look(caller, &input.sandbox_id)?;
+    let mut inside = engine.entry().enter_to_look(call, &input.sandbox_id)?;
     // A short wait is one of many, and each would start a thread.
     let long = timeout.is_none_or(|timeout| timeout > SHORT);
     let _proxy_watch = long.then(|| engine.egress().watch_keeper(&inside.record)).flatten();

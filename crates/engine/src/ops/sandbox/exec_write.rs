@@ -23,6 +23,7 @@ pub const FACTS: Facts = Facts::destroys(
 .reaching(Reach::World)
 .among(Set::Processes)
 .within(Scope::Everybody)
+.waking()
 .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -50,7 +51,7 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
         return Err(Error::invalid("data", "is missing, and `eof` is not set either"));
     }
     let (data, exec) = (data.unwrap_or_default(), input.exec_id.as_str());
-    let mut inside = engine.access().enter(&call.caller, &input.sandbox_id)?;
+    let mut inside = engine.entry().enter(call, &input.sandbox_id)?;
     // A command that does not read makes this wait.
     let _cut = cut_at_cancel(call, &inside.guest)?;
     let pieces = data.len().div_ceil(PIECE_LEN).max(1);

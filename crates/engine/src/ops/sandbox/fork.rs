@@ -17,6 +17,7 @@ pub const FACTS: Facts =
         .among(Set::Snapshots)
         .making(|output| sandboxes_in(&output["sandbox_ids"]))
         .within(Scope::Everybody)
+        .waking()
         .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -12,7 +12,8 @@ pub const FACTS: Facts =
     Facts::destroys("sandbox_fs_delete", "Delete files", "Removes a file or directory in a sandbox")
         .for_models(Model::Fields(&["sandbox_id", "path", "recursive"]))
         .among(Set::Code)
-        .within(Scope::Everybody);
+        .within(Scope::Everybody)
+        .waking();
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -12,7 +12,8 @@ use crate::{Call, Engine, files};
 pub const FACTS: Facts = Facts::reads("sandbox_fs_list", "List files", "Lists a directory in a sandbox")
     .for_models(Model::Fields(&["sandbox_id", "path", "recursive"]))
     .among(Set::Code)
-    .within(Scope::Everybody);
+    .within(Scope::Everybody)
+    .waking();
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

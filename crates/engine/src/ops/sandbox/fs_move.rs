@@ -12,6 +12,7 @@ pub const FACTS: Facts =
     Facts::destroys("sandbox_fs_move", "Move a file", "Gives a file or directory in a sandbox another name")
         .among(Set::Files)
         .within(Scope::Everybody)
+        .waking()
         .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -17,7 +17,8 @@ pub const FACTS: Facts =
     Facts::reads("sandbox_fs_read", "Read a file", "Returns the contents of a file in a sandbox")
         .for_models(Model::Fields(&["sandbox_id", "path", "max_bytes"]))
         .among(Set::Code)
-        .within(Scope::Everybody);
+        .within(Scope::Everybody)
+        .waking();
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

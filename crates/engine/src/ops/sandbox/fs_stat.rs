@@ -13,6 +13,7 @@ pub const FACTS: Facts =
     Facts::reads("sandbox_fs_stat", "Look at a path", "Tells what a path in a sandbox is")
         .among(Set::Files)
         .within(Scope::Everybody)
+        .waking()
         .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -14,7 +14,8 @@ pub const FACTS: Facts = Facts::destroys("sandbox_fs_write", "Write a file", "Wr
     .repeats(Repeat::If(|input| input["overwrite"] != false))
     .for_models(Model::Fields(&["sandbox_id", "path", "contents", "contents_b64", "mode", "overwrite"]))
     .among(Set::Code)
-    .within(Scope::Everybody);
+    .within(Scope::Everybody)
+    .waking();
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -13,6 +13,7 @@ pub const FACTS: Facts =
         .repeats(Repeat::Always)
         .among(Set::Network)
         .within(Scope::Everybody)
+        .waking()
         .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -34,6 +35,8 @@ pub struct Output {
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let caller = &call.caller;
     let network: Network = input.network.parse()?;
+    // Its keeper answers only with a guest there.
+    engine.entry().rouse(call, &input.sandbox_id)?;
     engine.access().admit(caller, &input.sandbox_id)?;
     let record = engine.records().change(&input.sandbox_id, Durability::Process, &mut |mut row| {
         // Looked at again: the sandbox may have another owner, or a narrower network, since.

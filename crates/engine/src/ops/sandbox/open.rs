@@ -25,7 +25,8 @@ pub const FACTS: Facts = Facts::changes(
     false => Vec::new(),
 })
 .among(Set::Code)
-.within(Scope::Everybody);
+.within(Scope::Everybody)
+.waking();
 
 // Serde documents that an outer `deny_unknown_fields` does not go with `flatten`; what does not work is a flattened
 // map or a second flattened struct. For one struct it does, and a test holds it to that.

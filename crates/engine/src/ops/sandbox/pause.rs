@@ -15,6 +15,7 @@ pub const FACTS: Facts = Facts::changes(
 .repeats(Repeat::Always)
 .among(Set::Processes)
 .within(Scope::Everybody)
+.waking()
 .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -12,6 +12,7 @@ pub const FACTS: Facts =
         .repeats(Repeat::Always)
         .among(Set::Processes)
         .within(Scope::Everybody)
+        .waking()
         .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

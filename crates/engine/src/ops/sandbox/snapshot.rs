@@ -14,6 +14,7 @@ pub const FACTS: Facts = Facts::changes(
 )
 .among(Set::Snapshots)
 .within(Scope::Everybody)
+.waking()
 .for_models(Model::AllFields);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
