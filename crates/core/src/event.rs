@@ -49,7 +49,9 @@ pub enum Kind {
     Narrowed,
     /// A fork was made from its files.
     Forked,
-    /// It reached its idle limit and ended.
+    /// It sleeps, and ends within a day if no caller uses it.
+    Expiring,
+    /// It reached its idle limit, or slept for as long as sleepers are kept, and ended.
     Expired,
     /// It is gone although no caller closed it.
     Lost,
@@ -69,7 +71,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of a life.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Opened,
         Self::Ready,
         Self::Failed,
@@ -84,6 +86,7 @@ impl Kind {
         Self::GivenBack,
         Self::Narrowed,
         Self::Forked,
+        Self::Expiring,
         Self::Expired,
         Self::Lost,
         Self::Quarantined,
@@ -113,6 +116,7 @@ impl Kind {
             Self::GivenBack => "given_back",
             Self::Narrowed => "narrowed",
             Self::Forked => "forked",
+            Self::Expiring => "expiring",
             Self::Expired => "expired",
             Self::Lost => "lost",
             Self::Quarantined => "quarantined",
@@ -283,6 +287,11 @@ fn changes(before: &Record, after: &Record) -> Vec<Event> {
         events.iter_mut().for_each(|event| event.details = object(why(after)));
     }
     events.extend(of_lease(before, after));
+    let told_end = |record: &Record| record.kept.as_ref().and_then(|kept| kept.ends_soon);
+    if let (None, Some(ends), Some(kept)) = (told_end(before), told_end(after), &after.kept) {
+        let details = json!({"expires_at": ends, "bytes": kept.bytes});
+        events.push(Event::of(after, Kind::Expiring, details));
+    }
     if before.narrowed != after.narrowed {
         events.push(Event::of(after, Kind::Narrowed, json!({"network": after.network()})));
     }

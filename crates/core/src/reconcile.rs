@@ -18,6 +18,9 @@ pub const QUARANTINE: Duration = Duration::from_secs(24 * 3600);
 /// an expired one for as long.
 pub const LOST_KEPT: Duration = Duration::from_secs(3600);
 
+/// How long before a sleeper ends its owner is told.
+pub const ANNOUNCED: Duration = Duration::from_secs(24 * 3600);
+
 /// What a plan depends on besides records and found objects.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
@@ -65,6 +68,8 @@ pub enum Action {
     Expire { id: SandboxId, ended: Timestamp },
     /// End its processes and record that it is hibernated; its files stay.
     Rest { id: SandboxId },
+    /// Record that it ends soon if no caller uses it, and when.
+    Announce { id: SandboxId, ends: Timestamp },
     /// Record that it is being removed, destroy it, record that it is gone.
     Discard { id: SandboxId },
 }
@@ -81,8 +86,14 @@ impl Action {
             | Self::Quarantine { id }
             | Self::Expire { id, .. }
             | Self::Rest { id }
+            | Self::Announce { id, .. }
             | Self::Discard { id } => id,
         }
+    }
+
+    /// Tells whether it is about something left behind, and not only about what its owner is to know.
+    pub fn is_repair(&self) -> bool {
+        !matches!(self, Self::Announce { .. })
     }
 }
 
@@ -210,9 +221,23 @@ fn sleeps(record: &Record, presence: Presence) -> bool {
         && presence.end() != Some(GuestEnd::Untied)
 }
 
-/// Gives up a sandbox that has slept for as long as sleepers are kept.
+/// Gives up a sandbox that has slept for as long as sleepers are kept, and has that told a day before.
 fn for_sleeper(record: &Record, facts: &Facts<'_>) -> Option<Action> {
-    let slept = record.kept.as_ref()?.since;
-    let over = facts.keep.is_some_and(|keep| facts.observed.since(slept.observed) > keep);
-    over.then(|| Action::Expire { id: record.id.clone(), ended: slept.wall })
+    let (kept, keep) = (record.kept.as_ref()?, facts.keep?);
+    if is_held(record) {
+        return None;
+    }
+    let (id, slept) = (record.id.clone(), facts.observed.since(kept.since.observed));
+    if slept > keep {
+        return Some(Action::Expire { id, ended: kept.since.wall });
+    }
+    let soon = keep - slept <= ANNOUNCED && kept.ends_soon.is_none();
+    soon.then(|| Action::Announce { id, ends: kept.expires_at(keep) })
+}
+
+/// Tells whether an unfinished run holds a sleeper, which then neither ends nor is about to. The only place that decides it.
+///
+/// Nothing tells coracle yet whether a run has finished, so none holds a sandbox.
+fn is_held(_record: &Record) -> bool {
+    false
 }

@@ -1,5 +1,7 @@
 //! The row a sandbox has in the store.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -147,6 +149,16 @@ pub struct Kept {
     pub bytes: Option<u64>,
     /// When the sandbox fell asleep. `hibernate.keep` counts from here, in observed time.
     pub since: Moment,
+    /// When it ends, as the event `expiring` told; absent until that was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_soon: Option<Timestamp>,
+}
+
+impl Kept {
+    /// Returns when a sandbox ends that no caller uses, at the earliest: time in which the machine was off does not count.
+    pub fn expires_at(&self, keep: Duration) -> Timestamp {
+        self.since.wall.after(keep)
+    }
 }
 
 /// Where files are kept.

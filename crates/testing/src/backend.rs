@@ -459,7 +459,7 @@ impl Hibernation for FakeBackend {
             }
             Some(resident) => {
                 resident.end_guest();
-                Ok(None)
+                Ok(Some(4096))
             }
         }
     }

@@ -4,7 +4,9 @@ mod filter;
 
 use std::time::Duration;
 
-use coracle_engine::ops::sandbox::list;
+use coracle_core::Timestamp;
+use coracle_core::bytes::Bytes;
+use coracle_engine::ops::sandbox::list::{self, KeptView};
 
 use self::filter::Filter;
 use crate::context::Context;
@@ -55,9 +57,13 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
             .map(|()| Exit::SUCCESS);
     }
     let now = context.now();
-    let mut table = Columns::new(["SANDBOX", "STATE", "OWNER", "EPOCH", "BACKEND", "IMAGE", "KEY", "AGE"])
-        .spare(&["EPOCH", "BACKEND", "OWNER"]);
+    let mut table = Columns::new([
+        "SANDBOX", "STATE", "OWNER", "EPOCH", "BACKEND", "IMAGE", "KEY", "AGE", "SIZE", "ENDS",
+    ])
+    .spare(&["EPOCH", "BACKEND", "OWNER", "SIZE"]);
+    let none_sleeps = listed.iter().all(|sandbox| sandbox.kept.is_none());
     for sandbox in listed {
+        let (size, ends) = sleep(sandbox.kept.as_ref(), now);
         table.row([
             sandbox.sandbox_id.into(),
             sandbox.state.to_string(),
@@ -67,10 +73,23 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
             sandbox.image,
             sandbox.session_key.map_or_else(|| "-".to_owned(), Into::into),
             age(now.since(sandbox.created_at)),
+            size,
+            ends,
         ]);
+    }
+    if none_sleeps {
+        table = table.without("SIZE").without("ENDS");
     }
     table.print()?;
     Ok(Exit::SUCCESS)
+}
+
+/// Returns how large the files of a sleeper are and when it ends, in words; dashes for what does not sleep.
+pub fn sleep(kept: Option<&KeptView>, now: Timestamp) -> (String, String) {
+    let unknown = || "-".to_owned();
+    let Some(kept) = kept else { return (unknown(), unknown()) };
+    let ends = kept.expires_at.map_or("never".to_owned(), |at| format!("in {}", age(at.since(now))));
+    (kept.bytes.map_or_else(unknown, |bytes| Bytes(bytes).to_string()), ends)
 }
 
 /// Returns a span in its largest unit.

@@ -7,7 +7,7 @@ use coracle_core::mount::{Access, MountInput};
 use coracle_core::spec::Storage;
 use coracle_engine::ops::sandbox::get::{self, ExecView};
 
-use super::ps::age;
+use super::ps::{age, sleep};
 use crate::args::SandboxName;
 use crate::context::Context;
 use crate::exit::Exit;
@@ -83,6 +83,8 @@ fn facts(context: &Context, shown: &get::Output) -> String {
         Some(Storage::Memory) => "memory",
         None => "",
     };
+    let kept = summary.kept.as_ref();
+    let (size, ends) = kept.map(|kept| sleep(Some(kept), context.now())).unwrap_or_default();
     let limit = |value: Option<u64>| value.map_or_else(|| "unlimited".to_owned(), |value| value.to_string());
     let facts = [
         ("sandbox", summary.sandbox_id.to_string()),
@@ -105,6 +107,9 @@ fn facts(context: &Context, shown: &get::Output) -> String {
         ("pids", limit(limits.pids)),
         ("idle limit", age(limits.idle())),
         ("age", age(context.now().since(summary.created_at))),
+        ("asleep", kept.map(|kept| age(context.now().since(kept.since))).unwrap_or_default()),
+        ("size", size),
+        ("ends", ends),
     ];
     let mut text = String::new();
     for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {

@@ -9,7 +9,7 @@ use coracle_core::ids::SandboxId;
 use coracle_core::lifecycle::{Event, State};
 use coracle_core::observed::Moment;
 use coracle_core::policy::Policy;
-use coracle_core::reconcile::{Action, Facts, QUARANTINE, Reason, plan};
+use coracle_core::reconcile::{ANNOUNCED, Action, Facts, QUARANTINE, Reason, plan};
 use coracle_core::record::{Kept, KeptAt, Record};
 use coracle_core::spec::{OnIdle, Spec, SpecInput};
 use proptest::prelude::*;
@@ -123,6 +123,10 @@ impl World {
                     State::Hibernated => {}
                     _ => self.step(&id, Event::Slept),
                 }
+            }
+            Action::Announce { ends, .. } => {
+                let kept = self.records.get_mut(&id).and_then(|record| record.kept.as_mut());
+                kept.expect("it sleeps").ends_soon = Some(*ends);
             }
             Action::Expire { .. } => {
                 self.step(&id, Event::Idled);
@@ -343,8 +347,12 @@ fn sleeper(state: State, found: Option<(bool, bool, Option<GuestEnd>)>) -> Vec<A
     let mut record = record(id(0), state);
     record.spec.on_idle = OnIdle::Hibernate;
     let moment = Moment { wall: NOW, observed: NOW };
-    record.kept =
-        (state == State::Hibernated).then_some(Kept { at: KeptAt::Place, bytes: None, since: moment });
+    record.kept = (state == State::Hibernated).then_some(Kept {
+        at: KeptAt::Place,
+        bytes: None,
+        since: moment,
+        ends_soon: None,
+    });
     let found =
         found.map(|(alive, files, end)| Found { sandbox: id(0), alive, end, files, objects: Vec::new() });
     plan(&[record], &Vec::from_iter(found), &facts(&BTreeSet::new()))
@@ -383,7 +391,7 @@ fn the_files_of_a_sleeper_are_never_swept() {
 fn a_sleeper_ends_when_it_was_kept_for_as_long_as_sleepers_are() {
     let slept = Timestamp::from_millis(NOW.as_millis() - KEEP.as_millis() as u64 - 1);
     let since = Moment { wall: slept, observed: slept };
-    let kept = Some(Kept { at: KeptAt::Place, bytes: None, since });
+    let kept = Some(Kept { at: KeptAt::Place, bytes: None, since, ends_soon: None });
     let record = Record { kept, ..record(id(0), State::Hibernated) };
     let found = Found { sandbox: id(0), alive: false, end: None, files: true, objects: Vec::new() };
     let busy = BTreeSet::new();
@@ -391,8 +399,29 @@ fn a_sleeper_ends_when_it_was_kept_for_as_long_as_sleepers_are() {
     let plan = |keep| plan(&records, &found, &Facts { keep, ..facts(&busy) });
 
     assert_eq!(plan(Some(KEEP)), [Action::Expire { id: id(0), ended: slept }]);
-    assert_eq!(plan(Some(2 * KEEP)), []);
+    assert_eq!(plan(Some(KEEP + ANNOUNCED + Duration::from_secs(1))), []);
     assert_eq!(plan(None), []);
+}
+
+#[test]
+fn the_end_of_a_sleeper_is_told_a_day_before_and_once() {
+    let since = Moment { wall: NOW, observed: NOW };
+    let found = [Found { sandbox: id(0), alive: false, end: None, files: true, objects: Vec::new() }];
+    let (busy, keep) = (BTreeSet::new(), 30 * ANNOUNCED);
+    let ends = NOW.after(keep);
+    let plan = |slept: Duration, ends_soon| {
+        let kept = Some(Kept { at: KeptAt::Place, bytes: None, since, ends_soon });
+        let record = Record { kept, ..record(id(0), State::Hibernated) };
+        let facts = Facts { keep: Some(keep), observed: NOW.after(slept), ..facts(&busy) };
+        plan(&[record], &found, &facts)
+    };
+
+    assert_eq!(plan(28 * ANNOUNCED, None), []);
+    let told = plan(29 * ANNOUNCED, None);
+    assert_eq!(told, [Action::Announce { id: id(0), ends }]);
+    assert!(!told[0].is_repair(), "nothing was left behind");
+    assert_eq!(plan(29 * ANNOUNCED, Some(ends)), []);
+    assert_eq!(plan(keep + Duration::from_millis(1), Some(ends)), [Action::Expire { id: id(0), ended: NOW }]);
 }
 
 #[test]

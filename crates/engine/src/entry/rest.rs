@@ -25,8 +25,10 @@ impl Entry {
                     _ => lifecycle::Event::Slept,
                 };
                 row.state = row.state.step(event).map_err(|refused| refused.into_error(&row.id))?;
-                let since = row.kept.as_ref().map_or(since, |kept| kept.since);
-                row.kept = Some(Kept { at: KeptAt::Place, bytes, since });
+                // Where it did not wake, it sleeps since it fell asleep.
+                let Kept { since, ends_soon, .. } =
+                    row.kept.unwrap_or(Kept { at: KeptAt::Place, bytes, since, ends_soon: None });
+                row.kept = Some(Kept { at: KeptAt::Place, bytes, since, ends_soon });
                 Ok(row)
             })
         })?;

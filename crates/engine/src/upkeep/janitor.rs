@@ -10,7 +10,7 @@ use std::time::Duration;
 use coracle_core::backend::Found;
 use coracle_core::reconcile::{self, Action, Facts};
 use coracle_core::spec::SpecInput;
-use coracle_core::store::Which;
+use coracle_core::store::{Durability, Which};
 use coracle_core::{Backend, Policy, Record, Result, SandboxId, Spec, State, Timestamp, lifecycle};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -36,6 +36,8 @@ pub struct Report {
     pub expired: usize,
     /// Without a guest; their files are kept.
     pub rested: usize,
+    /// Asleep, and told that they end within a day.
+    pub announced: usize,
     /// Vanished; what there was of them is removed.
     pub lost: usize,
     /// Usable again after saving them had failed.
@@ -213,7 +215,7 @@ impl Upkeep {
 
     fn orphans_of(&self, survey: &Survey<'_>) -> Result<Vec<Orphan>> {
         let mut orphans = Vec::new();
-        for action in &survey.actions {
+        for action in survey.actions.iter().filter(|action| action.is_repair()) {
             if self.headroom.freeing(|| self.records.store().try_work_on(action.sandbox()))?.is_some() {
                 orphans.push(survey.orphan(action));
             }
@@ -346,6 +348,7 @@ impl Upkeep {
             (Action::Rest { .. }, Some(record)) => {
                 self.entry.put_to_rest(&record)?;
             }
+            (Action::Announce { ends, .. }, Some(_)) => self.announce_end(id, *ends)?,
             (Action::Expire { ended, .. }, Some(_)) => {
                 self.records.expire(id, *ended)?;
                 self.headroom.freeing(|| survey.backend.destroy(id))?;
@@ -366,6 +369,17 @@ impl Upkeep {
             (_, _) => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Notes when a sleeper ends; the event comes with the note, and so only once.
+    fn announce_end(&self, id: &SandboxId, ends: Timestamp) -> Result<()> {
+        let noted = self.headroom.freeing(|| {
+            self.records.change(id, Durability::Process, &mut |mut row| {
+                row.kept.iter_mut().for_each(|kept| kept.ends_soon = Some(ends));
+                Ok(row)
+            })
+        });
+        noted.map(drop)
     }
 
     /// Makes a record for something of ours that has none, as after restoring an old database.
@@ -393,6 +407,7 @@ fn name_of(action: &Action) -> &'static str {
         Action::Quarantine { .. } => "quarantine",
         Action::Expire { .. } => "expire",
         Action::Rest { .. } => "rest",
+        Action::Announce { .. } => "announce",
         Action::Discard { .. } => "discard",
     }
 }
@@ -430,6 +445,7 @@ impl Report {
         self.quarantined += quarantined;
         self.expired += expired;
         self.rested += other.rested;
+        self.announced += other.announced;
         self.discarded += other.discarded;
         self.forgotten += other.forgotten;
         self.layers += other.layers;
@@ -447,6 +463,7 @@ impl Report {
             Action::Quarantine { .. } => &mut self.quarantined,
             Action::Expire { .. } => &mut self.expired,
             Action::Rest { .. } => &mut self.rested,
+            Action::Announce { .. } => &mut self.announced,
             Action::Discard { .. } => &mut self.discarded,
         }
     }

@@ -1,5 +1,7 @@
 //! Sleep and waking on a backend whose faults are ordered.
 
+use std::time::Duration;
+
 use coracle_core::backend::GuestEnd;
 use coracle_core::{Kind, SandboxId, State};
 use coracle_engine::janitor::Report;
@@ -156,14 +158,40 @@ fn a_sleeper_changes_hands_before_its_sleep_is_recorded() {
 }
 
 #[test]
-fn pausing_a_sandbox_whose_guest_has_ended_leaves_it_asleep() {
-    let world = World::new();
+fn how_large_a_sleeper_is_and_when_it_ends_is_told_everywhere_and_its_end_once_a_day_before() {
+    let (world, day) = (World::new(), Duration::from_secs(24 * 3600));
     let id = sleeper(&world);
     world.backend.kill_guest(&id);
+    world.engine.upkeep().sweep().expect("a sweep");
+    let get = || world.ok("run_a", "sandbox_get", json!({"sandbox_id": id}));
+    let events = || {
+        let listed =
+            world.ok("run_a", "event_list", json!({"sandbox_id": id, "kinds": ["expiring", "expired"]}));
+        listed["events"].as_array().expect("a list").clone()
+    };
+    let kept = get()["kept"].clone();
+    let sleep_for = |days: u32| {
+        world.clock.advance(days * day);
+        world.engine.upkeep().sweep().expect("a sweep")
+    };
 
-    let refused = world.refused("run_a", "sandbox_pause", json!({"sandbox_id": id}));
+    let listed = world.ok("run_a", "sandbox_list", json!({}))["sandboxes"][0]["kept"].clone();
+    let early = sleep_for(28);
+    let (told, again) = (sleep_for(1), sleep_for(0));
+    let left = world.engine.upkeep().orphans().expect("a look").orphans;
+    let kept_then = get()["kept"].clone();
 
-    assert_eq!((refused.kind, &refused.details["state"]), (Kind::Conflict, &json!("hibernated")));
-    assert_eq!(world.record(&id).state, State::Hibernated);
-    assert_eq!(note(&world, &id), "kept");
+    assert_eq!(kept["expires_at"].as_u64(), kept["since"].as_u64().map(|since| since + 30 * 86_400_000));
+    assert!(kept["bytes"].is_u64(), "{kept}");
+    assert_eq!((&listed, &kept_then), (&kept, &kept), "it was not used");
+    assert_eq!([early.announced, told.announced, again.announced], [0, 1, 0]);
+    assert_eq!(left, []);
+    let [expiring] = &events()[..] else { panic!("{:?}", events()) };
+    assert_eq!(
+        (&expiring["kind"], &expiring["details"]["expires_at"]),
+        (&json!("expiring"), &kept["expires_at"])
+    );
+    sleep_for(2);
+    assert_eq!(world.record(&id).state, State::Expired);
+    assert_eq!(events().last().expect("an event")["kind"], "expired");
 }

@@ -123,6 +123,7 @@ mod tests {
             idle_since: None,
             reason: None,
             forked_from: None,
+            kept: None,
         }
     }
 

@@ -39,7 +39,7 @@ pub struct Input {
     pub sandbox_id: Option<SandboxId>,
     /// Only those of these kinds; all if empty.
     #[serde(default)]
-    #[schemars(length(max = 23))]
+    #[schemars(length(max = 25))]
     pub kinds: Vec<Kind>,
     /// At most so many, 1 to 1000; 100 if absent.
     #[serde(default)]

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use coracle_core::backend::Profile;
 use coracle_core::mount::MountInput;
-use coracle_core::record::KeptAt;
 use coracle_core::selection::Refusal;
 use coracle_core::spec::{OnIdle, Storage};
-use coracle_core::{Epoch, Limits, Network, Record, Result, RunId, SandboxId, Spec, Timestamp};
+use coracle_core::{Epoch, Limits, Network, Record, Result, RunId, SandboxId, Spec};
 use coracle_wire::ExecSummary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,8 +46,6 @@ pub struct Output {
     pub on_idle: OnIdle,
     /// How many guests it has had: each wake starts a new one.
     pub life: u32,
-    /// Where its files are while it is hibernated; null otherwise.
-    pub kept: Option<KeptView>,
     pub mounts: Vec<MountInput>,
     /// What it may reach now.
     #[schemars(with = "String")]
@@ -67,17 +64,6 @@ pub struct Output {
     pub guest: Option<GuestView>,
     /// What it was refused of the network; null where there is none, or for who does not own the sandbox.
     pub egress: Option<EgressView>,
-}
-
-/// The files of a hibernated sandbox.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct KeptView {
-    pub at: KeptAt,
-    /// How much of the disk they take, if the backend knows.
-    pub bytes: Option<u64>,
-    pub since: Timestamp,
-    /// When it ends if no caller uses it; null where sleepers are kept for ever.
-    pub expires_at: Option<Timestamp>,
 }
 
 /// What a sandbox was refused of the network.
@@ -164,19 +150,13 @@ fn look(guest: &mut Guest) -> Result<(Vec<ExecView>, GuestView)> {
 fn view(record: Record, keep: Option<Duration>, inner: Option<(Vec<ExecView>, GuestView)>) -> Output {
     let (execs, guest) = inner.unzip();
     Output {
-        summary: (&record).into(),
+        summary: Summary::of(&record, keep),
         workdir: record.workdir().to_owned(),
         network: record.network().clone(),
         image_digest: record.image.and_then(|image| image.digest),
         storage: record.spec.storage,
         on_idle: record.spec.on_idle,
         life: record.life,
-        kept: record.kept.map(|kept| KeptView {
-            at: kept.at,
-            bytes: kept.bytes,
-            since: kept.since.wall,
-            expires_at: keep.map(|keep| kept.since.wall.after(keep)),
-        }),
         mounts: record.spec.mounts.iter().cloned().map(Into::into).collect(),
         limits: record.spec.limits.clone(),
         refused: record.refused,

@@ -1,8 +1,10 @@
 //! `sandbox_list`: lists the sandboxes a caller may see, of every owner.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use coracle_core::reconcile::LOST_KEPT;
+use coracle_core::record::{Kept, KeptAt};
 use coracle_core::store::Which;
 use coracle_core::{Epoch, Error, Record, Result, RunId, SandboxId, SessionKey, State, Timestamp};
 use schemars::JsonSchema;
@@ -65,10 +67,33 @@ pub struct Summary {
     /// The sandbox whose files it started with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<SandboxId>,
+    /// Where its files are while it is hibernated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptView>,
 }
 
-impl From<&Record> for Summary {
-    fn from(record: &Record) -> Self {
+/// The files of a hibernated sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct KeptView {
+    pub at: KeptAt,
+    /// How much of the disk they take, if the backend knows.
+    pub bytes: Option<u64>,
+    /// Since when it sleeps.
+    pub since: Timestamp,
+    /// When it ends if no caller uses it; null where sleepers are kept for ever. Time in which the machine was off does not
+    /// count, so it may end later.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Summary {
+    /// Returns a record as callers see it, where sleepers are kept for so long; for ever if absent.
+    pub fn of(record: &Record, keep: Option<Duration>) -> Self {
+        let view = |kept: &Kept| KeptView {
+            at: kept.at,
+            bytes: kept.bytes,
+            since: kept.since.wall,
+            expires_at: keep.map(|keep| kept.expires_at(keep)),
+        };
         Self {
             sandbox_id: record.id.clone(),
             state: record.state,
@@ -83,12 +108,13 @@ impl From<&Record> for Summary {
             idle_since: record.idle_since,
             reason: record.reason.clone(),
             forked_from: record.forked_from.clone(),
+            kept: record.kept.as_ref().filter(|_| record.state.is_live()).map(view),
         }
     }
 }
 
 pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
-    let caller = &call.caller;
+    let (caller, keep) = (&call.caller, engine.policy().hibernate_keep);
     let kept = u64::try_from(LOST_KEPT.as_millis()).unwrap_or(u64::MAX);
     let expired_since = Timestamp::from_millis(engine.records().observed()?.as_millis().saturating_sub(kept));
     let which = if input.all { Which::All } else { Which::Shown { expired_since } };
@@ -100,5 +126,5 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
     let more = records.len() > max;
     records.truncate(max);
     records.retain(|record| engine.access().shows(caller, record));
-    Ok(Output { sandboxes: records.iter().rev().map(Into::into).collect(), more })
+    Ok(Output { sandboxes: records.iter().rev().map(|record| Summary::of(record, keep)).collect(), more })
 }
