@@ -45,6 +45,8 @@ entries! {
     keepers = "keepers";
     /// The engine's: kept logs of closed sandboxes.
     logs = "logs";
+    /// The package cache's: an archive for each lockfile, by tenant.
+    packages = "packages";
     /// The store's: work locks, a file for each sandbox that a process works on.
     locks = "locks";
     /// The command line's: its modification time is that of the last sweep.
@@ -130,7 +132,7 @@ mod tests {
     /// Older versions of coracle use the same homes.
     #[test]
     fn names_on_disk_stay() {
-        let expected = "sandboxes guest images disks volumes snapshots repos engines keepers logs locks swept collected said \
+        let expected = "sandboxes guest images disks volumes snapshots repos engines keepers logs packages locks swept collected said \
             stock.sock stock.lock migrate.lock coracle.sock serve.lock audit.jsonl ballast claims making instance.draft \
             coracle.db-wal coracle.db-shm coracle.mark coracle.db instance";
 

@@ -24,6 +24,7 @@ pub mod hibernation;
 pub mod home;
 pub mod ids;
 pub mod image;
+pub mod install;
 pub mod kept_log;
 pub mod lease;
 pub mod lifecycle;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::headroom::Reserve;
 use crate::image::{Allowed, HOST};
+use crate::install;
 use crate::limits::Ranges;
 use crate::mount::MountPolicy;
 use crate::network::NetworkPolicy;
@@ -40,6 +41,8 @@ pub struct Policy {
     pub reserve: Reserve,
     /// How long a hibernated sandbox is kept; for ever if absent.
     pub hibernate_keep: Option<Duration>,
+    /// How dependencies of repositories are installed.
+    pub install: install::Rules,
 }
 
 impl Default for Policy {
@@ -61,6 +64,7 @@ impl Default for Policy {
             tenants: Tenants::default(),
             reserve: Reserve::default(),
             hibernate_keep: Some(Duration::from_secs(30 * 24 * 3600)),
+            install: install::Rules::default(),
         }
     }
 }
