@@ -9,8 +9,8 @@ use coracle_core::{Answers, Clock, Error, Result, SandboxId, SessionKey, Store, 
 use coracle_engine::egress::{Start, Threads};
 use coracle_engine::{Caller, Claims, CrashPoints, Engine, Keepers, Parts, Roster};
 use coracle_git::HostedRepos;
-use coracle_stores::LogFiles;
 use coracle_stores::sqlite::SqliteStore;
+use coracle_stores::{LogFiles, PackageFiles};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::ballast::Ballast;
@@ -82,6 +82,7 @@ fn compose(config: &Config, store: SqliteStore, keepers: Arc<dyn Start>) -> Resu
         crash,
         keepers: Some(Keepers::new(config.home.keepers(), keepers)),
         logs: Some(Arc::new(LogFiles::new(config.home.logs(), config.logs_retention))),
+        packages: Some(Arc::new(PackageFiles::new(config.home.packages(), config.policy.install.clone()))),
         disk: Some(Arc::new(disk)),
         claims: Some(Claims::new(config.home.claims())),
         repos: Arc::new(HostedRepos::new(config.home.repos(), crash_at)),

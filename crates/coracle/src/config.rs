@@ -7,6 +7,7 @@ mod engines;
 mod file;
 mod home;
 mod images;
+mod install;
 mod languages;
 mod layers;
 mod mcp;

@@ -253,6 +253,7 @@ mod tests {
             crash: CrashPoints::default(),
             keepers: None,
             logs: None,
+            packages: None,
             disk: None,
             claims: None,
             repos: Arc::new(coracle_testing::FakeRepos::default()),

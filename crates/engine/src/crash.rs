@@ -57,6 +57,10 @@ pub const SLEEP_CRASH_POINTS: &[&str] = &[
     WAKE_READY_AFTER,
 ];
 
+/// The points of fetching packages and installing them, in the order an open reaches them.
+pub const INSTALL_CRASH_POINTS: &[&str] =
+    &[INSTALL_DRAFT_AFTER, INSTALL_FILL_AFTER, INSTALL_SEAL_AFTER, INSTALL_ARCHIVE_AFTER];
+
 /// The points of a purge, which no other story reaches.
 pub const PURGE_CRASH_POINTS: &[&str] = &[PURGE_SANDBOXES_AFTER, PURGE_BACKENDS_AFTER];
 
@@ -98,6 +102,10 @@ pub(crate) const WAKE_ROW_AFTER: &str = "wake.row.after";
 pub(crate) const WAKE_BACKEND_AFTER: &str = "wake.backend.after";
 pub(crate) const WAKE_KEEPER_AFTER: &str = "wake.keeper.after";
 pub(crate) const WAKE_READY_AFTER: &str = "wake.ready.after";
+pub(crate) const INSTALL_DRAFT_AFTER: &str = "install.draft.after";
+pub(crate) const INSTALL_FILL_AFTER: &str = "install.fill.after";
+pub(crate) const INSTALL_SEAL_AFTER: &str = "install.seal.after";
+pub(crate) const INSTALL_ARCHIVE_AFTER: &str = "install.archive.after";
 pub(crate) const DESTROY_ROW_BEFORE: &str = "destroy.row.before";
 pub(crate) const DESTROY_ROW_AFTER: &str = "destroy.row.after";
 pub(crate) const DESTROY_LOGS_WRITTEN: &str = "destroy.logs.written";

@@ -2,7 +2,7 @@
 //! together.
 //!
 //! From the bottom up: [`Records`], [`Placement`], `Holdings`, [`Repositories`], [`Headroom`], [`Access`], [`Egress`], [`Entry`], [`Execs`],
-//! [`Lifecycle`], [`Upkeep`]. Each holds those it uses, and none holds the engine.
+//! [`Lifecycle`], [`Packages`], [`Upkeep`]. Each holds those it uses, and none holds the engine.
 //!
 //! Everything here blocks: the command line must not pay for a runtime, and a daemon calls it from threads of its
 //! own. Nothing here knows HTTP, a terminal, an environment variable or a home directory.
@@ -23,6 +23,7 @@ mod holdings;
 pub mod inline;
 mod lifecycle;
 pub mod ops;
+mod packages;
 mod placement;
 mod random;
 mod records;
@@ -35,6 +36,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use coracle_core::headroom::Disk;
+use coracle_core::install::PackageCache;
 use coracle_core::{Clock, KeptLogs, Policy, Repos, Store};
 
 pub use self::access::Access;
@@ -42,7 +44,7 @@ use self::ballast::Ballast;
 pub use self::call::{Call, Notice, Observer};
 pub use self::caller::Caller;
 pub use self::catalogue::Catalogue;
-pub use self::crash::{CRASH_POINTS, CrashPoints, SLEEP_CRASH_POINTS};
+pub use self::crash::{CRASH_POINTS, CrashPoints, INSTALL_CRASH_POINTS, SLEEP_CRASH_POINTS};
 pub use self::egress::{Egress, Keepers};
 pub use self::entry::Entry;
 use self::entry::EntryParts;
@@ -62,6 +64,8 @@ use self::lifecycle::LifecycleParts;
 pub use self::lifecycle::one_command::{End, OneCommand, OutputTo, Ran};
 pub use self::lifecycle::spares::{RemoteSpares, SparePool};
 pub use self::ops::Operation;
+use self::packages::PackageParts;
+pub use self::packages::Packages;
 pub use self::placement::roster::{self, Roster};
 pub use self::placement::{Placement, probes};
 use self::records::RecordParts;
@@ -85,6 +89,8 @@ pub struct Parts {
     pub keepers: Option<Keepers>,
     /// Where the output of closed sandboxes is kept; without it none is.
     pub logs: Option<Arc<dyn KeptLogs>>,
+    /// Where fetched packages are kept; without it no dependencies are installed.
+    pub packages: Option<Arc<dyn PackageCache>>,
     /// The disk of the home; without it nothing looks how full it is.
     pub disk: Option<Arc<dyn Disk>>,
     /// Notes which tenant brought which image; without it no image counts for a tenant.
@@ -117,6 +123,7 @@ pub struct Engine {
     entry: Arc<Entry>,
     execs: Execs,
     lifecycle: Lifecycle,
+    packages: Packages,
     upkeep: Arc<Upkeep>,
     inline: Inline,
     catalogue: Catalogue,
@@ -124,7 +131,20 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, backends, clock, policy, boot, crash, keepers, logs, disk, claims, repos } = parts;
+        let Parts {
+            store,
+            backends,
+            clock,
+            policy,
+            boot,
+            crash,
+            keepers,
+            logs,
+            packages,
+            disk,
+            claims,
+            repos,
+        } = parts;
         let ballast = Ballast::on(disk);
         let records = RecordParts { store, clock, boot, crash, ballast: ballast.clone() };
         let records = Arc::new(Records::new(records));
@@ -164,6 +184,15 @@ impl Engine {
             entry: entry.clone(),
             execs: execs.clone(),
         });
+        let packages = Packages::new(PackageParts {
+            records: records.clone(),
+            headroom: headroom.clone(),
+            entry: entry.clone(),
+            execs: execs.clone(),
+            lifecycle: lifecycle.clone(),
+            policy: policy.clone(),
+            cache: packages,
+        });
         let upkeep = Upkeep::new(UpkeepParts {
             records: records.clone(),
             placement: placement.clone(),
@@ -173,6 +202,7 @@ impl Engine {
             entry: entry.clone(),
             execs: execs.clone(),
             lifecycle: lifecycle.clone(),
+            packages: packages.clone(),
             keep: policy.hibernate_keep,
         });
         Self {
@@ -187,6 +217,7 @@ impl Engine {
             entry,
             execs,
             lifecycle,
+            packages,
             upkeep: Arc::new(upkeep),
             inline: Inline::default(),
             catalogue: Catalogue::own().clone(),
@@ -253,6 +284,11 @@ impl Engine {
     /// Returns what makes and ends sandboxes.
     pub fn lifecycle(&self) -> &Lifecycle {
         &self.lifecycle
+    }
+
+    /// Returns what installs the dependencies of repositories.
+    pub fn packages(&self) -> &Packages {
+        &self.packages
     }
 
     /// Returns what keeps the home in order.

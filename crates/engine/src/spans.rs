@@ -4,6 +4,7 @@
 //! A span carries ids, kinds and numbers. Never what a caller or a command wrote: no arguments, environment, paths,
 //! contents, and no message of an error, which may repeat any of them.
 
+use coracle_core::install::Ecosystem;
 use coracle_core::{Error, ExecId, Record, Result, SandboxId, Spec};
 use tracing::field::Empty;
 use tracing::{Span, info_span};
@@ -281,6 +282,30 @@ pub(crate) fn denied(span: &Span, count: impl FnOnce() -> u64) {
     if !span.is_disabled() {
         span.record("coracle.egress.denied", count());
     }
+}
+
+/// Installing the dependencies of a repository.
+pub(crate) fn install(record: &Record) -> Span {
+    installing("install", record, None)
+}
+
+/// Fetching packages in a sandbox of their own.
+pub(crate) fn fill(record: &Record, ecosystem: Ecosystem) -> Span {
+    installing("install fill", record, Some(ecosystem))
+}
+
+fn installing(name: &'static str, record: &Record, ecosystem: Option<Ecosystem>) -> Span {
+    info_span!(
+        "install",
+        otel.name = name,
+        coracle.sandbox.id = record.id.as_str(),
+        coracle.backend = record.backend.as_str(),
+        container.image.name = record.spec.image.as_str(),
+        coracle.install.ecosystem = ecosystem.map(Ecosystem::name),
+        coracle.outcome = Empty,
+        error.type = Empty,
+        otel.status_code = Empty,
+    )
 }
 
 /// A visit of the janitor.

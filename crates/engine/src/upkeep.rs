@@ -13,6 +13,7 @@ use crate::entry::Entry;
 use crate::exec::Execs;
 use crate::headroom::Headroom;
 use crate::lifecycle::Lifecycle;
+use crate::packages::Packages;
 use crate::placement::Placement;
 use crate::records::Records;
 use crate::repositories::Repositories;
@@ -28,6 +29,7 @@ pub struct Upkeep {
     entry: Arc<Entry>,
     execs: Execs,
     lifecycle: Lifecycle,
+    packages: Packages,
     /// How long hibernated sandboxes are kept; for ever if absent.
     keep: Option<Duration>,
 }
@@ -42,13 +44,24 @@ pub(crate) struct UpkeepParts {
     pub entry: Arc<Entry>,
     pub execs: Execs,
     pub lifecycle: Lifecycle,
+    pub packages: Packages,
     pub keep: Option<Duration>,
 }
 
 impl Upkeep {
     pub(crate) fn new(parts: UpkeepParts) -> Self {
-        let UpkeepParts { records, placement, repositories, headroom, egress, entry, execs, lifecycle, keep } =
-            parts;
-        Self { records, placement, repositories, headroom, egress, entry, execs, lifecycle, keep }
+        let UpkeepParts {
+            records,
+            placement,
+            repositories,
+            headroom,
+            egress,
+            entry,
+            execs,
+            lifecycle,
+            packages,
+            keep,
+        } = parts;
+        Self { records, placement, repositories, headroom, egress, entry, execs, lifecycle, packages, keep }
     }
 }

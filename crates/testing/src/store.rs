@@ -20,6 +20,7 @@ use coracle_core::token::{self, Token, Tokens};
 
 use super::events::Events;
 use super::kept_logs::FakeLogs;
+use super::packages::FakePackages;
 use super::sample;
 
 /// The default of the settings.
@@ -45,6 +46,7 @@ struct Shared {
     tokens: Mutex<BTreeMap<TokenId, Token>>,
     anchor: Mutex<Option<Anchor>>,
     logs: FakeLogs,
+    packages: FakePackages,
     reads: AtomicU64,
 }
 
@@ -65,6 +67,7 @@ impl FakeStore {
             tokens: Mutex::default(),
             anchor: Mutex::default(),
             logs: FakeLogs::new(LOGS_RETENTION),
+            packages: FakePackages::default(),
             reads: AtomicU64::new(0),
         }))
     }
@@ -77,6 +80,11 @@ impl FakeStore {
     /// Returns where the output of the same home is kept, for an hour.
     pub fn kept_logs(&self) -> FakeLogs {
         self.0.logs.clone()
+    }
+
+    /// Returns where the packages of the same home are kept.
+    pub fn packages(&self) -> FakePackages {
+        self.0.packages.clone()
     }
 
     /// Releases all work locks, as the kernel does for a killed process.

@@ -47,9 +47,24 @@ const COMPONENTS: &[Component] = &[
         ],
     },
     Component {
+        directory: "packages",
+        name: "Packages",
+        uses: &["records", "headroom", "access", "entry", "exec", "lifecycle"],
+    },
+    Component {
         directory: "upkeep",
         name: "Upkeep",
-        uses: &["records", "placement", "repositories", "headroom", "egress", "entry", "exec", "lifecycle"],
+        uses: &[
+            "records",
+            "placement",
+            "repositories",
+            "headroom",
+            "egress",
+            "entry",
+            "exec",
+            "lifecycle",
+            "packages",
+        ],
     },
 ];
 

@@ -44,6 +44,7 @@ pub struct File {
     pub telemetry: Telemetry,
     pub logs: Logs,
     pub hibernate: Hibernate,
+    pub install: Install,
     pub storage: Storage,
     pub serve: Serve,
     /// What models without a token get at `/mcp`.
@@ -168,6 +169,24 @@ pub struct Hibernate {
     /// `forever` keeps sleepers without end.
     #[serde(deserialize_with = "span_or_forever")]
     pub keep: Option<Option<Duration>>,
+}
+
+/// The table `[install]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Install {
+    /// What fillers may reach, by package manager.
+    pub network: BTreeMap<String, String>,
+    /// The registries fillers ask, by package manager.
+    pub registry: BTreeMap<String, String>,
+    #[serde(deserialize_with = "span")]
+    pub timeout: Option<Duration>,
+    #[serde(deserialize_with = "size")]
+    pub cache_max: Option<Bytes>,
+    #[serde(deserialize_with = "size")]
+    pub total: Option<Bytes>,
+    #[serde(deserialize_with = "span")]
+    pub keep: Option<Duration>,
 }
 
 /// The table `[storage]`.

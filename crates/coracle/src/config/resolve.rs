@@ -14,6 +14,7 @@ use super::backends::BackendSettings;
 use super::engines::EngineSettings;
 use super::file::{self, PartialRange};
 use super::images::{ImageSettings, check_image};
+use super::install::InstallSettings;
 use super::layers::{Environment, Found, Layers};
 use super::mcp::McpSettings;
 use super::network::NetworkSettings;
@@ -42,6 +43,7 @@ pub struct Resolved {
     pub backends: BackendSettings,
     pub images: ImageSettings,
     pub network: NetworkSettings,
+    pub install: InstallSettings,
     pub engines: EngineSettings,
     pub projects: ProjectSettings,
     pub telemetry: TelemetrySettings,
@@ -112,6 +114,7 @@ impl Resolved {
             backends: BackendSettings::from(&layers)?,
             images: ImageSettings::from(&layers)?,
             network: NetworkSettings::from(&layers)?,
+            install: InstallSettings::from(&layers)?,
             engines: EngineSettings::from(&layers)?,
             projects: ProjectSettings::from(&layers)?,
             telemetry: TelemetrySettings::from(&layers)?,
@@ -156,6 +159,7 @@ impl Resolved {
         };
         self.images.apply(&mut policy);
         policy.network = self.network.policy();
+        policy.install = self.install.rules();
         policy.backends = self.backends.preference();
         policy.tenants = self.tenants.tenants(&policy.limits);
         policy
@@ -209,6 +213,7 @@ impl Resolved {
         all.extend(self.projects.settings());
         all.extend(self.images.settings());
         all.extend(self.network.settings());
+        all.extend(self.install.settings());
         all.extend(self.engines.settings());
         all.extend(self.telemetry.settings());
         all.extend(self.serve.settings());

@@ -143,6 +143,9 @@ impl Upkeep {
         if let Err(error) = self.execs.sweep_logs(observed) {
             report.trouble.push(format!("logs: {}", error.chain()));
         }
+        if let Err(error) = self.packages.sweep(observed) {
+            report.trouble.push(format!("packages: {}", error.chain()));
+        }
         match self.headroom.freeing(|| self.repositories.port().sweep()) {
             Ok(repos) => report.swept += repos,
             Err(error) => report.trouble.push(format!("repos: {}", error.chain())),

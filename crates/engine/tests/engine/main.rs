@@ -20,6 +20,7 @@ mod headroom;
 mod holdings;
 mod images;
 mod input;
+mod install;
 mod janitor;
 mod logs;
 mod open;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use coracle_core::install::PackageCache;
 use coracle_core::store::Store;
 use coracle_core::{Backend, Epoch, Error, ExecId, InstanceId, Policy, Record, SandboxId};
 use coracle_engine::egress::Threads;
@@ -53,7 +54,9 @@ impl World {
         let backend = backend(store.instance().expect("a store has an instance"));
         let clock = ManualClock::default();
         let keepers = Arc::new(tempfile::tempdir().expect("a directory can be made"));
-        let engine = Engine::new(Parts { crash, policy, ..parts(&store, &backend, &clock, &keepers) });
+        let packages: Arc<dyn PackageCache> = Arc::new(store.packages().ruled_by(policy.install.clone()));
+        let parts = parts(&store, &backend, &clock, &keepers);
+        let engine = Engine::new(Parts { crash, policy, packages: Some(packages), ..parts });
         Self { store, backend, clock, engine, keepers }
     }
 
@@ -134,6 +137,7 @@ pub fn parts(store: &FakeStore, backend: &FakeBackend, clock: &ManualClock, keep
         crash: CrashPoints::default(),
         logs: Some(Arc::new(store.kept_logs())),
         keepers: Some(Keepers::new(keepers.path().to_owned(), Arc::new(Threads))),
+        packages: Some(Arc::new(store.packages())),
         disk: None,
         claims: Some(coracle_engine::Claims::new(keepers.path().join(".claims"))),
         repos: Arc::new(coracle_testing::FakeRepos::default()),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use coracle_core::spec::WORKSPACE;
 use coracle_wire::{
     Chunk, Command, Ending, ExecState, ExecSummary, FaultCode, LimitHit, Reply, Stage, Stream, Truncation,
 };
@@ -260,6 +261,7 @@ impl Guest {
             let dead = state.dead;
             let shown = match &deed {
                 Deed::Show(path) => state.files.contents(path),
+                Deed::Names => Some(state.files.names(WORKSPACE.as_bytes())),
                 _ => None,
             };
             let it = state.execs.get(exec).ok()?;
@@ -275,7 +277,7 @@ impl Guest {
                     it.say(*stream, text.clone());
                     return None;
                 }
-                Deed::Show(_) => match shown {
+                Deed::Show(_) | Deed::Names => match shown {
                     Some(data) => {
                         it.say(Stream::Stdout, data);
                         return None;

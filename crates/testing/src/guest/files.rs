@@ -105,6 +105,15 @@ impl Tree {
         }
     }
 
+    /// Returns the names of the files below a directory, one a line.
+    pub fn names(&self, directory: &[u8]) -> Vec<u8> {
+        let below = self
+            .0
+            .iter()
+            .filter(|(path, node)| path.starts_with(directory) && matches!(node, Node::File { .. }));
+        below.flat_map(|(path, _)| [path.as_slice(), b"\n"].concat()).collect()
+    }
+
     /// Returns the contents of a file, if it exists.
     pub fn contents(&self, path: &[u8]) -> Option<Vec<u8>> {
         match self.0.get(&absolute(path).ok()?)? {
