@@ -15,17 +15,20 @@ mod destroy;
 pub mod endpoint;
 mod failure;
 mod flavour;
+mod hibernate;
 pub(crate) mod home;
 mod image;
 mod images;
 mod install;
 mod installing;
+mod lookup;
 mod patience;
 mod probe;
 mod purge;
 mod secure;
 mod settled;
 mod silence;
+mod start;
 mod survey;
 pub mod tunnel;
 mod usage;
@@ -35,6 +38,7 @@ use std::fmt;
 use std::os::unix::net::UnixStream;
 
 use coracle_core::backend::{Created, Found, GuestEnd, Order, Placement, Probe, Silence};
+use coracle_core::hibernation::Hibernation;
 use coracle_core::image::{Builder, Images, Progress};
 use coracle_core::usage::Usage;
 use coracle_core::volume::Volumes;
@@ -51,10 +55,20 @@ pub const CRASH_POINTS: &[&str] = &[
     "docker.install.container",
     "docker.create.room",
     "docker.create.container",
+    "docker.create.attached",
     "docker.create.started",
     "docker.create.ready",
     "docker.destroy.container",
     "docker.destroy.room",
+];
+
+/// The points in falling asleep and waking.
+pub const SLEEP_CRASH_POINTS: &[&str] = &[
+    "docker.rest.ended",
+    "docker.rest.noted",
+    "docker.wake.attached",
+    "docker.wake.started",
+    "docker.wake.ready",
 ];
 
 /// The labels of our containers. An image can carry any label, too, so we believe them only together with the name.
@@ -186,6 +200,10 @@ impl Backend for Docker {
     }
 
     fn builder(&self) -> Option<&dyn Builder> {
+        Some(self)
+    }
+
+    fn hibernation(&self) -> Option<&dyn Hibernation> {
         Some(self)
     }
 

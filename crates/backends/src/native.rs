@@ -229,8 +229,8 @@ impl Backend for Native {
 }
 
 impl Hibernation for Native {
-    fn has_files(&self, sandbox: &SandboxId) -> bool {
-        self.home.has_files(sandbox)
+    fn has_files(&self, sandbox: &SandboxId) -> Result<bool> {
+        Ok(self.home.has_files(sandbox))
     }
 
     fn rest(&self, sandbox: &SandboxId) -> Result<Option<u64>> {

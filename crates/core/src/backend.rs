@@ -97,6 +97,8 @@ pub struct Found {
     pub sandbox: SandboxId,
     /// Its guest is running. If `false`, only leftovers exist.
     pub alive: bool,
+    /// It cannot be looked at from here: it is at another container engine than the one asked, or of another instance.
+    pub elsewhere: bool,
     /// How its guest ended, where it ended by itself and recorded why.
     pub end: Option<GuestEnd>,
     /// The files a hibernated sandbox wakes with are there, all of them.

@@ -6,11 +6,14 @@ use crate::ids::SandboxId;
 
 /// Puts sandboxes to sleep where they are, and wakes them.
 pub trait Hibernation: Send + Sync {
-    /// Tells whether the files of a sandbox without a guest are all there.
-    fn has_files(&self, sandbox: &SandboxId) -> bool;
+    /// Tells whether the files of a sandbox without a guest are all there. Fails where it cannot look, which proves nothing.
+    fn has_files(&self, sandbox: &SandboxId) -> Result<bool>;
 
     /// Ends every process of a sandbox, frees what only processes need, and writes its files to the disk, so that they
     /// survive a power cut. Returns how many bytes they take, if it knows.
+    ///
+    /// The files of a container are the container engine's to write: they survive the end of every process and of the container
+    /// engine, and a power cut as far as the engine's filesystem has them by then.
     ///
     /// Doing it again does no more. `not_found` where the files are not all there: nothing was changed then.
     fn rest(&self, sandbox: &SandboxId) -> Result<Option<u64>>;

@@ -139,21 +139,28 @@ pub fn plan(records: &[Record], found: &[Found], facts: &Facts<'_>) -> Vec<Actio
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Presence {
     Nothing,
-    Leftovers { end: Option<GuestEnd>, files: bool },
+    Leftovers {
+        end: Option<GuestEnd>,
+        files: bool,
+    },
     Guest,
+    /// There is something, and nothing more can be told from here.
+    Elsewhere,
 }
 
 impl Presence {
     fn of(object: &Found) -> Self {
-        match object.alive {
-            true => Self::Guest,
-            false => Self::Leftovers { end: object.end, files: object.files },
+        match (object.elsewhere, object.alive) {
+            (true, _) => Self::Elsewhere,
+            (false, true) => Self::Guest,
+            (false, false) => Self::Leftovers { end: object.end, files: object.files },
         }
     }
 
     /// Combines what two objects of one sandbox show.
     fn or(self, other: Self) -> Self {
         match (self, other) {
+            (Self::Elsewhere, _) | (_, Self::Elsewhere) => Self::Elsewhere,
             (Self::Guest, _) | (_, Self::Guest) => Self::Guest,
             (Self::Leftovers { end, files }, Self::Leftovers { end: more, files: others }) => {
                 Self::Leftovers { end: end.or(more), files: files || others }
@@ -165,7 +172,7 @@ impl Presence {
     fn end(self) -> Option<GuestEnd> {
         match self {
             Self::Leftovers { end, .. } => end,
-            Self::Nothing | Self::Guest => None,
+            Self::Nothing | Self::Guest | Self::Elsewhere => None,
         }
     }
 
@@ -180,6 +187,12 @@ fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<
     let restarted = facts.boot.is_some_and(|boot| record.boot != boot);
     match record.state {
         State::Creating => Some(Action::Fail { id, reason: Reason::Abandoned }),
+        // Neither its end nor its life is proved.
+        State::Resuming | State::Hibernated | State::Ready | State::Paused | State::Hibernating
+            if presence == Presence::Elsewhere =>
+        {
+            None
+        }
         // The process that woke it is dead. Its files are where they were; a guest it started is ended.
         State::Resuming if presence == Presence::Guest || presence.has_files() => Some(Action::Rest { id }),
         State::Hibernated if presence == Presence::Guest => Some(Action::Rest { id }),

@@ -446,8 +446,8 @@ impl Backend for FakeBackend {
 }
 
 impl Hibernation for FakeBackend {
-    fn has_files(&self, sandbox: &SandboxId) -> bool {
-        lock(&self.machine.sandboxes).get(sandbox).is_some_and(|resident| found(sandbox, resident).files)
+    fn has_files(&self, sandbox: &SandboxId) -> Result<bool> {
+        Ok(lock(&self.machine.sandboxes).get(sandbox).is_some_and(|resident| found(sandbox, resident).files))
     }
 
     fn rest(&self, sandbox: &SandboxId) -> Result<Option<u64>> {
@@ -534,7 +534,7 @@ fn found(sandbox: &SandboxId, resident: &Resident) -> Found {
     let objects = objects.iter().map(ToString::to_string).collect();
     let end = resident.end.filter(|_| !alive);
     let files = resident.guest.is_some() || resident.files.is_some();
-    Found { sandbox: sandbox.clone(), alive, end, files, objects }
+    Found { sandbox: sandbox.clone(), alive, elsewhere: false, end, files, objects }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

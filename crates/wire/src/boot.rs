@@ -1,6 +1,7 @@
 //! The messages the host sends a guest at boot, before there are requests.
 //!
-//! Host and guest come out of one binary, so these messages have no versions.
+//! Host and guest come out of one binary, so these messages have no versions. Except where a container wakes after an upgrade:
+//! its guest is the one it was made with. So a plan may get more fields, which an older guest ignores, and lose none.
 
 use minicbor::{Decode, Encode};
 

@@ -9,3 +9,4 @@ mod points;
 mod purge;
 mod restarts;
 mod site;
+mod sleep;

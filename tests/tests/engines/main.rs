@@ -12,6 +12,7 @@ mod owners;
 mod parity;
 mod private;
 mod programs;
+mod sleep;
 mod tls;
 mod users;
 mod versions;

@@ -260,7 +260,7 @@ fn bring(docker: &Docker, spec: &Spec, mount: &coracle_core::mount::Mount) -> Re
             typ: Some(MountType::BIND),
             // The container engine resolves the path again: a process that can change what it leads to meanwhile
             // chooses what is mounted.
-            source: Some(place(docker, spec, path, mount.within.as_deref())?),
+            source: Some(real_path(docker, spec, path, mount.within.as_deref())?),
             bind_options: Some(private()),
             ..described
         }),
@@ -268,7 +268,7 @@ fn bring(docker: &Docker, spec: &Spec, mount: &coracle_core::mount::Mount) -> Re
 }
 
 /// Returns the real path of a caller's directory, if it may be mounted.
-fn place(docker: &Docker, spec: &Spec, path: &str, within: Option<&[String]>) -> Result<String> {
+pub fn real_path(docker: &Docker, spec: &Spec, path: &str, within: Option<&[String]>) -> Result<String> {
     let (found, directory) = directory::find(docker.config.home.path(), Path::new(path), within)?;
     if !spec.allow_sockets {
         directory::sockets::expect_none(directory.as_fd(), &found)?;

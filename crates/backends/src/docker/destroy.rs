@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use bollard::models::ContainerInspectResponse;
 use bollard::query_parameters::RemoveContainerOptionsBuilder;
 use coracle_core::backend::Silence;
-use coracle_core::{Error, InstanceId, Kind, Result, SandboxId};
+use coracle_core::{Error, Kind, Result, SandboxId};
 
+use super::lookup::find;
 use super::settled::settled;
-use super::{Docker, INSTANCE_LABEL, SANDBOX_LABEL, container_name, failure, patience};
-use crate::mark;
+use super::{Docker, container_name, failure, patience};
 use crate::weak::{self, Wall};
 
 /// How often, and how long apart, to ask a container engine that is already removing it whether it is done.
@@ -23,7 +22,7 @@ pub fn destroy(docker: &Docker, sandbox: &SandboxId) -> Result<()> {
     }
     docker.expect_here(sandbox)?;
     docker.expect_ours(sandbox)?;
-    if let Some(container) = find(docker, sandbox, patience::ANSWER)? {
+    if let Some(container) = find(docker, sandbox, patience::ANSWER)?.and_then(|found| found.id) {
         remove_container(docker, sandbox, &container)?;
     }
     docker.crash("docker.destroy.container");
@@ -54,56 +53,12 @@ fn destroy_belated(docker: &Docker, sandbox: &SandboxId) -> Result<()> {
     if !docker.home.is_used() || docker.is_noted() {
         return Ok(());
     }
-    match find(docker, sandbox, patience::GLANCE) {
+    match find(docker, sandbox, patience::GLANCE).map(|found| found.and_then(|found| found.id)) {
         Ok(None) => Ok(()),
         Ok(Some(container)) => remove_container(docker, sandbox, &container),
         Err(error) if error.kind == Kind::NotAvailable => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-/// Returns the sandbox's container, by its recorded id, else by its name. A foreign container that was given its
-/// name is not ours to remove.
-fn find(docker: &Docker, sandbox: &SandboxId, limit: Duration) -> Result<Option<String>> {
-    let keys = docker.home.container_of(sandbox).into_iter().chain([container_name(sandbox)]);
-    for key in keys {
-        if let Some(container) = inspect(docker, &key, limit)?
-            && is_ours(docker, sandbox, &container)?
-        {
-            return Ok(container.id);
-        }
-    }
-    Ok(None)
-}
-
-fn inspect(docker: &Docker, key: &str, limit: Duration) -> Result<Option<ContainerInspectResponse>> {
-    docker.client.ask_within(limit, "look for a container", |engine| async move {
-        match settled(|| engine.inspect_container(key, None)).await {
-            Ok(container) => Ok(Some(container)),
-            Err(error) if failure::is_status(&error, 404) => Ok(None),
-            Err(error) => Err(error),
-        }
-    })
-}
-
-/// Tells whether a container is the sandbox's. Fails if it is, but was made while the home was another instance: it
-/// must not count as gone.
-fn is_ours(docker: &Docker, sandbox: &SandboxId, container: &ContainerInspectResponse) -> Result<bool> {
-    if said(container, SANDBOX_LABEL) != Some(sandbox.as_str()) {
-        return Ok(false);
-    }
-    let ours = &docker.config.instance;
-    match said(container, INSTANCE_LABEL).and_then(|said| said.parse::<InstanceId>().ok()) {
-        Some(instance) if instance == *ours => Ok(true),
-        Some(instance) if docker.home.has(sandbox) && !weak::off(Wall::Mark) => {
-            Err(mark::misplaced(sandbox, &instance, ours))
-        }
-        Some(_) | None => Ok(false),
-    }
-}
-
-fn said<'a>(container: &'a ContainerInspectResponse, label: &str) -> Option<&'a str> {
-    container.config.as_ref()?.labels.as_ref()?.get(label).map(String::as_str)
 }
 
 fn remove_container(docker: &Docker, sandbox: &SandboxId, container: &str) -> Result<()> {

@@ -13,6 +13,7 @@ use coracle_sys::tree;
 use sha2::{Digest, Sha256};
 
 use super::flavour::Flavour;
+use super::image::Root;
 use super::installing::Installing;
 use crate::mark;
 use crate::place::{self, private};
@@ -24,6 +25,10 @@ const SOCKET: &str = "guest";
 const ENGINE: &str = "engine";
 /// The file with the id of the sandbox's container, which stays the same if the container is renamed.
 const CONTAINER: &str = "container";
+/// The file with what the sandbox's image says of itself, for its later guests: the image may be gone then.
+const IMAGE: &str = "image";
+/// Records that the sandbox is at rest.
+const AT_REST: &str = "at-rest";
 /// Records that the container engine did not answer.
 const SILENT: &str = "silent-";
 /// The lock of the process that installs the guest's program at a container engine.
@@ -110,6 +115,35 @@ impl Directories {
         said.ok().filter(|id| !id.is_empty())
     }
 
+    /// Records what the image of a sandbox says of itself.
+    pub fn note_root(&self, sandbox: &SandboxId, root: &Root) -> io::Result<()> {
+        fs::write(self.place(sandbox).join(IMAGE), serde_json::to_vec(root)?)
+    }
+
+    pub fn root_of(&self, sandbox: &SandboxId) -> io::Result<Root> {
+        Ok(serde_json::from_slice(&fs::read(self.place(sandbox).join(IMAGE))?)?)
+    }
+
+    /// Records whether a sandbox is at rest: without a guest, and meant to be so.
+    pub fn note_rest(&self, sandbox: &SandboxId, at_rest: bool) -> io::Result<()> {
+        let note = self.place(sandbox).join(AT_REST);
+        match at_rest {
+            true => fs::write(note, ""),
+            false => tolerate_absence(fs::remove_file(note)),
+        }
+    }
+
+    pub fn is_at_rest(&self, sandbox: &SandboxId) -> bool {
+        self.place(sandbox).join(AT_REST).exists()
+    }
+
+    /// Removes the socket of a guest that is gone, wherever it is: the next one makes its own.
+    pub fn clear_socket(&self, sandbox: &SandboxId) -> io::Result<()> {
+        let dir = self.place(sandbox);
+        tolerate_absence(fs::remove_file(dir.join(SOCKET)))?;
+        tolerate_absence(fs::remove_file(dir.join(RUN).join(SOCKET)))
+    }
+
     /// Returns the path of the record that the container engine at this address did not answer.
     pub fn silence(&self, address: &str) -> PathBuf {
         self.engines.join(format!("{SILENT}{}", &digest(address)[..16]))
@@ -172,6 +206,13 @@ impl Directories {
     pub fn forget_installed(&self, address: &str) {
         // If it stays, the next start fails again and reports it.
         let _ = fs::remove_file(self.engines.join(installed_mark(address)));
+    }
+}
+
+fn tolerate_absence(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 

@@ -7,12 +7,13 @@ use coracle_core::image::{self, HOST, Progress, Reference};
 use coracle_core::mount::Source;
 use coracle_core::spec::WORKSPACE;
 use coracle_core::{Error, Kind, Result, Spec};
+use serde::{Deserialize, Serialize};
 
 use super::images::missing;
 use super::{Docker, images};
 
 /// The root of one container.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Root {
     /// The container engine's id of the image, which does not depend on its names.
     pub id: String,

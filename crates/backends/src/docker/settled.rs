@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use bollard::errors::Error;
 
-/// Podman cleans up in a separate process, which a busy machine may delay.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Podman cleans up in a separate process, which a busy machine may delay. Less than [`patience::ANSWER`](super::patience).
+const PATIENCE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// Repeats the request while a container is between two states.
@@ -26,7 +26,8 @@ where
     }
 }
 
-fn is_between(error: &Error) -> bool {
+/// Tells whether an answer could not be had because a container is between two states.
+pub fn is_between(error: &Error) -> bool {
     match error {
         Error::JsonDataError { message, .. } => message.contains("unknown variant `stopped`"),
         // Podman's answer when asked to remove a container that is just ending.

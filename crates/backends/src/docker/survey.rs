@@ -21,32 +21,39 @@ pub fn survey(docker: &Docker) -> Result<Vec<Found>> {
     if sandboxes.is_empty() && !docker.home.is_used() {
         return Ok(Vec::new());
     }
-    let mut found: BTreeMap<SandboxId, Found> = BTreeMap::new();
-    let mut entry = |sandbox: SandboxId, object: &str, alive: bool| {
-        let known = found.entry(sandbox.clone()).or_insert(Found {
-            sandbox,
-            alive: false,
-            end: None,
-            files: false,
-            objects: Vec::new(),
-        });
-        known.alive |= alive;
-        known.objects.push(object.to_owned());
-    };
-    for (sandbox, alive) in containers(docker)? {
-        entry(sandbox, "container", alive);
+    let mut found = BTreeMap::new();
+    for Container { sandbox, alive, whole } in containers(docker)? {
+        // Without its directory it cannot wake: what its next guest needs is noted there.
+        let files = whole && sandboxes.contains(&sandbox);
+        let known = entry(&mut found, &sandbox, "container");
+        (known.alive, known.files) = (known.alive || alive, known.files || files);
     }
     docker.note_answer();
-    for sandbox in sandboxes {
+    for sandbox in &sandboxes {
         // We cannot say that a sandbox on another container engine, or of another instance, is gone.
-        let elsewhere = docker.expect_here(&sandbox).is_err() || docker.expect_ours(&sandbox).is_err();
-        entry(sandbox, "directory", elsewhere);
+        let elsewhere = docker.expect_here(sandbox).is_err() || docker.expect_ours(sandbox).is_err();
+        entry(&mut found, sandbox, "directory").elsewhere = elsewhere;
     }
     let mut found: Vec<_> = found.into_values().collect();
-    for ended in found.iter_mut().filter(|found| !found.alive) {
+    // How the guest of one at rest ended was asked before.
+    let unexplained = |found: &&mut Found| !found.alive && !docker.home.is_at_rest(&found.sandbox);
+    for ended in found.iter_mut().filter(unexplained) {
         ended.end = guest_end(docker, &ended.sandbox);
     }
     Ok(found)
+}
+
+fn entry<'a>(found: &'a mut BTreeMap<SandboxId, Found>, sandbox: &SandboxId, object: &str) -> &'a mut Found {
+    let known = found.entry(sandbox.clone()).or_insert_with(|| Found {
+        sandbox: sandbox.clone(),
+        alive: false,
+        elsewhere: false,
+        end: None,
+        files: false,
+        objects: Vec::new(),
+    });
+    known.objects.push(object.to_owned());
+    known
 }
 
 /// Returns how a guest ended that is gone, by the exit code the container engine keeps: it is the first process of
@@ -70,7 +77,15 @@ fn finished(docker: &Docker, at: Option<&str>) -> Timestamp {
     at.and_then(|at| at.parse().ok()).unwrap_or_else(|| (docker.config.clock)())
 }
 
-fn containers(docker: &Docker) -> Result<Vec<(SandboxId, bool)>> {
+/// The container of a sandbox.
+struct Container {
+    sandbox: SandboxId,
+    alive: bool,
+    /// It has all its files.
+    whole: bool,
+}
+
+fn containers(docker: &Docker) -> Result<Vec<Container>> {
     let label = format!("{INSTANCE_LABEL}={}", docker.config.instance);
     let filters = HashMap::from([("label", vec![label])]);
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
@@ -82,7 +97,7 @@ fn containers(docker: &Docker) -> Result<Vec<(SandboxId, bool)>> {
 
 /// Returns the sandbox that a container is, if it is one. An image can carry our labels, but it cannot choose the
 /// container's name, nor have the id recorded when the container was made.
-fn ours(docker: &Docker, container: &ContainerSummary) -> Option<(SandboxId, bool)> {
+fn ours(docker: &Docker, container: &ContainerSummary) -> Option<Container> {
     let sandbox: SandboxId = container.labels.as_ref()?.get(SANDBOX_LABEL)?.parse().ok()?;
     let name = container_name(&sandbox);
     let named = container.names.iter().flatten().any(|found| found.trim_start_matches('/') == name);
@@ -93,14 +108,10 @@ fn ours(docker: &Docker, container: &ContainerSummary) -> Option<(SandboxId, boo
         let _ = docker.home.note_container(&sandbox, id);
     }
     // Only these states say that it has no process. A container engine may have states we do not know.
-    let over = matches!(
-        container.state,
-        Some(
-            ContainerSummaryStateEnum::CREATED
-                | ContainerSummaryStateEnum::EXITED
-                | ContainerSummaryStateEnum::DEAD
-                | ContainerSummaryStateEnum::REMOVING
-        )
-    );
-    (named || known).then_some((sandbox, !over))
+    let (over, whole) = match container.state {
+        Some(ContainerSummaryStateEnum::CREATED | ContainerSummaryStateEnum::EXITED) => (true, true),
+        Some(ContainerSummaryStateEnum::DEAD | ContainerSummaryStateEnum::REMOVING) => (true, false),
+        _ => (false, true),
+    };
+    (named || known).then_some(Container { sandbox, alive: !over, whole })
 }

@@ -52,7 +52,7 @@ fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
     if elsewhere::expect_ours(native, &sandbox).is_err() {
         // We cannot say that a sandbox another instance has made is gone.
         let objects = vec!["directory".to_owned()];
-        return Ok(Found { sandbox, alive: true, end: None, files: false, objects });
+        return Ok(Found { sandbox, alive: false, elsewhere: true, end: None, files: false, objects });
     }
     let cage = native.cage(&sandbox)?;
     let population = cage
@@ -67,7 +67,7 @@ fn describe(native: &Native, sandbox: SandboxId) -> Result<Found> {
     let objects = there.into_iter().filter(|(_, there)| *there).map(|(name, _)| name.to_owned()).collect();
     let end = if alive { None } else { guest_end(native, &sandbox) };
     let files = native.home.has_files(&sandbox);
-    Ok(Found { sandbox, alive, end, files, objects })
+    Ok(Found { sandbox, alive, elsewhere: false, end, files, objects })
 }
 
 /// Returns how a guest ended that is gone, by what it wrote. Its file is in our directory, and only the guest has

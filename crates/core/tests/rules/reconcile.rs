@@ -93,6 +93,7 @@ impl World {
             .map(|(sandbox, alive)| Found {
                 sandbox: sandbox.clone(),
                 alive: *alive,
+                elsewhere: false,
                 end: None,
                 files: true,
                 objects: Vec::new(),
@@ -271,7 +272,14 @@ fn a_sandbox_without_its_guest_is_lost() {
 fn a_guest_that_left_word_makes_no_lost_sandbox() {
     let ended = Timestamp::from_millis(7);
     let decide = |state: State, alive: bool, end: GuestEnd| {
-        let found = Found { sandbox: id(0), alive, end: Some(end), files: true, objects: Vec::new() };
+        let found = Found {
+            sandbox: id(0),
+            alive,
+            elsewhere: false,
+            end: Some(end),
+            files: true,
+            objects: Vec::new(),
+        };
         // A second object of the same sandbox, without a recorded end.
         let silent = Found { alive: false, end: None, ..found.clone() };
         plan(&[record(id(0), state)], &[found, silent], &facts(&BTreeSet::new()))
@@ -301,7 +309,7 @@ fn a_guest_that_left_word_before_a_restart_makes_no_lost_sandbox() {
         (false, None, Action::Lose { id: id(0), reason: Reason::Restarted }),
         (true, Some(GuestEnd::Untied), Action::Lose { id: id(0), reason: Reason::Restarted }),
     ] {
-        let found = Found { sandbox: id(0), alive, end, files: true, objects: Vec::new() };
+        let found = Found { sandbox: id(0), alive, elsewhere: false, end, files: true, objects: Vec::new() };
 
         let actions = plan(std::slice::from_ref(&record), &[found], &facts(&BTreeSet::new()));
 
@@ -353,8 +361,14 @@ fn sleeper(state: State, found: Option<(bool, bool, Option<GuestEnd>)>) -> Vec<A
         since: moment,
         ends_soon: None,
     });
-    let found =
-        found.map(|(alive, files, end)| Found { sandbox: id(0), alive, end, files, objects: Vec::new() });
+    let found = found.map(|(alive, files, end)| Found {
+        sandbox: id(0),
+        alive,
+        elsewhere: false,
+        end,
+        files,
+        objects: Vec::new(),
+    });
     plan(&[record], &Vec::from_iter(found), &facts(&BTreeSet::new()))
 }
 
@@ -388,12 +402,31 @@ fn the_files_of_a_sleeper_are_never_swept() {
 }
 
 #[test]
+fn what_cannot_be_looked_at_from_here_is_left_alone() {
+    let found = |alive| Found {
+        sandbox: id(0),
+        alive,
+        elsewhere: true,
+        end: None,
+        files: false,
+        objects: Vec::new(),
+    };
+    for state in [State::Ready, State::Paused, State::Hibernating, State::Hibernated, State::Resuming] {
+        for alive in [false, true] {
+            let plan = plan(&[record(id(0), state)], &[found(alive)], &facts(&BTreeSet::new()));
+            assert_eq!(plan, [], "{state} {alive}");
+        }
+    }
+}
+
+#[test]
 fn a_sleeper_ends_when_it_was_kept_for_as_long_as_sleepers_are() {
     let slept = Timestamp::from_millis(NOW.as_millis() - KEEP.as_millis() as u64 - 1);
     let since = Moment { wall: slept, observed: slept };
     let kept = Some(Kept { at: KeptAt::Place, bytes: None, since, ends_soon: None });
     let record = Record { kept, ..record(id(0), State::Hibernated) };
-    let found = Found { sandbox: id(0), alive: false, end: None, files: true, objects: Vec::new() };
+    let found =
+        Found { sandbox: id(0), alive: false, elsewhere: false, end: None, files: true, objects: Vec::new() };
     let busy = BTreeSet::new();
     let (records, found) = ([record], [found]);
     let plan = |keep| plan(&records, &found, &Facts { keep, ..facts(&busy) });
@@ -406,7 +439,14 @@ fn a_sleeper_ends_when_it_was_kept_for_as_long_as_sleepers_are() {
 #[test]
 fn the_end_of_a_sleeper_is_told_a_day_before_and_once() {
     let since = Moment { wall: NOW, observed: NOW };
-    let found = [Found { sandbox: id(0), alive: false, end: None, files: true, objects: Vec::new() }];
+    let found = [Found {
+        sandbox: id(0),
+        alive: false,
+        elsewhere: false,
+        end: None,
+        files: true,
+        objects: Vec::new(),
+    }];
     let (busy, keep) = (BTreeSet::new(), 30 * ANNOUNCED);
     let ends = NOW.after(keep);
     let plan = |slept: Duration, ends_soon| {

@@ -16,8 +16,9 @@ impl Access {
         let end = backend.and_then(|backend| backend.guest_end(&record.id));
         // After a restart its files may not all be on the disk: only a recorded sleep promises that.
         let sleeps = record.spec.on_idle == OnIdle::Hibernate && reason != Reason::Restarted;
-        let has_files = || backend?.hibernation().map(|files| files.has_files(&record.id));
-        if sleeps && end != Some(GuestEnd::Untied) && has_files() == Some(true) {
+        // Only proof that they are gone ends it: waking says what could not be looked at.
+        let may_have_files = || Some(backend?.hibernation()?.has_files(&record.id).unwrap_or(true));
+        if sleeps && end != Some(GuestEnd::Untied) && may_have_files() == Some(true) {
             return asleep(&record.id);
         }
         let noted = match end {

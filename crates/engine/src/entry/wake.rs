@@ -1,6 +1,7 @@
 //! Waking: a new guest starts with the files of the last one. Once, however many callers ask at the same time.
 
 use coracle_core::backend::{Created, EndsWith, Order};
+use coracle_core::reconcile::Reason;
 use coracle_core::record::Secret;
 use coracle_core::store::Durability;
 use coracle_core::{Error, Kind, Record, Result, SandboxId, State, lifecycle, tenant};
@@ -27,6 +28,10 @@ impl Entry {
             State::Hibernated => record,
             state => return Err(state.refuse(id, "wake")),
         };
+        // Before the row says that it wakes: a container engine that does not answer leaves it asleep.
+        if !self.hibernation_of(&asleep)?.has_files(id)? {
+            return Err(self.access.lose(&asleep, &Reason::FilesGone.to_string()));
+        }
         self.headroom.expect("wake a sandbox")?;
         call.cancel.check()?;
         call.observer.notice(&Notice::Waking { sandbox: id.clone() });

@@ -48,7 +48,7 @@ pub fn a_sandbox_at_rest_has_files_and_no_guest(subject: &Option<Subject>) {
 
     hibernation.rest(&sandbox.id).expect("it can rest");
 
-    assert!(hibernation.has_files(&sandbox.id));
+    assert_eq!(hibernation.has_files(&sandbox.id).ok(), Some(true));
     assert_eq!(sandbox.stream().map_err(|error| error.kind).err(), Some(Kind::NotFound));
     let survey = subject.backend.survey().expect("the backend answers");
     let found = survey.iter().find(|found| found.sandbox == sandbox.id).expect("its files are found");
@@ -73,7 +73,7 @@ pub fn what_has_no_files_cannot_rest(subject: &Option<Subject>) {
     let refused = hibernation.rest(&unknown).map_err(|error| error.kind);
 
     assert_eq!(refused.err(), Some(Kind::NotFound));
-    assert!(!hibernation.has_files(&unknown));
+    assert_eq!(hibernation.has_files(&unknown).ok(), Some(false));
 }
 
 pub fn the_secret_of_an_earlier_life_opens_nothing(subject: &Option<Subject>) {
@@ -96,7 +96,7 @@ pub fn a_destroyed_sleeper_leaves_nothing(subject: &Option<Subject>) {
 
     sandbox.destroy();
 
-    assert!(!hibernation.has_files(&sandbox.id));
+    assert_eq!(hibernation.has_files(&sandbox.id).ok(), Some(false));
     assert!(
         subject
             .backend
