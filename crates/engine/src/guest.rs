@@ -135,16 +135,19 @@ impl Guest {
         }
     }
 
-    /// Tells a guest that was started ahead whose sandbox it is now.
-    pub fn adopt(&mut self, record: &Record) -> Result<(), Failure> {
+    /// Tells a guest that was started ahead whose sandbox it is now. With a `tie`, also asks it to tie the sandbox to this
+    /// connection with that grace, and tells whether it has: older guests do not.
+    pub fn adopt(&mut self, record: &Record, tie: Option<Duration>) -> Result<bool, Failure> {
         let env = record.spec.env.iter();
         let body = Body::Adopt {
             env: env.map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect(),
             workdir: record.workdir().as_bytes().to_vec(),
-            ttl_ms: u64::try_from(record.spec.limits.idle().as_millis()).unwrap_or(u64::MAX),
+            ttl_ms: execs::millis(record.spec.limits.idle()),
+            tie_grace_ms: tie.map(execs::millis),
         };
         match self.ask(body, Duration::ZERO)? {
-            Reply::Done {} => Ok(()),
+            Reply::Done {} => Ok(false),
+            Reply::AdoptedTied {} => Ok(true),
             _ => Err(Failure::Unexpected),
         }
     }

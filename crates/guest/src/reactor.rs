@@ -63,9 +63,10 @@ impl Shared {
     pub fn adopt(&self, env: &[(Vec<u8>, Vec<u8>)], workdir: Vec<u8>, ttl_ms: u64) {
         crate::files::make_own_directory(&workdir);
         self.execs.adopt(env, workdir);
-        self.ttl.store(ttl_ms, Ordering::Relaxed);
-        // The idle time left has changed.
-        self.wake();
+        // If it may be idle for longer now, the main thread finds out when the time before is over.
+        if ttl_ms < self.ttl.swap(ttl_ms, Ordering::Relaxed) {
+            self.wake();
+        }
     }
 
     /// Watches a pipe from now on, to drain it.
@@ -78,7 +79,8 @@ impl Shared {
         self.await_input(REPORT, report, epoll::EventFlags::IN | epoll::EventFlags::ONESHOT);
     }
 
-    /// Watches for the end of a connection that something is tied to. Ignores data on it.
+    /// Watches for the end of a connection that something is tied to. Ignores data on it. The kernel also reports
+    /// an end from before this call.
     pub fn watch_tie(&self, stream: &UnixStream) -> std::io::Result<()> {
         let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         Ok(epoll::add(&self.events, stream, epoll::EventData::new_u64(TIE), ends)?)

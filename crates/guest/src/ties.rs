@@ -142,6 +142,9 @@ impl Ties {
 
 #[cfg(test)]
 mod tests {
+    use coracle_sys::rustix;
+    use coracle_sys::rustix::event::{Timespec, epoll};
+
     use super::*;
 
     fn target(exec: Option<&str>, grace: Duration) -> Target {
@@ -226,6 +229,22 @@ mod tests {
 
         assert!(!ties.is_over("gone"));
         assert!(ties.due(now + Duration::from_secs(60)).execs.is_empty());
+    }
+
+    /// So a tie need not look whether its client has left meanwhile.
+    #[test]
+    fn the_kernel_reports_an_end_from_before_a_connection_is_watched() {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let watching = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll");
+        let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        drop(ours);
+
+        epoll::add(&watching, &theirs, epoll::EventData::new_u64(7), ends).expect("it can be watched");
+
+        let mut events = Vec::with_capacity(1);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let count = epoll::wait(&watching, rustix::buffer::spare_capacity(&mut events), Some(&at_once));
+        assert_eq!(count, Ok(1));
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub enum Body {
         since: u64,
     },
     /// Gives a spare sandbox to its caller, with those parts of the caller's spec it was not built with. Answered
-    /// by [`Reply::Done`].
+    /// by [`Reply::Done`], or by [`Reply::AdoptedTied`].
     #[n(11)]
     Adopt {
         /// Added to the environment of all commands; replaces existing values.
@@ -125,6 +125,10 @@ pub enum Body {
         workdir: Vec<u8>,
         #[n(2)]
         ttl_ms: u64,
+        /// Also ties the sandbox to this connection, as [`Body::Tie`] with this grace does, which saves a round trip.
+        /// Older guests ignore it and answer [`Reply::Done`], which says that nothing is tied.
+        #[n(3)]
+        tie_grace_ms: Option<u64>,
     },
     /// Gives an exec that was started ahead to the request's epoch, with these limits; its time counts from now.
     /// Answered by [`Reply::Done`].
@@ -411,6 +415,10 @@ pub enum Reply {
     State(#[n(0)] ExecState),
     #[n(6)]
     Execs(#[n(0)] Vec<ExecSummary>),
+    /// The sandbox is the caller's, and is tied to the connection. Only in answer to a request with `tie_grace_ms`,
+    /// so that older hosts never see it.
+    #[n(11)]
+    AdoptedTied {},
     #[n(20)]
     File {
         #[cbor(n(0), with = "minicbor::bytes")]

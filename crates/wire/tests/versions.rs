@@ -91,6 +91,21 @@ fn what_was_added_keeps_its_number() {
 }
 
 #[test]
+fn a_tie_that_was_added_to_an_adoption_keeps_its_number_and_its_answer() {
+    let adopt = |tie_grace_ms| {
+        let body = Body::Adopt { env: vec![], workdir: b"/w".to_vec(), ttl_ms: 9, tie_grace_ms };
+        let frame = encode(&Request { epoch: 7, body, acting: None }).expect("a small message fits a frame");
+        hex(&frame[4..])
+    };
+
+    // Without it, the bytes are those of a host that does not know it.
+    assert_eq!(adopt(None), hex(&bytes("a2 00 07 01 82 0b 83 80 42 2f77 09")));
+    assert_eq!(adopt(Some(500)), hex(&bytes("a2 00 07 01 82 0b 84 80 42 2f77 09 19 01f4")));
+    let answer = encode(&Reply::AdoptedTied {}).expect("a small message fits a frame");
+    assert_eq!(hex(&answer[4..]), hex(&bytes("82 0b 80")));
+}
+
+#[test]
 fn fields_that_were_added_to_a_command_keep_their_numbers() {
     let Request { body: Body::Start { exec, command }, .. } = start() else { panic!("a start") };
     let command = Command { background_ms: Some(7), tied: Some(false), ..command };

@@ -65,7 +65,7 @@ impl Access {
     }
 
     /// Only where something else than the client's death can end a connection is there a second chance.
-    fn grace_of(&self, record: &Record) -> Duration {
+    pub(crate) fn grace_of(&self, record: &Record) -> Duration {
         let breaks = record.placement.as_ref().is_some_and(|placement| {
             self.placement.backend_of(record).is_ok_and(|backend| backend.may_break(placement))
         });

@@ -212,15 +212,15 @@ impl Lifecycle {
 
     /// Connects to a new sandbox and brings everything the command needs.
     fn move_in(&self, call: &Call, session: Session, command: &mut OneCommand) -> Result<There> {
-        let Session { record, guest, warm, .. } = session;
+        let Session { record, guest, tied, warm, .. } = session;
         call.cancel.check()?;
         let guest = match guest {
             Some(guest) => guest,
             None => self.access.reach(&record, record.lease.epoch())?,
         };
         let _cut = cut_at_cancel(call, &guest)?;
-        let mut inside = Inside::new(record, guest);
-        if self.ends_with == EndsWith::Maker {
+        let mut inside = Inside { tied, ..Inside::new(record, guest) };
+        if self.ends_with == EndsWith::Maker && inside.tied.is_none() {
             self.access.tie(call, &mut inside, Tied::Sandbox)?;
         }
         call.observer.placed(&Placed {

@@ -16,6 +16,7 @@ use coracle_core::{
 use super::Lifecycle;
 use crate::access::expiry::is_asleep;
 use crate::access::gate::Inside;
+use crate::access::tie::Tied;
 use crate::guest::Guest;
 use crate::lifecycle::spares::Taken;
 use crate::lifecycle::teardown::may_close;
@@ -43,13 +44,15 @@ pub(crate) struct Session {
     pub created: bool,
     /// The line that was opened to its guest, if one was.
     pub guest: Option<Guest>,
+    /// What ends with that line.
+    pub tied: Option<Tied>,
     /// An interpreter that waits in it for a program.
     pub warm: Option<ExecId>,
 }
 
 impl Session {
     fn new(record: Record, created: bool, guest: Option<Guest>) -> Self {
-        Self { record, created, guest, warm: None }
+        Self { record, created, guest, tied: None, warm: None }
     }
 
     /// Returns a sandbox that another process has made and given away.
@@ -171,8 +174,8 @@ impl Lifecycle {
     fn open_another(&self, call: &Call, spec: &Spec) -> Result<Session> {
         self.headroom.expect("open a sandbox")?;
         match self.take_spare(&call.caller, spec)? {
-            Some(Taken { inside: Inside { record, guest, .. }, warm }) => {
-                Ok(Session { warm, ..Session::new(record, true, Some(guest)) })
+            Some(Taken { inside: Inside { record, guest, tied }, warm }) => {
+                Ok(Session { tied, warm, ..Session::new(record, true, Some(guest)) })
             }
             None => self.open_new(call, None, spec)?.ok_or_else(contended),
         }

@@ -11,6 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use coracle_core::backend::EndsWith;
 use coracle_core::image::Silent;
 use coracle_core::store::{Durability, Work};
 use coracle_core::{
@@ -19,6 +20,7 @@ use coracle_core::{
 
 use super::Lifecycle;
 use crate::access::gate::Inside;
+use crate::access::tie::Tied;
 use crate::guest::Guest;
 use crate::lifecycle::teardown::{Afterwards, may_close};
 use crate::{Caller, crash, spans};
@@ -175,8 +177,13 @@ impl Lifecycle {
         let Spare { mut guest, work, warm, .. } = spare;
         drop(work);
         guest.act_under(record.lease.epoch());
-        match guest.adopt(&record) {
-            Ok(()) => Ok(Some(Taken { inside: Inside::new(record, guest), warm })),
+        // In the same request, so that a crash of ours leaves no sandbox between the two that nothing ends.
+        let tie = (self.ends_with == EndsWith::Maker).then(|| self.access.grace_of(&record));
+        match guest.adopt(&record, tie) {
+            Ok(tied) => {
+                let tied = tied.then_some(Tied::Sandbox);
+                Ok(Some(Taken { inside: Inside { tied, ..Inside::new(record, guest) }, warm }))
+            }
             Err(_) => {
                 self.teardown(&record.id, Afterwards::Nothing, &|_| Ok(()))?;
                 Ok(None)

@@ -1,10 +1,14 @@
 //! Sandboxes made ahead: given out once, never shown before, gone with whoever tends them.
 
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use coracle_core::store::{Store, Which};
 use coracle_core::{Backend, Kind, Record, SandboxId, State};
-use coracle_engine::SparePool;
+use coracle_engine::{CrashPoints, SparePool};
+use coracle_testing::backend::{Crash, crashes};
 use serde_json::{Value, json};
 
 use crate::world::{World, caller};
@@ -157,4 +161,30 @@ fn only_the_owner_dismisses_a_sandbox() {
     world.engine.lifecycle().dismiss(&caller("run_a"), &theirs).expect("the owner may");
     drop(pool);
     assert_eq!(world.record(&theirs).state, State::Destroyed);
+}
+
+/// The tie comes with the adoption: between the two there is no moment at which a dead maker leaves a sandbox of its run.
+#[test]
+fn a_run_in_a_spare_leaves_no_guest_when_its_process_dies_before_the_command_starts() {
+    let fatal = Arc::new(AtomicBool::new(false));
+    let armed = fatal.clone();
+    let world = World::crashing(CrashPoints::calling(move |point| {
+        if point == "exec.admit.after" && armed.load(Ordering::Relaxed) {
+            std::panic::resume_unwind(Box::new(Crash));
+        }
+    }));
+    let pool = world.engine.lifecycle().keep_spares(1);
+    open(&world, light());
+    let [spare] = &await_spares(&world, &pool, 1)[..] else { panic!("there is one") };
+    let placement = spare.placement.clone().expect("a spare has a placement");
+    let guest = world.backend.connect(&spare.id, &placement).expect("its guest is there");
+    fatal.store(true, Ordering::Relaxed);
+
+    let died = crashes(|| drop(world.call("run_a", "sandbox_run", json!({"cmd": ["true"]}))));
+
+    assert!(died, "the run does not reach the point");
+    assert_eq!(world.record(&spare.id).state, State::Ready, "it took no spare");
+    // The connection ends with the guest.
+    guest.set_read_timeout(Some(Duration::from_secs(30))).expect("a stream takes a timeout");
+    assert_eq!((&guest).read(&mut [0]).ok(), Some(0));
 }

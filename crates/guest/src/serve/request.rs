@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use coracle_wire::{Body, Fault, FaultCode, Reply, Request, Running, Status};
 
@@ -99,9 +99,18 @@ pub fn handle(shared: &Shared, begun: &mut Begun<'_>, request: Request) -> Resul
             shared.wake();
             Ok(Reply::Done {})
         }
-        Body::Adopt { env, workdir, ttl_ms } => {
+        Body::Adopt { env, workdir, ttl_ms, tie_grace_ms } => {
+            let target = tie_grace_ms.map(|grace_ms| Target {
+                exec: None,
+                epoch,
+                grace: Duration::from_millis(grace_ms),
+            });
             shared.adopt(&env, workdir, ttl_ms);
-            Ok(Reply::Done {})
+            // If it cannot be tied, the host asks for that alone and learns why.
+            match target.is_some_and(|target| tie_admitted(shared, target, begun.stream).is_ok()) {
+                true => Ok(Reply::AdoptedTied {}),
+                false => Ok(Reply::Done {}),
+            }
         }
         Body::Start { exec, command } => {
             let untied = command.tied == Some(false);
@@ -258,6 +267,11 @@ pub fn connect(shared: &Shared, epoch: u64, port: u16) -> Result<TcpStream, Faul
 pub fn tie(shared: &Shared, target: Target, stream: &UnixStream) -> Result<(), Fault> {
     let _admitted = shared.fence.admit(target.epoch)?;
     cut_before(shared, target.epoch);
+    tie_admitted(shared, target, stream)
+}
+
+/// Ties for a caller the fence has admitted and still holds off newer owners for.
+fn tie_admitted(shared: &Shared, target: Target, stream: &UnixStream) -> Result<(), Fault> {
     let unshared = |error: std::io::Error| Fault {
         code: FaultCode::Internal,
         message: format!("could not keep the connection: {error}"),
@@ -271,13 +285,9 @@ pub fn tie(shared: &Shared, target: Target, stream: &UnixStream) -> Result<(), F
     };
     match exec {
         // No start can come between the look and the tie: another client's untied exec would otherwise end with us.
-        Some(exec) => shared.execs.with_start_known(&exec, tie)?,
-        None => tie(false)?,
+        Some(exec) => shared.execs.with_start_known(&exec, tie),
+        None => tie(false),
     }
-    // The connection may have ended before the reactor watched it.
-    shared.ties.notice_ends(Instant::now());
-    shared.wake();
-    Ok(())
 }
 
 fn status(shared: &Shared, state: &FenceState) -> Status {

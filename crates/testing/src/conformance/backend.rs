@@ -114,6 +114,8 @@ macro_rules! backend_conformance {
                 an_exec_that_was_started_untied_stays_so,
                 a_tied_start_whose_client_has_gone_is_stopped,
                 an_untied_start_under_the_id_of_a_client_that_has_gone_goes_on,
+                a_sandbox_adopted_with_a_tie_ends_with_the_connection,
+                a_sandbox_adopted_without_a_tie_goes_on,
             ]
         );
         $crate::conformance_clauses!(

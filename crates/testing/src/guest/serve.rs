@@ -164,6 +164,11 @@ fn answer(guest: &Guest, request: Request, begun: &mut Begun<'_>, client: &mut C
         }
         Body::Status { .. } => Ok(Reply::Status(status(guest))),
         Body::Start { exec, command } => guest.start(exec, command, request.epoch),
+        Body::Adopt { tie_grace_ms: Some(_), .. } => {
+            guest.tie(None);
+            begun.ties.push(None);
+            Ok(Reply::AdoptedTied {})
+        }
         // The fake drops nothing, so attending changes nothing.
         Body::Attend { .. } | Body::Adopt { .. } | Body::Renew { .. } => Ok(Reply::Done {}),
         Body::Read { exec, since, max_chunks, wait_ms } => {

@@ -27,6 +27,10 @@ fn settle(sandbox: &Sandbox<'_>) {
     assert_eq!(sandbox.client().end("exec_last").state.ending, Some(Ending::Stopped));
 }
 
+fn adopt(tie_grace_ms: Option<u64>) -> Body {
+    Body::Adopt { env: Vec::new(), workdir: b"/workspace".to_vec(), ttl_ms: 600_000, tie_grace_ms }
+}
+
 fn is_running(sandbox: &Sandbox<'_>, exec: &str) -> bool {
     let Reply::Execs(execs) = sandbox.client().ask(Body::Execs {}) else { panic!("a guest lists its execs") };
     execs.iter().any(|one| one.exec == exec && one.state.ending.is_none())
@@ -87,4 +91,31 @@ pub fn an_untied_start_under_the_id_of_a_client_that_has_gone_goes_on(subject: &
 
     assert!(is_running(&sandbox, "exec_1"));
     assert!(sandbox.client().start("exec_1", sleep(true)), "a tie does not make another command of it");
+}
+
+pub fn a_sandbox_adopted_with_a_tie_ends_with_the_connection(subject: &Option<Subject>) {
+    let Some(subject) = subject else { return };
+    let sandbox = Sandbox::make(subject);
+    let mut bystander = sandbox.client();
+    bystander.start("exec_1", sleep(false));
+    let mut owner = sandbox.client();
+    assert_eq!(owner.ask(adopt(Some(0))), Reply::AdoptedTied {});
+
+    drop(owner);
+
+    let wait = Body::Wait { exec: "exec_1".to_owned(), wait_ms: 20_000 };
+    assert!(bystander.hears_end_of(wait), "the sandbox goes on");
+}
+
+pub fn a_sandbox_adopted_without_a_tie_goes_on(subject: &Option<Subject>) {
+    let Some(subject) = subject else { return };
+    let sandbox = Sandbox::make(subject);
+    sandbox.client().start("exec_1", sleep(false));
+    let mut owner = sandbox.client();
+    assert_eq!(owner.ask(adopt(None)), Reply::Done {});
+
+    drop(owner);
+    settle(&sandbox);
+
+    assert!(is_running(&sandbox, "exec_1"));
 }
