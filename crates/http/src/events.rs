@@ -117,7 +117,7 @@ fn failed(before: u64, to: &Identity, error: Error) -> Bytes {
 
 fn written(page: &Page, before: u64) -> Bytes {
     let mut text = Vec::new();
-    // A client that starts at the beginning only wants what is there.
+    // A client that starts at the beginning wants the events that are still kept.
     if before > 0 && page.forgotten > before {
         text.extend(sse::event(page.forgotten, "missed", &json!({"forgotten_seq": page.forgotten})));
     }

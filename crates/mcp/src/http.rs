@@ -81,8 +81,8 @@ async fn serve(
     let deadline = Deadline::kept_in(&parts.extensions);
     let booking = desk.service.share_of(&identity).book()?;
     let (mut begun, mut held, mut restoring) = (None, None, None);
-    // Over TCP a client that has left looks like one that has closed its sending side; here its command is to be
-    // stopped.
+    // Over TCP a client that has left looks like one that has closed its sending side; this door stops its
+    // command.
     if let (Some(Peer::Tcp(_)), Some(hearing)) =
         (parts.extensions.get::<Peer>(), parts.extensions.get::<Hearing>())
     {

@@ -59,7 +59,7 @@ pub enum End {
     /// It was carried out, or a library refused it, which the status shows.
     Answered,
     Failed(Kind),
-    /// Its client disconnected before there was an answer. What was started is still carried out.
+    /// Its client disconnected before there was an answer. The daemon still carries out the call.
     Abandoned,
 }
 

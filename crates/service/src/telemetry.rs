@@ -87,7 +87,7 @@ impl Telemetry {
         doors::command(verb).in_scope(deed)
     }
 
-    /// Sends what is left, for a moment.
+    /// Sends queued spans and metrics; gives up after a moment.
     pub fn end(self) {
         self.exporters.end(self.patience);
     }

@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 
 /// Carries out what entries ask for.
 pub trait Sink {
-    /// Carries out one entry. `content` is the bytes of a file; the walk skips what is not read of them.
+    /// Carries out one entry. `content` is the bytes of a file; the walk skips those that were not read.
     fn put(&mut self, entry: &Entry, content: &mut dyn Read) -> Result<(), Refusal>;
 }
 

@@ -15,7 +15,7 @@ use super::pair::Pair;
 use super::quantity::{Span, bytes, mebibytes, millicores, span};
 use super::variable::Variable;
 
-/// What the sandbox shall be.
+/// Flags that describe a sandbox to make.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sandbox")]
 pub struct SpecArgs {

@@ -1,4 +1,4 @@
-//! The egress proxy against hostile clients: what is read, and what is refused.
+//! The egress proxy against hostile clients: which bytes it reads, and which it refuses.
 
 mod heads;
 mod hellos;

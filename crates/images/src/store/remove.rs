@@ -39,7 +39,7 @@ pub fn remove(store: &Store, name: &str, used: Used<'_>) -> Result<Removed> {
     Ok(Removed { references, ..sweep(store, used, Tidy::Layers)? })
 }
 
-/// Removes what nothing leads to, and what was left incomplete.
+/// Removes layers that no image uses, and incomplete ones.
 pub fn collect(store: &Store, used: Used<'_>) -> Result<Removed> {
     sweep(store, used, Tidy::Everything)
 }

@@ -44,7 +44,7 @@ fn members(Entry { command, arguments }: &Entry) -> Members {
     [("command", Value::String(command.clone())), ("args", Value::Array(arguments))]
 }
 
-/// Returns the settings as they shall be.
+/// Returns the settings with our server in them.
 fn wanted(mut settings: Table, path: [&str; 2], members: &Members) -> Result<Table> {
     let mut table = &mut settings;
     for name in path {

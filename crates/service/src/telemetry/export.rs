@@ -67,7 +67,7 @@ impl Exporters {
         made
     }
 
-    /// Returns notes for people on what is not sent.
+    /// Returns notes, for a person, on the signals that are not sent.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -95,7 +95,7 @@ impl Exporters {
         Some(layer.with_location(false).with_threads(false).with_tracked_inactivity(false).with_target(false))
     }
 
-    /// Sends what is left. What the collector does not take in time is lost.
+    /// Sends queued spans and metrics. Those the collector does not take in time are lost.
     pub fn end(self, patience: Duration) {
         if let Some(spans) = self.spans {
             let _ = spans.shutdown_with_timeout(patience);
