@@ -51,7 +51,7 @@ impl LineUp {
         self.absent.extend(names.iter().map(|name| (*name, format!("{reason:#}"))));
     }
 
-    /// Leaves out what was not asked for.
+    /// Leaves out cases that do not match the filter.
     fn keep(&mut self, filter: &str) {
         self.cases.retain(|case| case.name() == name::BASE || case.name().contains(filter));
         self.studies.retain(|study| study.names().iter().any(|name| name.contains(filter)));

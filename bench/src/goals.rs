@@ -11,7 +11,7 @@ use crate::measured::{Measured, Paced, Unit};
 pub enum GoalStatus {
     /// Missing it is a failure under `--check`.
     Due,
-    /// Measured and told, to be met later.
+    /// Measured and reported. `--check` does not fail on it.
     Reported,
 }
 

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// What is asked for its version, and how it is asked.
+/// Programs whose versions the report names, and the flag that prints each.
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("bwrap", &["--version"]),
     ("crun", &["--version"]),
@@ -39,7 +39,7 @@ impl Machine {
         }
     }
 
-    /// Tells whether others use it so much that no ratio is to be trusted.
+    /// Tells whether other processes use it so much that no ratio can be trusted.
     pub fn is_busy(&self) -> bool {
         self.load > self.cpus as f64 / 2.0
     }

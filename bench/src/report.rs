@@ -53,7 +53,7 @@ impl Report<'_> {
     }
 
     fn goals(&self) -> String {
-        let mut text = format!("\n{:<10} {:<62} {:>9} {:>17}  verdict\n", "goal", "of", "is", "shall be");
+        let mut text = format!("\n{:<10} {:<62} {:>9} {:>17}  verdict\n", "goal", "of", "is", "goal is");
         for Verdict { goal, number, outcome } in self.verdicts {
             let (subject, limit) = (goal.demand.subject(), goal.demand.limit());
             let number = number.map_or("-".to_owned(), |number| format!("{number:.3}"));
@@ -95,7 +95,7 @@ impl Report<'_> {
     }
 }
 
-/// Says what is not measured, once for each reason.
+/// Lists the cases without a measurement, once for each reason.
 pub fn absence(absent: &[Absent]) -> String {
     let groups = absent.chunk_by(|(_, one), (_, other)| one == other);
     let lines = groups.map(|group| {

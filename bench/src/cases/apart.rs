@@ -1,7 +1,8 @@
 //! Processes started again and again in namespaces of their own, by this program running in there.
 //!
-//! Entering a namespace for each sample would cost as much as what is measured, so a second copy of us lives in it, starts
-//! what it is told to start, and reports the time it took. All it leaves running ends with it, and it ends with us.
+//! Entering a namespace for each sample would cost as much as what is measured, so a second process of this program
+//! lives in it, starts the programs it reads from standard input, and reports the time each took. All it leaves running
+//! ends with it, and it ends with the benchmark.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Seek, Write};

@@ -1,4 +1,4 @@
-//! The cgroups a container engine was told to use. It removes what is in them, but not the cgroups themselves.
+//! The cgroups that the benchmark has a container engine use. It removes what is in them, but not the cgroups themselves.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -24,7 +24,7 @@ pub fn add(line_up: &mut LineUp, workshop: &Workshop) {
     line_up.add(name::WARM_PYTHON_RUN, Python::new(name::WARM_PYTHON_RUN, workshop, None));
 }
 
-/// One-shots in a home in which nothing else is run, so that what is made ahead is made for them.
+/// One-shots in a home in which nothing else is run, so that all spares have their shape.
 struct Python {
     name: &'static str,
     coracle: Coracle,

@@ -13,7 +13,7 @@ use crate::study::Study;
 use crate::workshop::Workshop;
 
 pub const NAMES: &[&str] = &[name::CHURN];
-/// Long enough that what was made ahead does not count.
+/// Long enough that the first spares do not count.
 const LASTS: Duration = Duration::from_secs(3);
 /// As many as keep two CPUs busy although each of them waits at times.
 const THREADS: usize = 4;
