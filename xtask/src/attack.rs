@@ -48,7 +48,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Builds the one whose walls can be left out, and the binary.
+/// Builds the twin, whose walls a test can leave out, and the binary.
 ///
 /// Into one directory, so that what both are made of is built once; there the last one has the name, so the first is
 /// copied away. By way of a test of the binary's package in the whole workspace: that is how the suites are built, and

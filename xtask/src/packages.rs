@@ -51,7 +51,7 @@ pub const BENCH: &[Package] = &[
     Package { name: "crun", why: "the peer of goal P2" },
 ];
 
-/// What the benchmark compares with when it is told to compare with all, beyond [`BENCH`].
+/// What the benchmark needs for `--peers`, beyond [`BENCH`].
 pub const PEERS: &[Package] =
     &[Package { name: "python3-venv", why: "where AutoGen and llm-sandbox are installed" }];
 

@@ -1,10 +1,10 @@
-//! The files the rules are applied to, with strings and comments told apart from code.
+//! The files that tidy checks, with strings and comments separated from code.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Directories nothing of ours is in.
+/// Directories without source files of the project.
 const SKIPPED: &[&str] = &["target", ".git", "results", "corpus", "artifacts", "node_modules"];
 
 /// One file of text.
