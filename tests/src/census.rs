@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 6;
 const INSTANCE_PREFIX: &[u8] = b"ins_";
 const INSTANCE_LEN: usize = 4 + 26;
 
-/// What is there at one moment.
+/// All processes, mounts, directories and cgroups of a home at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Census {
     pub processes: Vec<Process>,
@@ -101,7 +101,7 @@ impl Census {
         self.processes.iter().filter(|process| process.is_guest()).map(|process| process.pid).collect()
     }
 
-    /// Returns what is there, for people.
+    /// Describes the census, for messages of tests.
     pub fn describe(&self) -> String {
         let processes = self.processes.iter();
         let processes = processes.map(|process| {

@@ -99,7 +99,7 @@ impl Home {
         self
     }
 
-    /// Has every call find this engine, and every census count what is there.
+    /// Has every call find this engine, and every census count its containers.
     pub fn at(mut self, engine: &'static Engine) -> Self {
         self.engine = Some(engine);
         self.env(engine.variable(), engine.address())

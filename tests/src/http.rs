@@ -111,7 +111,7 @@ impl Request {
         Opened::read(BufReader::new(stream))
     }
 
-    /// Returns what is sent to a daemon, for tests that send it themselves.
+    /// Returns the bytes of the request, for tests that send them themselves.
     pub fn bytes(&self, address: &DaemonAddress) -> Vec<u8> {
         let mut bytes = self.head(&address.host(), "close");
         bytes.extend_from_slice(&self.body);

@@ -87,7 +87,7 @@ pub fn node() -> Result<Node, String> {
     NODE_PREFIX.get_or_init(|| brought("mcp-node", NODE, install_node).map(|prefix| Node { prefix })).clone()
 }
 
-/// Has something installed unless it is there already. Test binaries run at the same time, and one shall do it.
+/// Has something installed unless it is there already. Test binaries run at the same time; a lock lets one of them do it.
 fn brought(
     name: &str,
     packages: &[&str],

@@ -58,7 +58,7 @@ impl Canary {
         fs::set_permissions(self.path(), fs::Permissions::from_mode(0o666)).expect("it is ours");
     }
 
-    /// Returns what was done to it since it was last put back, and puts it back.
+    /// Returns the changes to it since the last call, and undoes them.
     pub fn damage(&self) -> Vec<String> {
         let mut damage = Vec::new();
         match fs::read_to_string(self.path()) {

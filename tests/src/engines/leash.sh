@@ -1,8 +1,8 @@
-# Runs one engine apart from the machine and on a leash: it lives as long as someone holds the other end of its
-# standard input, and answers each line read from there with one line on standard output.
+# Runs one engine in namespaces of its own. It ends when its standard input is closed, and answers each line read
+# from there with one line on standard output.
 #
-#   leash.sh keep ROOM STORAGE PROGRAM...    all of it: the engine's life, and afterwards nothing
-#   leash.sh remove ROOM                     what someone who was killed has left
+#   leash.sh keep ROOM STORAGE PROGRAM...    starts the engine, waits for its end and removes all it leaves
+#   leash.sh remove ROOM                     removes what a killed `keep` has left
 #
 # `apart` and `serve` are steps of `keep`, each in more namespaces than the one before.
 

@@ -203,7 +203,7 @@ impl Sshd {
         self.write("authorized_keys", "");
     }
 
-    /// Adds lines to what ssh is told about this machine.
+    /// Adds lines to the settings by which ssh reaches this machine.
     pub fn add_to_settings_of_ssh(&self, lines: &str) {
         let mut config = fs::OpenOptions::new().append(true).open(self.path("config")).expect("it was made");
         config.write_all(lines.as_bytes()).expect("the directory is ours");

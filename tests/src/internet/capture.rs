@@ -63,7 +63,7 @@ impl Capture {
         self.seen().clear();
     }
 
-    /// Sends a mark along the same wire and waits for it: what was sent before has then been seen, too.
+    /// Sends a mark along the same wire and waits for it: the capture has then seen all earlier frames, too.
     fn catch_up(&self, machine: &Namespace) {
         let mark = self.marks.fetch_add(1, Ordering::Relaxed);
         machine.inside(move || {

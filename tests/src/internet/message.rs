@@ -8,7 +8,7 @@ const AAAA: u16 = 28;
 const CLASS_IN: u16 = 1;
 const NO_SUCH_NAME: u8 = 3;
 
-/// What was asked for.
+/// The name and record type that a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// In lower case, without the last dot.

@@ -18,7 +18,7 @@ const BUFFER: usize = 4 << 20;
 /// What is found at every name that is asked for text.
 pub const TEXT: &str = "text-from-the-internet";
 
-/// Names and who asked for them.
+/// The name server: its names, and the addresses that asked for them.
 #[derive(Debug)]
 pub struct Names {
     zone: Arc<Zone>,
