@@ -86,7 +86,7 @@ impl Scene {
         for wave in &unread {
             let answered = wave.iter().filter(|(_, begin)| begin.ends_with("200")).count();
             eprintln!("{} asked, {answered} answered: the daemon grew by {} MiB", wave.len(), grown >> 20);
-            // Who is refused everything costs nothing, and nothing is shown by that.
+            // If the daemon refused every request, the test would show nothing.
             assert!(answered > 0, "none of {} was answered: {}", wave.len(), wave[0].1);
         }
         drop(unread);

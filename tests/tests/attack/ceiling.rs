@@ -203,7 +203,7 @@ fn ce_02_a_model_at_the_daemon_gets_what_the_settings_give() {
     });
 }
 
-/// Tenants are kept from the machine without a ceiling, too; this is what is left.
+/// Tenants cannot reach the machine even without a ceiling; these are the rows only a ceiling refuses.
 const OF_TOKENS: &[&str] = &[
     "more memory over http",
     "more processors over http",

@@ -104,7 +104,7 @@ fn a_command_that_a_debugger_holds_can_be_stopped() {
     let traced = || home.call(["logs", &sandbox, "holder"]).succeed().text() == "traced\n";
     assert!(eventually(SOON, traced).is_some());
 
-    // The holder never waits for what it traces, so its death is never told to the guest.
+    // The holder never waits for what it traces, so the guest never learns of its death.
     home.call(["stop", &sandbox, "held", "--grace", "0"]).within(Duration::from_secs(20)).succeed();
 
     home.call(["wait", &sandbox, "held"]).within(Duration::from_secs(20)).run().expect_code(143);

@@ -1,4 +1,4 @@
-//! DV: what is in `/dev`.
+//! DV: devices in `/dev`.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

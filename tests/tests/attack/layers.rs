@@ -44,7 +44,7 @@ fn load_all(arena: &Arena<'_>, canary: &Canary, layers: &[Vec<Layer>]) -> Breach
     harm(canary)
 }
 
-/// Unpacks layers on the machine as those do who trust them.
+/// Unpacks layers on the machine without any confinement.
 fn unpack_naively(canary: &Canary, layers: &[Vec<Layer>]) -> Breaches {
     for layers in layers {
         let scratch = scratch();
@@ -119,7 +119,7 @@ fn tr_03_hard_links_do_not_lead_out() {
 
 #[test]
 fn tr_05_one_archive_is_one_list_of_files() {
-    // A record says the file is as long as a whole archive; the header says it is empty. Who believes the header finds
+    // A record says the file is as long as a whole archive; the header says it is empty. A reader that believes the header finds
     // the files of the inner archive among those of the outer.
     let smuggled = Layer::new().file("smuggled", 0o644, b"x").archive();
     let length = smuggled.len().to_string();
@@ -169,7 +169,7 @@ fn tr_12_nobody_reaches_what_is_being_unpacked() {
     };
     let layer = Layer::new().file("secret-of-an-image", 0o644, b"x");
     let attempt = |arena: &Arena<'_>| {
-        // The home itself is opened up: what is in it has to hold by itself.
+        // The test opens the home to all users, so its files need permissions of their own.
         fs::set_permissions(arena.home.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
         assert!(load(arena.home, &Image::single(layer.clone())), "an honest image is taken");
         assert!(has_file(&arena.home.path().join("images"), "secret-of-an-image"), "it was unpacked");

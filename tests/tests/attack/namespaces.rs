@@ -134,7 +134,7 @@ fn ns_04_a_chroot_is_not_what_holds() {
 #[test]
 fn ns_06_no_other_namespace_can_be_joined() {
     let canary = Canary::new();
-    // An engine of ours is in a process namespace of its own, whose first process is a shell.
+    // An engine of the tests is in a process namespace of its own, whose first process is a shell.
     let (pid, name) = match GROUND {
         Ground::Native => (std::process::id().to_string(), own_name()),
         Ground::Docker => ("1".to_owned(), "bash".to_owned()),

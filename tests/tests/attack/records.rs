@@ -66,7 +66,7 @@ impl Beating {
         !home.census().named(&self.word).is_empty()
     }
 
-    /// Tells whether it runs on although a caller was told that it is gone.
+    /// Tells whether it runs on although coracle has answered that it is gone.
     fn outlives(&self, home: &Home, told: &str) -> Option<String> {
         let gone = eventually(SETTLE, || !self.beats(home)).is_some();
         (!gone).then(|| format!("{told} says it is gone, and it runs"))

@@ -1,5 +1,5 @@
 //! TR: registries that send their clients to addresses of the attacker's choosing. Judged by a trap there: it
-//! must never be called. The twin is the same pull where the operator trusts the trap, or a client that does as told.
+//! must never be called. The twin is the same pull where the operator trusts the trap, or a client that follows them.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

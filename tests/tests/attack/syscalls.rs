@@ -92,7 +92,7 @@ fn sc_05_a_missing_wall_is_never_silent() {
         &["CgroupNamespace"],
         &["Landlock"],
     ];
-    // Namespaces are the engine's, as it was told; whether Landlock stands is recorded.
+    // The engine makes the namespaces, and the record does not name them; it does say whether Landlock stands.
     let lacking = if GROUND == Ground::Docker { &lacking[..2] } else { &lacking[..] };
     let ran_without = |more: &[&str]| -> Breaches {
         let ran = |walls: &&&[&str]| {

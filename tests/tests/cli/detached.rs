@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 
 use coracle_tests::{Home, SOON, eventually, requires};
 
-/// Answers one line to everybody at this port.
+/// Answers each connection to this port with one line.
 fn server(port: u16) -> String {
     format!(
         "import socket\nserver = socket.create_server(('127.0.0.1', {port}))\nprint('up', flush=True)\n\

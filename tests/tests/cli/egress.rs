@@ -1,4 +1,4 @@
-//! A sandbox with a list of hosts reaches those with the clients people use, and nothing else; what was refused is named.
+//! A sandbox with a list of hosts reaches those with the clients people use, and nothing else; denials name the refused hosts.
 
 use coracle_tests::internet::{BANNER, Internet, wires};
 use coracle_tests::{Home, requires};

@@ -161,7 +161,7 @@ fn a_client_that_joins_to_have_a_command_run_on_unties_it() {
     let joined = exec(&home, &sandbox, &["--id", "shared", "--keep-running"], "704.4").start();
     joined.wait_for(|output| output.starts_with(b"started"));
     first.kill();
-    // What was to end with its client has ended by then.
+    // A command that ends with its client would have ended by now.
     started(&home, "704.5", exec(&home, &sandbox, &[], "704.5")).kill();
     expect_dead(&home, "sleep 704.5");
 
@@ -183,7 +183,7 @@ fn what_is_to_run_on_does() {
     joined.wait_for(|output| output == b"started\n");
     joined.kill();
     kept.kill();
-    // What was to end with its client has ended by then.
+    // A command that ends with its client would have ended by now.
     started(&home, "705.3", exec(&home, &sandbox, &[], "705.3")).kill();
     expect_dead(&home, "sleep 705.3");
 
@@ -221,7 +221,7 @@ fn a_killed_run_takes_its_sandbox_along() {
         let took = eventually(SOON, || home.census().processes.is_empty());
         assert!(took.is_some_and(|took| took < AT_ONCE), "{flags:?}: {}", home.census().describe());
     }
-    // What is left on the disk is swept by the next call.
+    // The next call removes the files it left.
     home.call(["gc"]).succeed();
     home.expect_nothing_left();
     home.expect_no_orphans();

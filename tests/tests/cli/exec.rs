@@ -280,7 +280,7 @@ fn an_attendant_misses_no_output_of_its_command() {
     requires!(native);
     let home = Home::new();
     let sandbox = home.open();
-    // Ten times what is kept, faster than anyone reads.
+    // Ten times as much as the guest keeps, written faster than the client reads.
     let script = format!(
         "'{}' exec {sandbox} -- sh -c 'yes 0123456789 | head -c 100000000' | (sleep 0.5; sha256sum)",
         coracle_tests::binary::path().display()

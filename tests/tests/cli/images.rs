@@ -1,4 +1,4 @@
-//! Images without a registry: what is refused, what is shown, and what an image has to do with a command.
+//! Images without a registry: refusals, listings, and what a command takes from its image.
 
 use coracle_tests::{Home, requires};
 use serde_json::json;

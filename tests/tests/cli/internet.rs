@@ -1,4 +1,4 @@
-//! The internet of the tests itself: what is sent is seen and answered. Otherwise silence would prove nothing.
+//! The internet of the tests itself: it sees and answers each packet. Otherwise silence would prove nothing.
 
 use coracle_tests::internet::{BANNER, CREDENTIALS, Internet, wires};
 use coracle_tests::requires;

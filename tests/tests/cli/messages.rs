@@ -83,7 +83,7 @@ fn a_mistake_is_named_by_the_flag_that_was_typed() {
     assert!(bare.stderr.starts_with("Run code in sandboxes"), "{bare}");
 }
 
-/// Returns what is said to be done about a mistake.
+/// Returns the hint of an error.
 fn advice(home: &Home, line: &[&str]) -> String {
     let said = home.call(line).run();
     let foreign = FOREIGN.iter().find(|word| said.stderr.contains(**word));

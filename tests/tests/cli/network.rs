@@ -1,4 +1,4 @@
-//! The network of a sandbox, on the command line: what is allowed is reached, what is not is refused and named.
+//! The network of a sandbox, on the command line: it reaches allowed hosts, and denials name the others.
 //!
 //! The servers are the machine's own, which a sandbox reaches only if the operator allows it. `internet.rs` tests the
 //! internet.
@@ -200,7 +200,7 @@ fn private_addresses_are_for_the_operator_to_allow() {
     );
 }
 
-/// Opens a sandbox that may reach a port of ours, and starts a client there that says when its connection has ended.
+/// Opens a sandbox that may reach a port of this test, and starts a client there that says when its connection has ended.
 fn connected(home: &Home, port: u16) -> (String, Started) {
     let sandbox =
         home.open_with(&["--network", &format!("allow=localhost:{port},127.0.0.1:{port},[::1]:{port}")]);

@@ -1,4 +1,4 @@
-//! One owner at any moment, and everyone else is told who it is.
+//! One owner at any moment, and errors tell other runs who it is.
 
 use coracle_tests::{Home, SOON, eventually, requires};
 use serde_json::Value;

@@ -28,7 +28,7 @@ fn open(home: &Home, busy: bool) -> String {
     sandbox
 }
 
-/// The sandbox is used while the caller stands, who then finds out.
+/// Another run uses the sandbox while the caller is stopped; the caller finds out when it goes on.
 fn go_on_without(home: &Home, sandbox: &str, caller: Started) {
     let used = home.exec(sandbox, ["sh", "-c", "echo after > f"]).succeed();
     assert!(used.elapsed < WAITING, "it was held for {:?}", used.elapsed);

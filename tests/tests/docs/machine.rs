@@ -1,4 +1,4 @@
-//! The machine of a person who has just installed coracle: Docker, a project, and the internet the pages speak of.
+//! The machine of a person who has just installed coracle: Docker, a project, and the hosts that the pages name.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -103,7 +103,7 @@ impl Step {
     }
 }
 
-/// Columns of tables are as wide as what is in them.
+/// The widths of a table's columns vary with ids and times.
 fn squeezed(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -28,8 +28,8 @@ fn spec() -> Spec {
     Spec::resolve(input, &Policy::default()).expect("a spec with an image is valid")
 }
 
-/// Tells whether this clause is to be tried at every engine: all of them with `--full`, else those about life and death and
-/// some of the others. At Docker all are tried, and the guest is the same everywhere.
+/// Tells whether this clause runs on every engine: with `--full` each one does, else those about life and death and
+/// some of the others. On Docker all run, and the guest is the same everywhere.
 fn in_sample() -> bool {
     let clause = std::thread::current().name().unwrap_or_default().to_owned();
     count(0, 1) == 1

@@ -104,7 +104,7 @@ fn a_command_ends_on_docker_with_a_client_that_is_asked_to_has_its_pipe_closed_o
 fn expect_expiry(engine: &'static Engine) {
     let home = Home::new().at(engine);
     let sandbox = open(&home, engine, &["--ttl", "2s", "--key", "idle"]);
-    // What is kept in the background is use.
+    // A background process that is kept counts as use.
     let script = "sleep 6.5 >/dev/null 2>&1 & exit 0";
     home.call(["exec", &sandbox, "--keep-background", "--", "sh", "-c", script]).succeed();
     eventually(SOON, || home.census().named("sleep 6.5").is_empty()).expect("it ends");
@@ -138,7 +138,7 @@ fn an_idle_sandbox_expires_and_a_killed_one_is_lost_on_podman() {
     expect_expiry(podman());
 }
 
-/// Where the engine carries the streams, a client that died is told from one whose connection broke by time alone.
+/// Where the engine carries the streams, only time tells a client that died from one whose connection broke.
 #[test]
 fn a_command_reached_through_its_engine_ends_some_time_after_its_client() {
     requires!(docker);

@@ -24,7 +24,7 @@ const CALLS_MIN: usize = 200;
 /// forty at a time on two cores leaves some of them waiting for minutes.
 const PLAYED_MAX: usize = 4;
 
-/// What was asked and answered in each part.
+/// The calls and answers of each part.
 type Transcript = BTreeMap<&'static str, Vec<String>>;
 
 /// Plays the script, its parts side by side, and returns every call with its answer.

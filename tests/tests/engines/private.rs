@@ -10,7 +10,7 @@ use coracle_tests::{SOON, eventually, requires};
 
 /// How long the kernel and a shell may take to do away with an engine.
 const SETTLE: Duration = SOON;
-/// Told to a process of this very binary that is there to be killed.
+/// Set in a second process of this binary, which holds an engine until the test kills it.
 const HOLD: &str = "CORACLE_TEST_HOLDS_ENGINE";
 
 #[track_caller]
@@ -92,7 +92,7 @@ fn an_engine_ends_with_the_process_that_started_it() {
     assert!(gone.is_some(), "this is left: {:?}", left(&dir));
 }
 
-/// Does nothing unless it is told to: then it holds an engine until it is killed.
+/// Does nothing in an ordinary test run. In the process that another test starts and kills, it holds an engine.
 #[test]
 fn an_engine_is_held() {
     if std::env::var_os(HOLD).is_none() {

@@ -45,7 +45,7 @@ impl Authority {
         self.0.path()
     }
 
-    /// Returns what an engine is told to listen with.
+    /// Returns the flags by which an engine listens with TLS.
     fn flags(&self) -> String {
         let path = |name: &str| self.path().join(name).display().to_string();
         let (authority, certificate, key) = (path("ca.pem"), path("server.pem"), path("server-key.pem"));

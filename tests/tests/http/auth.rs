@@ -129,7 +129,7 @@ fn every_route_admits_only_valid_tokens() {
             assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"coracle\""), "{}", route.name);
             assert_eq!(answer.body, refused[0].body, "{}: one answer for all of them", route.name);
         }
-        // Who may cancel is who may ask for what the request does; there is none here.
+        // To cancel a request takes the scope of its operation; here there is no request.
         if ["openapi", "request_cancel"].contains(&route.name.as_str()) || !route.is_plain() {
             continue;
         }

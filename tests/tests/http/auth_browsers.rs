@@ -32,7 +32,7 @@ fn names_that_lead_here_but_are_not_ours_are_misdirected() {
     assert_eq!(two.token(&text).send(&daemon.tcp()).status, 421);
     let absolute = Request::get("http://evil.com/v1/sandboxes").header("Host", "localhost");
     assert_eq!(absolute.token(&text).send(&daemon.tcp()).status, 421);
-    // Not even whether there is something, or what the daemon is, is told under another name.
+    // Under another host name the daemon does not even say which paths exist, or what it is.
     for path in ["/healthz", "/openapi.json", "/nothing"] {
         assert_eq!(Request::get(path).header("Host", "evil.com").send(&daemon.tcp()).status, 421, "{path}");
     }

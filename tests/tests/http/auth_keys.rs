@@ -30,7 +30,7 @@ fn the_same_again_is_answered_the_same_and_done_once() {
     assert_ne!(elsewhere.json()["sandbox_id"], first.json()["sandbox_id"]);
     assert_eq!(home.live().len(), 2);
     let id = first.json()["sandbox_id"].as_str().expect("an id").to_owned();
-    // What was refused before it did anything is done when what was missing is there.
+    // A request refused before it changed anything succeeds under the same key once its cause is mended.
     let move_it = || keyed(&format!("/v1/sandboxes/{id}/fs/move"), &json!({"from": "a", "to": "b"}), "k2");
     let missing = move_it().token(&mine).send(&daemon.tcp()).expect(404);
     let write = json!({"path": "a", "contents": "x"});

@@ -12,7 +12,7 @@ use coracle_tests::{Daemon, Home, count, requires};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
-/// Files the daemon may have open, and those who want to be connected.
+/// How many files the daemon may have open, and how many clients connect.
 const FILES: usize = 1024;
 const CROWD: usize = 1400;
 

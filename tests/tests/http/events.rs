@@ -11,7 +11,7 @@ fn stream(daemon: &Daemon, query: &str) -> Opened {
     opened
 }
 
-/// Reads until the end of a sandbox is told.
+/// Reads events until that of the end of a sandbox.
 fn until_destroyed(stream: &mut Opened) -> Vec<Event> {
     let mut told: Vec<Event> = Vec::new();
     while told.last().is_none_or(|event| event.name != "destroyed") {
@@ -84,7 +84,7 @@ fn a_stream_tells_a_tenant_of_its_own_sandboxes_and_of_no_others() {
     };
     let live = follow(&mine);
 
-    // Whatever a stream told of theirs would come before what it tells of mine.
+    // Events of the other tenant, if the stream had any, would come before those of this one.
     let other = make_and_close(&theirs);
     let own = make_and_close(&mine);
 

@@ -56,7 +56,7 @@ impl Socket {
         self.say(TEXT, message.to_string().as_bytes());
     }
 
-    /// Returns the next frame that is no ping: what it is, and what is in it.
+    /// Returns the opcode and payload of the next frame that is no ping.
     fn hear(&mut self) -> (u8, Vec<u8>) {
         loop {
             let mut head = [0; 2];
@@ -241,7 +241,7 @@ fn a_client_that_leaves_while_its_input_waits_holds_nothing() {
     assert!(gone.is_some(), "{before} threads before, {} now", threads(daemon.pid()));
 }
 
-/// A command that reads nothing is stopped, signalled and told its terminal's size all the same.
+/// The daemon stops, signals and resizes a command that reads no input.
 #[test]
 fn orders_overtake_input_that_is_not_read() {
     requires!(native);

@@ -11,7 +11,7 @@ pub fn registry() -> &'static Registry {
         let (sender, receiver) = std::sync::mpsc::channel();
         // It ends with the thread that started it, and that must be none of a test.
         std::thread::spawn(move || {
-            sender.send(Registry::start()).expect("someone waits for it");
+            sender.send(Registry::start()).expect("the test waits for it");
             loop {
                 std::thread::park();
             }

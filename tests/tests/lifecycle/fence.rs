@@ -15,7 +15,7 @@ fn record(home: &Home, sandbox: &str) -> Record {
     store.find(&id).expect("the store can be read").expect("the sandbox is recorded")
 }
 
-/// Connects to the guest without asking anyone whether that is allowed.
+/// Connects to the guest directly, past the gate.
 fn reach(
     home: &Home,
     record: &Record,

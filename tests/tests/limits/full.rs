@@ -78,7 +78,7 @@ fn gc_finishes_a_teardown_that_was_killed_on_a_full_disk() {
     }
 }
 
-/// Writes files until it has failed often enough, and says which of them it was told are safe, with their digests.
+/// Writes files until it has failed often enough, and prints those that the kernel has synced, with their digests.
 const WRITE: &str = "
 import hashlib, os, sys
 failed, number = 0, 0
@@ -150,7 +150,7 @@ fn below_the_reserve_nothing_new_is_made_and_doctor_metrics_and_events_say_so() 
         assert_eq!(call.json()["error"]["kind"], "limit_exceeded", "{call}");
     }
     assert_eq!(refused[0].json()["error"]["details"]["limit"], "storage.reserve");
-    // What is there can be used.
+    // Existing sandboxes work.
     assert_eq!(home.open_with(&["--key", "kept"]), sandbox);
     home.exec(&sandbox, ["cat", "file"]).succeed();
     let low = home.call(["doctor", "--json"]).succeed().json();

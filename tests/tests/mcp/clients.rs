@@ -14,7 +14,7 @@ use crate::door::url;
 
 const README: &str = include_str!("../../../README.md");
 
-/// Calls the tools of every server in a file of settings, under the revision it is told.
+/// Calls the tools of every server in a file of settings, under the revision in its argument.
 const PROGRAM: &str = r#"
 import asyncio, json, os, sys
 from mcp import Client, StdioServerParameters

@@ -13,7 +13,7 @@ mod install;
 mod resources;
 mod resume;
 mod revisions;
-mod stray;
+mod standard_output;
 mod tokens;
 mod tools;
 

@@ -1,4 +1,4 @@
-//! What commands are told of calls they may not make: programs choose another way by it, or give up.
+//! The error a system call returns that commands may not make: by it, programs choose another way or give up.
 
 use coracle_tests::{Home, requires};
 

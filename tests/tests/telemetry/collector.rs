@@ -1,4 +1,4 @@
-//! A collector: takes what is sent by OTLP, keeps every byte of it, and behaves as badly as it is told.
+//! A collector: receives OTLP, keeps every byte, and misbehaves in the way a test chooses.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,7 +16,7 @@ use opentelemetry_proto::tonic::metrics::v1::{NumberDataPoint, number_data_point
 use opentelemetry_proto::tonic::trace::v1 as proto;
 use prost::Message;
 
-/// How long what was sent may be under way: exporters send every few hundred milliseconds here.
+/// How late a span or metric may arrive: exporters send every few hundred milliseconds here.
 const ARRIVAL: Duration = Duration::from_secs(15);
 
 /// How a collector treats its clients.

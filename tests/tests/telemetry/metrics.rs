@@ -220,7 +220,7 @@ fn a_collector_is_sent_the_same_numbers() {
     Request::new("PUT", &file).body("12345").send(&place).expect(200);
     Request::get(&file).send(&place).expect(200);
 
-    // Spares are made meanwhile, and what was sent is a moment behind.
+    // The pool makes spares meanwhile, and exported numbers are a moment behind.
     let (mut scraped, mut sent) = (Numbers::new(), Numbers::new());
     let same = eventually(SOON, || {
         (scraped, sent) = (as_sent(&scrape(&daemon)), collector.metrics());

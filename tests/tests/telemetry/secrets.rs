@@ -81,7 +81,7 @@ fn nothing_of_what_a_person_writes_is_sent_from_the_command_line() {
     let path = format!("{CANARY}.txt");
     home.call(["fs", "write", &sandbox, &path]).stdin(CANARY).succeed();
     home.call(["fs", "read", &sandbox, &path]).succeed();
-    // Errors repeat what was asked for.
+    // Error messages repeat the input.
     home.call(["fs", "read", &sandbox, &format!("nothing-{CANARY}")]).run().expect_code(125);
     home.exec(&sandbox, [CANARY]).run().expect_code(127);
     home.operation("sandbox_exec", &json!({"sandbox_id": sandbox, "cmd": CANARY})).run();
@@ -130,7 +130,7 @@ fn a_canary_that_is_sent_is_found() {
     let collector = Collector::honest();
     let home = home_with(&collector);
 
-    // The name of a run is told.
+    // Spans carry the name of a run.
     home.call(["ps", "--run", CANARY]).succeed();
 
     assert!(collector.received().iter().any(holds_canary));

@@ -66,7 +66,7 @@ fn nw_06_a_host_is_read_in_one_way_only() {
         });
 }
 
-/// What is said on connections that were given for another host.
+/// Requests for other hosts than the one the connection was allowed for.
 const PRETEND: &str = include_str!("../payloads/pretend.py");
 
 #[test]
@@ -103,7 +103,7 @@ fn pretence(visit: &Visit) -> Breaches {
     if visit.server_name.is_none() && visit.at.port() == 443 {
         breaches.push("no server name arrived".to_owned());
     }
-    // The proxy writes the header itself, so it is told by the path. Only the server sees inside TLS; that is
+    // The proxy writes the header itself, so the path shows whether it is the pretended one. Only the server sees inside TLS; that is
     // written down in `docs/egress.md`.
     if [80, 8080].contains(&visit.at.port())
         && (visit.request.target().contains("pretended") || host.contains("evil.test"))

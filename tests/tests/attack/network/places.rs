@@ -22,7 +22,7 @@ fn bracketed(address: &str) -> String {
     if address.contains(':') { format!("[{address}]") } else { address.to_owned() }
 }
 
-/// Names that lead inside, and other ways to say `this machine` or `everybody`.
+/// Names that resolve to addresses of the machine, and other spellings of loopback and broadcast addresses.
 const ODD_PLACES: [&str; 9] = [
     "metadata.test:80",
     "inside.test:80",

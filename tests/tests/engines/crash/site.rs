@@ -1,4 +1,4 @@
-//! A home and the container engine its sandboxes are on, with a count of what is left there.
+//! A home and the container engine its sandboxes are on, with a count of the containers and volumes left there.
 
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ impl<'a> Site<'a> {
         self.home.expect_no_orphans();
     }
 
-    /// Closes what is there and fails unless nothing is left.
+    /// Closes all sandboxes, and fails if anything is left.
     #[track_caller]
     pub fn expect_all_gone(&self) {
         for record in self.home.live() {

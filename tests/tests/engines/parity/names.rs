@@ -22,7 +22,7 @@ const DECLARED: [&str; 2] = ["missing", "profile"];
 /// Text longer than this is compared by its length and the sum of its bytes.
 const SHOWN_MAX: usize = 20_000;
 
-/// Gives what is made up the name of its turn: the first sandbox is `sbx_1` everywhere.
+/// Replaces generated ids by numbered names: the first sandbox is `sbx_1` everywhere.
 #[derive(Debug)]
 pub struct Names {
     home: String,
@@ -89,7 +89,7 @@ impl Names {
         Value::Object(fields.collect())
     }
 
-    /// Returns what was said aside. Notes about several files come in the order of their directory.
+    /// Returns the notes on standard error. Notes about several files come in the order of their directory.
     pub fn talk(&mut self, text: &str) -> String {
         let mut lines: Vec<&str> = text.lines().collect();
         if lines.iter().all(|line| line.starts_with("note: ")) {

@@ -47,7 +47,7 @@ impl<'a> Stage<'a> {
     pub fn operation(&mut self, name: &str, input: &Value) -> Value {
         let finished = self.home.operation(name, input).run();
         let mut shown = input.clone();
-        // What is asked for is the same everywhere but for the place.
+        // The arguments are the same everywhere but for the backend.
         shown.as_object_mut().map(|fields| fields.remove("backend"));
         self.write_down(&format!("call {name} {shown}"), &finished);
         serde_json::from_slice(&finished.stdout).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What is refused, and in which words.
+//! Refused calls, and their error messages.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub fn play(stage: &mut Stage) {
         json!({"network": "allow="}),
         json!({"require": ["no such wall"]}),
         json!({"mounts": [{"source": "relative/path", "target": "/x"}]}),
-        // In the home, lest an engine that makes what is not there does so elsewhere.
+        // In the home, because an engine may make a missing directory.
         json!({"mounts": [{"source": stage.local("absent"), "target": "/x"}]}),
         json!({"privileges": "all"}),
         json!({"storage": "cloud"}),

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use crate::parity::stage::Stage;
 
-/// A command that says each word it is told, and so lets the script set the pace.
+/// A command that prints each word it reads, and so lets the script set the pace.
 const ECHO: &str = "while read word; do echo \"$word\"; done; echo end >&2; exit 5";
 
 pub fn play(stage: &mut Stage) {
     let sandbox = stage.open(&[]);
     talk(stage, &sandbox);
     wait_and_stop(stage, &sandbox);
-    // It waits to be told to end: how far a short one is right after its start is a matter of luck.
+    // It waits for a file before it ends: how far a short one is right after its start is a matter of luck.
     let apart = "until [ -e end ]; do sleep 0.05; done; echo done; exit 3";
     stage.call(&["exec", &sandbox, "--json", "--detach", "--id", "apart", "--", "sh", "-c", apart]);
     stage.shell(&sandbox, "touch end");

@@ -1,4 +1,4 @@
-//! What was made is not lost, and no secret is left, when standard output cannot take it.
+//! Standard output that is full or closed: no new sandbox is lost, and no token is left that the user never saw.
 
 use coracle_tests::{Finished, Home, requires};
 
