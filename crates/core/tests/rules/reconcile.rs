@@ -359,7 +359,7 @@ fn sleeper(state: State, found: Option<(bool, bool, Option<GuestEnd>)>) -> Vec<A
         at: KeptAt::Place,
         bytes: None,
         since: moment,
-        ends_soon: None,
+        ends_soon: Some(NOW),
     });
     let found = found.map(|(alive, files, end)| Found {
         sandbox: id(0),
