@@ -6,7 +6,7 @@ use coracle_core::VolumeName;
 use coracle_core::backend::Order;
 use coracle_core::mount::{Access, Mount, Source};
 use coracle_core::network::{listener, proxy};
-use coracle_core::spec::{Privileges, Spec};
+use coracle_core::spec::{OnIdle, Privileges, Spec};
 use coracle_core::{Error, Result, image};
 use coracle_wire::{Boot, Egress, ListenAddress, MountPoint};
 
@@ -58,6 +58,7 @@ pub fn plan(order: &Order<'_>, known: Known<'_>) -> Boot {
         without_cgroups: None,
         bases: Vec::new(),
         wakes: false,
+        sleeps: spec.on_idle == OnIdle::Hibernate,
         weakened: weak::weakened(),
         egress: egress(spec),
         tied: false,

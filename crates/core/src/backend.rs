@@ -112,6 +112,8 @@ pub struct Found {
 pub enum GuestEnd {
     /// It reached its idle limit.
     Idle { ended: Timestamp },
+    /// The same, and all its files were on the disk before it said so.
+    Asleep { ended: Timestamp },
     /// The client it was tied to is gone.
     Untied,
 }

@@ -182,7 +182,9 @@ pub fn between(before: Option<&Record>, after: &Record) -> Vec<Event> {
 /// Tells whether this change ends all execs that still ran in a sandbox.
 pub fn ends_execs(before: &Record, after: &Record) -> bool {
     let over = |state: State| state.is_ended() || matches!(state, State::Lost | State::Hibernated);
-    !over(before.state) && over(after.state)
+    // Of a guest that ended by itself none ran, and the next one tells how they ended.
+    let known = after.state == State::Hibernated && after.kept.as_ref().is_some_and(|kept| kept.orderly);
+    !over(before.state) && over(after.state) && !known
 }
 
 /// Returns the event of an exec that started.
@@ -389,6 +391,8 @@ pub struct Filter {
     /// Only those of one tenant; all if absent.
     pub tenant: Option<TenantId>,
     pub sandbox: Option<SandboxId>,
+    /// Only those of one exec.
+    pub exec: Option<ExecId>,
     /// Only these kinds; all if empty.
     pub kinds: Vec<Kind>,
     /// Only events from this time on.
@@ -400,6 +404,7 @@ impl Filter {
     pub fn admits(&self, event: &Event) -> bool {
         (self.tenant.is_none() || self.tenant == event.tenant)
             && (self.sandbox.is_none() || self.sandbox == event.sandbox_id)
+            && (self.exec.is_none() || self.exec == event.exec_id)
             && (self.kinds.is_empty() || self.kinds.contains(&event.kind))
             && self.from.is_none_or(|from| event.at >= from)
     }

@@ -106,6 +106,8 @@ pub enum Reason {
     Restarted,
     #[error("its guest ended unexpectedly")]
     GuestGone,
+    #[error("it fell asleep, and the machine was restarted before all its files were on the disk")]
+    Unsynced,
     #[error("the files it was to wake with are gone")]
     FilesGone,
 }
@@ -198,14 +200,16 @@ fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<
         State::Hibernated if presence == Presence::Guest => Some(Action::Rest { id }),
         State::Hibernated if presence.has_files() => for_sleeper(record, facts),
         State::Resuming | State::Hibernated => Some(Action::Lose { id, reason: Reason::FilesGone }),
-        // After a restart its files may not all be on the disk: only a recorded sleep promises that.
-        State::Ready | State::Paused | State::Hibernating if !restarted && sleeps(record, presence) => {
+        State::Ready | State::Paused | State::Hibernating if sleeps(record, presence, restarted) => {
             Some(Action::Rest { id })
         }
         State::Ready | State::Paused | State::Hibernating if restarted || presence != Presence::Guest => {
             Some(match presence.end() {
                 // It may have ended by itself before the restart.
-                Some(GuestEnd::Idle { ended }) => Action::Expire { id, ended },
+                Some(GuestEnd::Idle { .. }) if restarted && record.spec.on_idle == OnIdle::Hibernate => {
+                    Action::Lose { id, reason: Reason::Unsynced }
+                }
+                Some(GuestEnd::Idle { ended } | GuestEnd::Asleep { ended }) => Action::Expire { id, ended },
                 Some(GuestEnd::Untied) => Action::Finish { id },
                 // After a restart, a process that looks like the guest is a different one.
                 None if restarted => Action::Lose { id, reason: Reason::Restarted },
@@ -228,10 +232,14 @@ fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<
 }
 
 /// Tells whether the end of its guest puts a sandbox to sleep.
-fn sleeps(record: &Record, presence: Presence) -> bool {
-    record.spec.on_idle == OnIdle::Hibernate
-        && presence.has_files()
-        && presence.end() != Some(GuestEnd::Untied)
+fn sleeps(record: &Record, presence: Presence, restarted: bool) -> bool {
+    let sleeps = match presence.end() {
+        Some(GuestEnd::Asleep { .. }) => true,
+        // After a restart its files may not all be on the disk.
+        Some(GuestEnd::Idle { .. }) | None => !restarted,
+        Some(GuestEnd::Untied) => false,
+    };
+    sleeps && record.spec.on_idle == OnIdle::Hibernate && presence.has_files()
 }
 
 /// Gives up a sandbox that has slept for as long as sleepers are kept, and has that told a day before.

@@ -149,6 +149,9 @@ pub struct Kept {
     pub bytes: Option<u64>,
     /// When the sandbox fell asleep. `hibernate.keep` counts from here, in observed time.
     pub since: Moment,
+    /// Its guest ended by itself, and has left what it knew of its execs to the next.
+    #[serde(default)]
+    pub orderly: bool,
     /// When it ends, as the event `expiring` told; absent until that was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_soon: Option<Timestamp>,

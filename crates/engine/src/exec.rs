@@ -7,6 +7,7 @@ pub mod control;
 mod events;
 pub mod follow;
 pub(crate) mod image;
+mod lives;
 pub(crate) mod logs;
 pub mod naming;
 mod part;

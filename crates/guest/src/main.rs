@@ -49,14 +49,14 @@ fn main() {
 
 fn start(socket: &std::os::unix::net::UnixStream) -> Result<reactor::Reactor, boot::Failure> {
     let plan = boot::receive(socket)?;
-    let boot::Built { devpts, bottom } = boot::build(&plan, socket)?;
+    let boot::Built { devpts, bottom, storage } = boot::build(&plan, socket)?;
     let listeners = egress::bind(&plan)?;
     let forker = boot::start_forker(&plan, bottom.as_fd())?;
     drop(bottom);
     boot::drop_privileges(&plan)?;
     let (fenced, tied) = (forker.fenced, plan.boot.tied);
-    let reactor =
-        reactor::Reactor::new(plan, devpts, forker, listeners).map_err(boot::Failure::at("start serving"))?;
+    let parts = reactor::Parts { devpts, forker, listeners, past: storage.map(execs::Past::at) };
+    let reactor = reactor::Reactor::new(plan, parts).map_err(boot::Failure::at("start serving"))?;
     if tied {
         reactor.tie_to(socket).map_err(boot::Failure::at("tie the sandbox to its maker"))?;
     }

@@ -15,7 +15,7 @@ use coracle_wire::End;
 
 use crate::boot::{self, Plan};
 use crate::client::Client;
-use crate::execs::{ExecContext, Execs, Surroundings};
+use crate::execs::{ExecContext, Execs, Past, Surroundings};
 use crate::forker::Forker;
 use crate::serve::{self, Fence};
 use crate::ties::{Target, Ties};
@@ -109,18 +109,27 @@ pub struct Reactor {
     children: OwnedFd,
     /// Where the guest writes why it ended by itself.
     end: Option<OwnedFd>,
+    /// Where the next guest finds what this one knows of its execs; absent where the sandbox does not sleep.
+    past: Option<Past>,
+    /// The sandbox starts from no files of others', whose disks this guest could not sync.
+    own_files: bool,
     /// A command ran at the last look.
     ran: Cell<bool>,
     knows_user: bool,
 }
 
+/// What a guest serves with, beside its plan.
+#[derive(Debug)]
+pub struct Parts {
+    pub devpts: OwnedFd,
+    pub forker: Forker,
+    pub listeners: Vec<TcpListener>,
+    pub past: Option<Past>,
+}
+
 impl Reactor {
-    pub fn new(
-        plan: Plan,
-        devpts: OwnedFd,
-        forker: Forker,
-        listeners: Vec<TcpListener>,
-    ) -> std::io::Result<Self> {
+    pub fn new(plan: Plan, parts: Parts) -> std::io::Result<Self> {
+        let Parts { devpts, forker, listeners, past } = parts;
         crate::files::open_roots()?;
         crate::files::make_own_directory(&plan.boot.workdir);
         boot::give_places(&plan);
@@ -133,8 +142,8 @@ impl Reactor {
         for (descriptor, token) in watched {
             epoll::add(&events, descriptor, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?;
         }
-        let hasher = std::hash::RandomState::new();
-        let boot = std::hash::BuildHasher::hash_one(&hasher, &plan.boot.secret);
+        let boot = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), &plan.boot.secret);
+        let (wakes, own_files) = (plan.boot.wakes, plan.boot.bases.is_empty());
         let context = ExecContext {
             commands: plan.commands,
             devpts,
@@ -146,7 +155,6 @@ impl Reactor {
             counters: crate::execs::Counters { memory: plan.memory_counter, pids: plan.pids_counter },
             surroundings: RwLock::new(Surroundings { env: plan.boot.env, workdir: plan.boot.workdir }),
             dead_max: plan.boot.may_trace.then_some(DEAD_MAX),
-            hasher,
         };
         let usage = Arc::new(Usage::from_now());
         let shared = Shared {
@@ -161,7 +169,14 @@ impl Reactor {
             events,
             wake,
         };
+        match &past {
+            Some(past) if wakes => shared.execs.inherit(past),
+            Some(past) => past.forget(),
+            None => {}
+        }
         Ok(Self {
+            past,
+            own_files,
             shared: Arc::new(shared),
             listener: plan.listener,
             children,
@@ -199,7 +214,10 @@ impl Reactor {
             }
             let due = self.shared.execs.tick(now).into_iter().chain(lapse).chain(untied.next).min();
             self.shared.execs.resume(|token, pipe| self.shared.watch(token, pipe));
-            let Some(idle_left) = self.idle_left() else { self.leave(End::Idle) };
+            let Some(idle_left) = self.idle_left() else {
+                self.fall_asleep();
+                continue;
+            };
             let left = due.map_or(idle_left, |at| at.saturating_duration_since(now).min(idle_left));
             events.clear();
             match epoll::wait(
@@ -216,11 +234,26 @@ impl Reactor {
         }
     }
 
+    /// Ends the sandbox because it was idle, unless it is used meanwhile. Where it sleeps, the next guest is to know its
+    /// execs, and its files are on the disk before this one says so.
+    fn fall_asleep(&self) {
+        let Some(past) = &self.past else { self.leave(End::Idle) };
+        self.shared.execs.bequeath(past, || {
+            let synced = past.sync().is_ok() && self.own_files;
+            if self.shared.usage.idle() >= self.shared.ttl() {
+                self.leave(if synced { End::Asleep } else { End::Idle });
+            }
+        });
+    }
+
     /// Ends the sandbox, and writes why.
     fn leave(&self, end: End) -> ! {
         if let Some(file) = &self.end {
             // Without it the host reports the sandbox as lost.
             let _ = rustix::io::pwrite(file, &[end.as_byte()], 0);
+            if end == End::Asleep {
+                let _ = rustix::fs::fsync(file);
+            }
         }
         spawn::exit(end.exit_code())
     }

@@ -86,6 +86,9 @@ pub struct Boot {
     /// The sandbox wakes: its storage has the files that its last guest left.
     #[n(41)]
     pub wakes: bool,
+    /// The sandbox sleeps when its guest has ended: the guest leaves what it knows of its execs to the next.
+    #[n(42)]
+    pub sleeps: bool,
     /// Walls a test build leaves out, as bits of [`Wall`](crate::Wall). Other builds of the guest ignore it.
     #[n(20)]
     pub weakened: Option<u64>,

@@ -9,15 +9,18 @@ pub enum End {
     Idle,
     /// The connection it was tied to has ended.
     Untied,
+    /// It was idle for its whole `ttl`, and wrote all files to the disk before it said so.
+    Asleep,
 }
 
 impl End {
-    const ALL: [Self; 2] = [Self::Idle, Self::Untied];
+    const ALL: [Self; 3] = [Self::Idle, Self::Untied, Self::Asleep];
 
     pub fn as_byte(self) -> u8 {
         match self {
             Self::Idle => 1,
             Self::Untied => 2,
+            Self::Asleep => 3,
         }
     }
 
@@ -30,6 +33,7 @@ impl End {
         match self {
             Self::Idle => 0,
             Self::Untied => 3,
+            Self::Asleep => 4,
         }
     }
 

@@ -22,7 +22,7 @@ pub use frame::{Decoder, FRAME_MAX, FrameError, HEADER_LEN, decode, encode};
 pub use handshake::{Answer, Hello, Refusal, VERSION_MAX, VERSION_MIN, Welcome, negotiate};
 pub use message::{Body, Fault, FaultCode, Reply, Request, Stage};
 pub use value::{
-    Acting, Chunk, Command, Ending, Entry, EntryKind, ExecState, ExecSummary, LimitHit, Placing, Running,
-    Status, Stream, Terminal, Time, Truncation,
+    Acting, Chunk, Command, Ending, Entry, EntryKind, ExecState, ExecSummary, LimitHit, PastExec, Placing,
+    Running, Status, Stream, Terminal, Time, Truncation,
 };
 pub use wall::Wall;

@@ -211,6 +211,26 @@ pub struct ExecSummary {
     pub state: ExecState,
 }
 
+/// An ended exec, as a guest leaves it to the next guest of the same sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct PastExec {
+    #[n(0)]
+    pub exec: String,
+    #[cbor(n(1), with = "crate::bytes::list")]
+    pub argv: Vec<Vec<u8>>,
+    #[n(2)]
+    pub epoch: u64,
+    /// Distinguishes its command from another under the same id.
+    #[n(3)]
+    pub fingerprint: u64,
+    #[n(4)]
+    pub state: ExecState,
+    /// How many chunks of its output follow.
+    #[n(5)]
+    pub chunks: u64,
+}
+
 /// What happens to running execs when the owner changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]

@@ -64,6 +64,50 @@ fn sleep_and_wake(home: &Home) {
     home.expect_nothing_left();
 }
 
+fn execs_outlive_a_sleep(home: &Home) {
+    let sandbox = open(home, &["--ttl", IDLE]);
+    let exec = |id: &str, script: &str| {
+        let input = json!({"sandbox_id": sandbox, "exec_id": id, "cmd": ["sh", "-c", script]});
+        home.call(["call", "sandbox_exec", &input.to_string()]).succeed().json()
+    };
+    let of = |operation: &str, id: &str| {
+        let input = json!({"sandbox_id": sandbox, "exec_id": id});
+        home.call(["call", operation, &input.to_string()]).succeed().json()
+    };
+    let script = "echo out; echo err >&2; echo once >> runs; exit 3";
+    let first = exec("exec_a", script);
+    wait_for_the_end_of_its_guest(home);
+
+    let read = of("sandbox_exec_read", "exec_a");
+    let again = exec("exec_a", script);
+
+    assert_eq!(first["exit_code"], 3, "{first}");
+    let text: Vec<_> =
+        read["chunks"].as_array().expect("chunks").iter().map(|chunk| &chunk["text"]).collect();
+    assert_eq!((read["exit_code"].as_i64(), text.len()), (Some(3), 2), "{read}");
+    assert_eq!((&again["exit_code"], &again["stdout"]), (&json!(3), &json!("out\n")), "{again}");
+    assert_eq!(shell(home, &sandbox, "cat runs; ls /execs /workspace/execs 2>/dev/null || true"), "once\n");
+    // What ran when its guest was killed is lost, and what was left before that is still there.
+    let input = json!({"sandbox_id": sandbox, "exec_id": "exec_b", "cmd": ["sleep", "600"], "stream": true});
+    home.call(["call", "sandbox_exec", &input.to_string()]).succeed();
+    kill_its_guest(home);
+    assert_eq!(of("sandbox_exec_wait", "exec_b")["outcome"]["kind"], "lost");
+    assert_eq!(of("sandbox_exec_read", "exec_a")["exit_code"], 3);
+    assert_eq!(show(home, &sandbox)["life"], 3);
+}
+
+#[test]
+fn ended_execs_are_found_again_after_a_sleep_and_running_ones_are_lost_with_a_killed_guest() {
+    requires!(native);
+    execs_outlive_a_sleep(&Home::new());
+}
+
+#[test]
+fn execs_of_an_ordinary_user_outlive_a_sleep_too() {
+    requires!(native);
+    execs_outlive_a_sleep(&Home::ordinary());
+}
+
 #[test]
 fn an_idle_sandbox_sleeps_and_the_next_use_finds_every_file() {
     requires!(native);
@@ -79,24 +123,50 @@ fn an_idle_sandbox_of_an_ordinary_user_sleeps_and_wakes() {
 #[test]
 fn a_killed_guest_costs_processes_and_no_file() {
     requires!(native);
-    let home = Home::new();
-    let sandbox = open(&home, &[]);
-    shell(&home, &sandbox, WRITE);
+    survive_kills(&Home::new());
+}
+
+#[test]
+fn a_killed_guest_of_an_ordinary_user_costs_no_file_either() {
+    requires!(native);
+    survive_kills(&Home::ordinary());
+}
+
+fn survive_kills(home: &Home) {
+    let sandbox = open(home, &[]);
+    shell(home, &sandbox, WRITE);
 
     for life in 0..count(3, 50) {
-        shell(&home, &sandbox, &format!("echo {life} >> lives"));
-        kill_its_guest(&home);
+        shell(home, &sandbox, &format!("echo {life} >> lives"));
+        kill_its_guest(home);
         // By its first use, and by the janitor.
         if life % 2 == 1 {
             home.call(["gc"]).succeed();
-            assert_eq!(show(&home, &sandbox)["state"], "hibernated");
+            assert_eq!(show(home, &sandbox)["state"], "hibernated");
         }
     }
 
-    assert_eq!(shell(&home, &sandbox, READ), FILES);
+    assert_eq!(shell(home, &sandbox, READ), FILES);
     let lives: String = (0..count(3, 50)).map(|life| format!("{life}\n")).collect();
-    assert_eq!(shell(&home, &sandbox, "cat lives"), lives);
-    assert_eq!(show(&home, &sandbox)["life"], count(3, 50) + 1);
+    assert_eq!(shell(home, &sandbox, "cat lives"), lives);
+    assert_eq!(show(home, &sandbox)["life"], count(3, 50) + 1);
+}
+
+#[test]
+fn an_idle_end_costs_no_file_however_often() {
+    requires!(native);
+    for home in [Home::new(), Home::ordinary()] {
+        let sandbox = open(&home, &["--key", "sleeper", "--ttl", "1s"]);
+        shell(&home, &sandbox, WRITE);
+        for life in 0..count(2, 50) {
+            shell(&home, "sleeper", &format!("echo {life} >> lives"));
+            wait_for_the_end_of_its_guest(&home);
+        }
+
+        assert_eq!(shell(&home, &sandbox, READ), FILES);
+        let lives: String = (0..count(2, 50)).map(|life| format!("{life}\n")).collect();
+        assert_eq!(shell(&home, &sandbox, "cat lives"), lives);
+    }
 }
 
 #[test]

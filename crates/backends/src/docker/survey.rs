@@ -66,7 +66,9 @@ pub fn guest_end(docker: &Docker, sandbox: &SandboxId) -> Option<GuestEnd> {
     let state = inspected.ok()?.state?;
     let exited = state.status == Some(ContainerStateStatusEnum::EXITED) && !state.oom_killed.unwrap_or(false);
     match End::from_exit_code(state.exit_code.filter(|_| exited)?)? {
-        End::Idle => Some(GuestEnd::Idle { ended: finished(docker, state.finished_at.as_deref()) }),
+        End::Idle | End::Asleep => {
+            Some(GuestEnd::Idle { ended: finished(docker, state.finished_at.as_deref()) })
+        }
         End::Untied => Some(GuestEnd::Untied),
     }
 }

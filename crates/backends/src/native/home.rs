@@ -197,8 +197,14 @@ impl SandboxDir {
     /// for one.
     pub fn make_end(&self) -> io::Result<File> {
         let path = self.path.join(END);
+        let has_ended = fs::read(&path).is_ok_and(|bytes| bytes.first().is_some_and(|byte| *byte != 0));
         fs::write(&path, [0])?;
-        File::options().write(true).open(path)
+        let file = File::options().write(true).open(path)?;
+        if has_ended {
+            // After a power cut, what the last guest said of its files must not be taken for the word of this one.
+            file.sync_all()?;
+        }
+        Ok(file)
     }
 
     /// Records what the sandbox is made from, before it is made.

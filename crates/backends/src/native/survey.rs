@@ -76,6 +76,7 @@ pub fn guest_end(native: &Native, sandbox: &SandboxId) -> Option<GuestEnd> {
     let (end, at) = native.home.end(sandbox)?;
     Some(match end {
         End::Idle => GuestEnd::Idle { ended: timestamp(at) },
+        End::Asleep => GuestEnd::Asleep { ended: timestamp(at) },
         End::Untied => GuestEnd::Untied,
     })
 }

@@ -41,7 +41,7 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
     let since = beginning(&engine, &args)?;
     let from = args.since.map(|span| ago(context.now(), span.duration));
     let sandbox = args.sandbox.map(|name| context.sandbox(&engine, &name)).transpose()?;
-    let filter = Filter { tenant: None, sandbox, kinds: args.kind, from };
+    let filter = Filter { sandbox, kinds: args.kind, from, ..Filter::default() };
     let mut watch = engine.access().watch(&caller, since, filter);
     let wait = if args.follow { LOOK } else { Duration::ZERO };
     loop {

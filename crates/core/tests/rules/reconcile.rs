@@ -359,6 +359,7 @@ fn sleeper(state: State, found: Option<(bool, bool, Option<GuestEnd>)>) -> Vec<A
         at: KeptAt::Place,
         bytes: None,
         since: moment,
+        orderly: true,
         ends_soon: Some(NOW),
     });
     let found = found.map(|(alive, files, end)| Found {
@@ -423,7 +424,7 @@ fn what_cannot_be_looked_at_from_here_is_left_alone() {
 fn a_sleeper_ends_when_it_was_kept_for_as_long_as_sleepers_are() {
     let slept = Timestamp::from_millis(NOW.as_millis() - KEEP.as_millis() as u64 - 1);
     let since = Moment { wall: slept, observed: slept };
-    let kept = Some(Kept { at: KeptAt::Place, bytes: None, since, ends_soon: None });
+    let kept = Some(Kept { at: KeptAt::Place, bytes: None, since, orderly: true, ends_soon: None });
     let record = Record { kept, ..record(id(0), State::Hibernated) };
     let found =
         Found { sandbox: id(0), alive: false, elsewhere: false, end: None, files: true, objects: Vec::new() };
@@ -450,7 +451,7 @@ fn the_end_of_a_sleeper_is_told_a_day_before_and_once() {
     let (busy, keep) = (BTreeSet::new(), 30 * ANNOUNCED);
     let ends = NOW.after(keep);
     let plan = |slept: Duration, ends_soon| {
-        let kept = Some(Kept { at: KeptAt::Place, bytes: None, since, ends_soon });
+        let kept = Some(Kept { at: KeptAt::Place, bytes: None, since, orderly: true, ends_soon });
         let record = Record { kept, ..record(id(0), State::Hibernated) };
         let facts = Facts { keep: Some(keep), observed: NOW.after(slept), ..facts(&busy) };
         plan(&[record], &found, &facts)

@@ -14,16 +14,26 @@ impl Access {
     pub(crate) fn end_without_guest(&self, record: &Record, reason: Reason) -> Error {
         let backend = self.placement.backend_of(record).ok();
         let end = backend.and_then(|backend| backend.guest_end(&record.id));
-        // After a restart its files may not all be on the disk: only a recorded sleep promises that.
-        let sleeps = record.spec.on_idle == OnIdle::Hibernate && reason != Reason::Restarted;
+        let hibernates = record.spec.on_idle == OnIdle::Hibernate;
+        let sleeps = match end {
+            Some(GuestEnd::Asleep { .. }) => hibernates,
+            // After a restart its files may not all be on the disk.
+            Some(GuestEnd::Idle { .. }) | None => hibernates && reason != Reason::Restarted,
+            Some(GuestEnd::Untied) => false,
+        };
         // Only proof that they are gone ends it: waking says what could not be looked at.
         let may_have_files = || Some(backend?.hibernation()?.has_files(&record.id).unwrap_or(true));
-        if sleeps && end != Some(GuestEnd::Untied) && may_have_files() == Some(true) {
+        if sleeps && may_have_files() == Some(true) {
             return asleep(&record.id);
         }
         let noted = match end {
             None => return self.lose(record, &reason.to_string()),
-            Some(GuestEnd::Idle { ended }) => self.records.expire(&record.id, ended),
+            Some(GuestEnd::Idle { .. }) if hibernates && reason == Reason::Restarted => {
+                return self.lose(record, &Reason::Unsynced.to_string());
+            }
+            Some(GuestEnd::Idle { ended } | GuestEnd::Asleep { ended }) => {
+                self.records.expire(&record.id, ended)
+            }
             // The janitor removes what is left.
             Some(GuestEnd::Untied) => self.records.entomb(&record.id, &|_| Ok(())),
         };

@@ -1,5 +1,6 @@
 //! Falling asleep: the guest has ended, and the files stay.
 
+use coracle_core::backend::GuestEnd;
 use coracle_core::record::{Kept, KeptAt};
 use coracle_core::store::Durability;
 use coracle_core::{Record, Result, State, lifecycle};
@@ -13,6 +14,9 @@ impl Entry {
     /// In this order: a row that says `hibernated` promises that the files survive a power cut.
     pub(crate) fn put_to_rest(&self, record: &Record) -> Result<Record> {
         let hibernation = self.hibernation_of(record)?;
+        let end = self.placement.backend_of(record)?.guest_end(&record.id);
+        // Others that were idle, in containers of engines, leave nothing to the next guest.
+        let orderly = matches!(end, Some(GuestEnd::Asleep { .. }));
         self.egress.unkeep(&record.id)?;
         let bytes = self.headroom.freeing(|| hibernation.rest(&record.id))?;
         self.records.crash_at(crash::REST_BACKEND_AFTER);
@@ -25,10 +29,9 @@ impl Entry {
                     _ => lifecycle::Event::Slept,
                 };
                 row.state = row.state.step(event).map_err(|refused| refused.into_error(&row.id))?;
-                // Where it did not wake, it sleeps since it fell asleep.
-                let Kept { since, ends_soon, .. } =
-                    row.kept.unwrap_or(Kept { at: KeptAt::Place, bytes, since, ends_soon: None });
-                row.kept = Some(Kept { at: KeptAt::Place, bytes, since, ends_soon });
+                // Where it did not wake, it sleeps as it did before.
+                let fresh = Kept { at: KeptAt::Place, bytes, since, orderly, ends_soon: None };
+                row.kept = Some(Kept { bytes, ..row.kept.unwrap_or(fresh) });
                 Ok(row)
             })
         })?;

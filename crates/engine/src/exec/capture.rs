@@ -74,6 +74,7 @@ impl Execs {
         spans::within(spans::start(&inside.record, &exec_id), || {
             let (mut command, began) =
                 (request.checked(&inside.record, &self.policy)?, self.records.moment()?);
+            self.expect_unstarted(inside, request, &exec_id)?;
             self.egress.keep(&inside.record)?;
             command.tied = Some(self.tie_exec(call, inside, request, &exec_id)?);
             self.records.crash_at(crash::EXEC_ADMIT_AFTER);
@@ -127,6 +128,7 @@ impl Execs {
         at_cancel: AtCancel,
     ) -> Result<Captured> {
         let (mut command, began) = (request.checked(&inside.record, &self.policy)?, self.records.moment()?);
+        self.expect_unstarted(inside, request, &exec_id)?;
         self.egress.keep(&inside.record)?;
         let _proxy_watch = self.egress.watch_keeper(&inside.record);
         let denied = self.egress.last_denial(&inside.record);

@@ -36,6 +36,8 @@ pub struct Follow(Source);
 enum Source {
     Guest(Box<Live>),
     Kept(Box<Past>),
+    /// An exec of a killed life: how it ended is all that is known, until that was handed out.
+    Told(Option<Box<Progress>>),
 }
 
 /// An exec whose sandbox was closed.
@@ -95,7 +97,10 @@ impl Execs {
         }
         let mut inside = self.entry.enter_to_look(&call, sandbox)?;
         // That there is no such exec is to be said now, not in the middle of a stream.
-        inside.guest.wait(exec.as_str(), Duration::ZERO)?;
+        if let Err(failure) = inside.guest.wait(exec.as_str(), Duration::ZERO) {
+            let progress = self.of_killed_life(&inside.record, exec, failure)?;
+            return Ok(Follow(Source::Told(Some(Box::new(progress)))));
+        }
         self.follow_inside(&call, inside, exec, since_seq).map(Live::into)
     }
 
@@ -143,6 +148,9 @@ impl Follow {
         match &mut self.0 {
             Source::Guest(live) => live.next_batch(),
             Source::Kept(past) => past.next_batch(),
+            Source::Told(progress) => {
+                Ok(progress.take().map(|progress| Batch { chunks: Vec::new(), progress: *progress }))
+            }
         }
     }
 
@@ -161,6 +169,7 @@ impl Follow {
         match &self.0 {
             Source::Guest(live) => live.since,
             Source::Kept(past) => past.since,
+            Source::Told(_) => 0,
         }
     }
 }

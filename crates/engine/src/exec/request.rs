@@ -35,6 +35,8 @@ pub struct ExecRequest {
     pub terminal: Option<Terminal>,
     /// It ends with this process, however that dies: the guest ends it with the connection it was started on.
     pub tied: bool,
+    /// The life of the sandbox it is meant for: a later one refuses to start it. Any if absent.
+    pub life: Option<u32>,
 }
 
 /// Where a command's standard input comes from.

@@ -22,6 +22,7 @@ mod images;
 mod input;
 mod install;
 mod janitor;
+mod lives;
 mod logs;
 mod open;
 mod ownership;

@@ -16,7 +16,7 @@ use coracle_wire::{Boot, GuestReport, Report};
 
 use super::{Built, Failure, Plan, drop_privileges, start_forker};
 use crate::forker::{Fenced, Forker};
-use crate::reactor::Reactor;
+use crate::reactor::{Parts, Reactor};
 use crate::weak::{self, Wall};
 use crate::{GUEST_ID, egress, files};
 
@@ -111,14 +111,16 @@ fn listen() -> io::Result<UnixListener> {
 }
 
 fn start(plan: Plan, answer: &File) -> Result<Reactor, Failure> {
-    let Built { devpts, bottom } = build()?;
+    let Built { devpts, bottom, .. } = build()?;
     let listeners = egress::bind(&plan)?;
     let forker = start_forker(&plan, bottom.as_fd())?;
     drop_privileges(&plan)?;
     // Listens again, as the guest's user: the host checks the listener's user before it sends its secret.
     rustix::net::listen(&plan.listener, BACKLOG).map_err(Failure::at("listen as the guest"))?;
     let mut report = stand(&plan, &forker).map_err(Failure::at("read its own status"))?;
-    let reactor = Reactor::new(plan, devpts, forker, listeners).map_err(Failure::at("start serving"))?;
+    // The container engine keeps the container's files, and the guest has no place among them that commands do not see.
+    let parts = Parts { devpts, forker, listeners, past: None };
+    let reactor = Reactor::new(plan, parts).map_err(Failure::at("start serving"))?;
     report.knows_user = reactor.knows_user();
     crate::serve::keep_reserve().map_err(Failure::at("start threads"))?;
     tell(answer, &Ok(report)).map_err(Failure::at("tell the host"))?;
@@ -140,6 +142,7 @@ fn build() -> Result<Built, Failure> {
     Ok(Built {
         devpts: directory("/dev/pts").map_err(Failure::at("open /dev/pts"))?,
         bottom: directory("/").map_err(Failure::at("open the root"))?,
+        storage: None,
     })
 }
 

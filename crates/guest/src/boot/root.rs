@@ -33,6 +33,8 @@ pub struct Built {
     pub devpts: OwnedFd,
     /// The directory that every root of the sandbox is below.
     pub bottom: OwnedFd,
+    /// The top of the storage, where the sandbox sleeps when this guest has ended.
+    pub storage: Option<OwnedFd>,
 }
 
 /// Builds the tree and makes it the root. Asks the host on the way if owners must be mapped.
@@ -44,6 +46,7 @@ pub fn build(plan: &Plan, host: &UnixStream) -> Result<Built, Failure> {
     };
     enter_scratch()?;
     let storage = Storage::bring(plan)?;
+    let top = (plan.boot.sleeps && plan.boot.memory.is_none()).then(|| storage.top()).transpose()?;
     let bottom = make_bottom()?;
     let root = overlay(&storage, &plan.layers, "root")?;
     attach_root(root.as_fd(), bottom.as_fd())?;
@@ -73,7 +76,7 @@ pub fn build(plan: &Plan, host: &UnixStream) -> Result<Built, Failure> {
         name_localhost();
     }
     mask::apply(plan.boot.shm_bytes)?;
-    Ok(Built { devpts, bottom })
+    Ok(Built { devpts, bottom, storage: top })
 }
 
 /// Tells the host which user commands run as, and waits until the host has mapped its directories to that user.

@@ -86,6 +86,13 @@ impl Storage {
         Ok(storage)
     }
 
+    /// Returns the top of the storage, which commands do not see: they see single layers of it.
+    pub fn top(&self) -> Result<OwnedFd, Failure> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
+        openat2(&self.own, ".", flags, Mode::empty(), within).map_err(Failure::at("open the storage"))
+    }
+
     /// Tells whether the sandbox starts from the image alone.
     pub fn is_fresh(&self) -> bool {
         self.frozen.is_empty()

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use coracle_wire::{Chunk, Stream, Truncation};
+use coracle_wire::{Chunk, ExecState, Stream, Truncation};
 
 /// What a chunk costs beyond its bytes, so that a million one-byte chunks do not use a hundred times the counted
 /// memory.
@@ -40,6 +40,26 @@ impl Spool {
             stdout_bytes: 0,
             stderr_bytes: 0,
         }
+    }
+
+    /// Returns the output an earlier guest has left. Chunks that are not in order are none of ours, and left out.
+    pub fn left(state: &ExecState, chunks: Vec<Chunk>) -> Self {
+        let ordered = chunks.windows(2).all(|two| two[0].seq < two[1].seq);
+        let head: VecDeque<_> = if ordered { chunks.into() } else { VecDeque::new() };
+        Self {
+            head_cost: head.iter().map(|chunk| chunk.data.len() + CHUNK_COST).sum(),
+            last_seq: head.back().map_or(state.last_seq, |last| last.seq.max(state.last_seq)),
+            head,
+            dropped: state.truncation,
+            stdout_bytes: state.stdout_bytes,
+            stderr_bytes: state.stderr_bytes,
+            ..Self::new()
+        }
+    }
+
+    /// Returns all that is kept.
+    pub fn all(&self) -> Vec<Chunk> {
+        self.head.iter().chain(&self.tail).cloned().collect()
     }
 
     /// Adds output. Keeps about `limit` bytes at most: the first half of that, and the newest half. Drops nothing

@@ -1,7 +1,7 @@
 //! Starts a command, once per id, with its streams, its cgroup and its environment.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{Hash, Hasher};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::forker::{Bond, Kin, NotStarted, Order, Streams};
 use crate::users::{self, User};
 use crate::weak::{self, Wall};
 
-const ID_MAX: usize = 128;
+pub(super) const ID_MAX: usize = 128;
 /// How long a command waits for its first attendant to connect.
 const EXPECTED: Duration = Duration::from_secs(5);
 /// The longest string of arguments or environment that the kernel accepts.
@@ -44,7 +44,6 @@ pub struct ExecContext {
     /// keeps dead processes, and only where commands may debug.
     pub dead_max: Option<Duration>,
     pub surroundings: RwLock<Surroundings>,
-    pub hasher: RandomState,
 }
 
 /// A descriptor the reactor watches for data.
@@ -111,7 +110,7 @@ impl Execs {
         command: &Command,
         reserved: impl Fn(),
     ) -> Result<Option<u64>, Fault> {
-        let fingerprint = self.context.hasher.hash_one(command);
+        let fingerprint = fingerprint(command);
         let taken = self.wait_until(Duration::from_secs(30), |table, _| match table.execs.get(id) {
             Some(exec) if exec.fingerprint != fingerprint => {
                 Some(Err(fault(FaultCode::Conflict, format!("exec `{id}` is another command"))))
@@ -357,6 +356,26 @@ impl Execs {
         merge(&mut surroundings.env, env);
         surroundings.workdir = workdir;
     }
+}
+
+/// Returns the same number for the same command in every guest of the sandbox, so that a later one knows it again. FNV-1a: it
+/// only tells the commands of one owner apart.
+fn fingerprint(command: &Command) -> u64 {
+    struct Fnv(u64);
+    impl Hasher for Fnv {
+        fn write(&mut self, bytes: &[u8]) {
+            for byte in bytes {
+                self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+        }
+
+        fn finish(&self) -> u64 {
+            self.0
+        }
+    }
+    let mut fnv = Fnv(0xcbf2_9ce4_8422_2325);
+    command.hash(&mut fnv);
+    fnv.finish()
 }
 
 /// Adds variables. One that exists gets the later value.

@@ -19,7 +19,7 @@ use crate::forker::Forker;
 /// Most execs at once; a caller that wants more has to wait.
 pub(super) const RUNNING_MAX: usize = 256;
 /// Most ended execs remembered. The guest forgets the oldest first, with their ids.
-const ENDED_MAX: usize = 1000;
+pub(super) const ENDED_MAX: usize = 1000;
 /// Most output kept in all. The guest lives outside the sandbox's memory limit, so it bounds itself.
 pub(super) const BUDGET: usize = 64 << 20;
 /// How long killed processes may take to be gone. Shorter than the host waits for an answer.
@@ -38,7 +38,7 @@ const SPARE_MAX: usize = 4;
 #[derive(Debug, Default)]
 pub struct Table {
     pub(super) execs: HashMap<String, Exec>,
-    ended: VecDeque<String>,
+    pub(super) ended: VecDeque<String>,
     pub(super) pipes: HashMap<u64, Pipe>,
     pub(super) serial: u64,
     pub(super) starting: usize,

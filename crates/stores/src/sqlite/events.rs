@@ -71,6 +71,7 @@ pub fn page(connection: &Connection, since: u64, filter: &Filter, max: usize) ->
     let mut page = Page { next: newest(&snapshot)?.max(since), ..Page::default() };
     let sql = "SELECT seq, at, kind, sandbox, tenant, run, exec, details, observed_at FROM events
                WHERE seq > ?1 AND (?2 IS NULL OR tenant = ?2) AND (?3 IS NULL OR sandbox = ?3) AND at >= ?4
+                     AND (?5 IS NULL OR exec = ?5)
                ORDER BY seq";
     let mut statement = snapshot.prepare_cached(sql)?;
     let mut rows = statement.query(params![
@@ -78,6 +79,7 @@ pub fn page(connection: &Connection, since: u64, filter: &Filter, max: usize) ->
         filter.tenant.as_ref().map(|tenant| tenant.as_str()),
         filter.sandbox.as_ref().map(|sandbox| sandbox.as_str()),
         filter.from.map_or(0, |from| column(from.as_millis())),
+        filter.exec.as_ref().map(|exec| exec.as_str()),
     ])?;
     while let Some(row) = rows.next()? {
         let Some(numbered) = read(row)?.filter(|numbered| filter.admits(&numbered.event)) else { continue };

@@ -263,10 +263,12 @@ pub fn a_filter_leaves_out_and_still_moves_on(home: &impl Home) {
 
     let by_sandbox = read(Filter { sandbox: Some(other.id.clone()), ..Filter::default() });
     let by_kind = read(Filter { kinds: vec![Kind::Ready, Kind::Paused], ..Filter::default() });
+    let by_exec = read(Filter { exec: "exec_none".parse().ok(), ..Filter::default() });
     let by_time = read(Filter { from: Some(at(9_000_000_000_000)), ..Filter::default() });
 
     assert_eq!((numbers(&by_sandbox), by_sandbox.next), (vec![2, 4], 4));
     assert_eq!((numbers(&by_kind), by_kind.next), (vec![3, 4], 4));
+    assert_eq!((numbers(&by_exec), by_exec.next), (vec![], 4), "no exec was started");
     assert_eq!((numbers(&by_time), by_time.next), (vec![], 4));
 }
 

@@ -55,7 +55,7 @@ impl Input {
     /// Returns what it leaves out.
     pub fn filter(&self) -> Filter {
         let (sandbox, kinds) = (self.sandbox_id.clone(), self.kinds.clone());
-        Filter { tenant: None, sandbox, kinds, from: self.since_at }
+        Filter { sandbox, kinds, from: self.since_at, ..Filter::default() }
     }
 }
 

@@ -76,6 +76,9 @@ pub struct Input {
     /// Gives the command a terminal of this size.
     #[serde(default)]
     pub tty: Option<Tty>,
+    /// The life of the sandbox it is meant for (`life` of `sandbox_get`): a later one refuses to start it. Any if absent.
+    #[serde(default)]
+    pub life: Option<u32>,
 }
 
 /// The size of a terminal.
@@ -228,6 +231,7 @@ fn request(input: Input) -> Result<ExecRequest> {
         stdin: stdin(bytes, input.stdin_open, input.stream)?,
         terminal: input.tty.map(|tty| Terminal { rows: tty.rows, columns: tty.columns }),
         tied: false,
+        life: input.life,
     })
 }
 

@@ -87,8 +87,14 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
         return Ok(of_kept(&kept, input.since_seq, max_chunks as usize, &page));
     }
     let mut inside = engine.entry().enter_to_look(call, &input.sandbox_id)?;
-    let (mut chunks, state) =
-        inside.guest.read(input.exec_id.as_str(), input.since_seq, max_chunks, Duration::ZERO)?;
+    let read = inside.guest.read(input.exec_id.as_str(), input.since_seq, max_chunks, Duration::ZERO);
+    let (mut chunks, state) = match read {
+        Ok(read) => read,
+        Err(failure) => {
+            let progress = engine.execs().of_killed_life(&inside.record, &input.exec_id, failure)?;
+            return Ok(Output { chunks: Vec::new(), done: true, progress, egress_denied: Vec::new() });
+        }
+    };
     engine.execs().tell_ended(&inside.record, &input.exec_id, &state);
     engine.inline.shorten(&mut chunks);
     let all = chunks.last().is_none_or(|chunk| chunk.seq >= state.last_seq);

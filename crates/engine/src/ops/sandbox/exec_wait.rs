@@ -100,7 +100,10 @@ fn wait(
                 }
                 _cut = cut_at_cancel(call, &inside.guest)?;
             }
-            Err(failure) => return Err(failure.into()),
+            Err(failure) => {
+                let progress = engine.execs().of_killed_life(&inside.record, exec, failure)?;
+                return Ok((progress, None));
+            }
         }
     }
 }
