@@ -89,6 +89,8 @@ pub const GOALS: &[Goal] = &[
     due("HTTP", ratio((name::HTTP_EXEC, Own), (name::HTTP_BESIDE, Own), 3.0)),
     reported("P8", Demand::Median { case: (name::FORK, Own), at_most: Duration::from_millis(5) }),
     reported("P8", ratio((name::FORK, Own), (name::COPY, Own), 1.0 / 100.0)),
+    reported("wake", ratio((name::WAKE_FEW, Own), (name::NAP_OPEN, Own), 1.3)),
+    reported("wake", ratio((name::WAKE_MANY, Own), (name::NAP_OPEN, Own), 1.3)),
     reported("P9", ratio((name::ENGINE_OPEN, Own), (name::DOCKER_START, Own), 1.1)),
     reported("P9", ratio((name::ENGINE_CLOSE, Own), (name::DOCKER_REMOVE, Own), 1.5)),
     reported("P10", growth(name::CROWDED_RUN, name::ALONE_RUN)),

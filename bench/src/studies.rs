@@ -8,6 +8,7 @@ mod fork;
 mod growth;
 mod http;
 mod memory;
+mod nap;
 mod sessions;
 
 use anyhow::Result;
@@ -27,6 +28,7 @@ pub fn add(line_up: &mut LineUp, workshop: &Workshop, dockerd: &MaybeDockerd) {
     add_one(line_up, door::NAMES, Ok(door::Door));
     add_one(line_up, http::NAMES, Ok(http::Http::new(workshop)));
     add_one(line_up, fork::NAMES, fork::Fork::new(workshop));
+    add_one(line_up, nap::NAMES, nap::Nap::new(workshop));
     add_one(line_up, churn::NAMES, Ok(churn::Churn::new(workshop)));
     for storage in memory::STORAGES {
         add_one(line_up, storage.names, Ok(memory::Memory::new(workshop, storage)));
