@@ -93,7 +93,7 @@ fn execs_outlive_a_sleep(home: &Home) {
     kill_its_guest(home);
     assert_eq!(of("sandbox_exec_wait", "exec_b")["outcome"]["kind"], "lost");
     assert_eq!(of("sandbox_exec_read", "exec_a")["exit_code"], 3);
-    assert_eq!(show(home, &sandbox)["life"], 3);
+    assert!(show(home, &sandbox)["life"].as_u64() >= Some(3), "it may have slept more often");
 }
 
 #[test]
