@@ -1,5 +1,6 @@
 //! The execs of this sandbox: starts them, keeps their output, ends them, and remembers how they ended.
 
+mod brought;
 mod cgroup;
 mod counters;
 mod exec;
@@ -15,6 +16,7 @@ mod stopping;
 mod subreaper;
 mod table;
 
+pub use brought::{Brought, id as brought_id};
 pub use cgroup::Leaf;
 pub use counters::Counters;
 pub use exec::Attendant;

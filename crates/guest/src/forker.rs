@@ -24,6 +24,9 @@ use crate::weak::{self, Wall};
 /// An environment of 512 KiB, arguments of as much, and room for the rest.
 const ORDER_MAX: usize = 2 << 20;
 
+/// Where a program that is no file of the sandbox is when it is executed: behind the standard streams.
+const BROUGHT: i32 = 3;
+
 /// One command to fork, with everything decided.
 #[derive(Debug, Encode, Decode)]
 pub struct Order {
@@ -44,6 +47,9 @@ pub struct Order {
     pub groups: Vec<u32>,
     #[n(7)]
     pub terminal: bool,
+    /// The program is the last descriptor that comes with the order, and `candidates` is empty.
+    #[n(8)]
+    pub brought: bool,
 }
 
 /// The descriptors that go with an order.
@@ -52,6 +58,8 @@ pub struct Streams<'a> {
     pub stdin: BorrowedFd<'a>,
     pub stdout: BorrowedFd<'a>,
     pub stderr: BorrowedFd<'a>,
+    /// A program that is no file of the sandbox.
+    pub program: Option<BorrowedFd<'a>>,
     /// How the guest keeps track of its processes.
     pub kin: Kin<'a>,
 }
@@ -143,6 +151,7 @@ impl Forker {
             Kin::Subreaper { report } => sent.push(report),
             Kin::Mark => {}
         }
+        sent.extend(streams.program);
         descriptors::send(&socket, &payload, &sent)?;
         let subreaper = self.hear_subreaper(&socket, streams.kin)?;
         let mut reply = [0; 9];
@@ -235,13 +244,19 @@ pub fn run(socket: &UnixStream, confined: io::Result<Fenced>, confinement: Confi
         return;
     }
     let Ok(nest) = Nest::new() else { return };
-    while let Ok((payload, received)) = descriptors::receive(socket, ORDER_MAX) {
+    while let Ok((payload, mut received)) = descriptors::receive(socket, ORDER_MAX) {
         let order = minicbor::decode::<Order>(&payload);
+        let brought = received.pop_if(|_| order.as_ref().is_ok_and(|order| order.brought));
         let failed =
             || Failed { stage: Stage::Prepare as u8, errno: rustix::io::Errno::INVAL.raw_os_error() };
         let told = match (order, confinement.subreapers) {
-            (Ok(order), true) => subreaper::raise(socket, &order, &received, confinement),
-            (Ok(order), false) => tell(socket, fork(&nest, &order, &received, confinement)),
+            (Ok(order), true) => {
+                subreaper::raise(socket, &Given { order: &order, received: &received, brought }, confinement)
+            }
+            (Ok(order), false) => {
+                let given = Given { order: &order, received: &received, brought };
+                tell(socket, fork(&nest, &given, confinement))
+            }
             (Err(_), true) => subreaper::tell_none(socket, failed()),
             (Err(_), false) => tell(socket, Err(failed())),
         };
@@ -264,15 +279,19 @@ fn tell(mut socket: &UnixStream, result: Result<i32, Failed>) -> io::Result<()> 
     socket.write_all(&bytes)
 }
 
-fn fork(
-    nest: &Nest,
-    order: &Order,
-    received: &[OwnedFd],
-    confinement: Confinement<'_>,
-) -> Result<i32, Failed> {
+/// An order with its descriptors.
+struct Given<'a> {
+    order: &'a Order,
+    received: &'a [OwnedFd],
+    /// The program, if it is no file of the sandbox.
+    brought: Option<OwnedFd>,
+}
+
+fn fork(nest: &Nest, given: &Given<'_>, confinement: Confinement<'_>) -> Result<i32, Failed> {
+    let Given { order, received, brought } = given;
     let prepare =
         |errno: rustix::io::Errno| Failed { stage: Stage::Prepare as u8, errno: errno.raw_os_error() };
-    let [stdin, stdout, stderr, rest @ ..] = received else { return Err(prepare(rustix::io::Errno::BADF)) };
+    let [stdin, stdout, stderr, rest @ ..] = *received else { return Err(prepare(rustix::io::Errno::BADF)) };
     let (cgroup, parent) = match confinement.subreapers {
         true => (None, Parent::This),
         false => (rest.first().map(AsFd::as_fd), Parent::Ours),
@@ -283,7 +302,9 @@ fn fork(
     let program = Program::new(order).ok_or(prepare(rustix::io::Errno::INVAL))?;
     let result = spawn::spawn(nest, cgroup, parent, || {
         let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-        become_command(order, &streams, confinement).err().unwrap_or_else(|| program.execute())
+        become_command(order, &streams, brought.as_ref().map(AsFd::as_fd), confinement)
+            .err()
+            .unwrap_or_else(|| program.execute())
     });
     // Only the kernel's clone fails without naming a stage.
     result.map_err(
@@ -295,6 +316,7 @@ fn fork(
 fn become_command(
     order: &Order,
     streams: &[BorrowedFd<'_>; 3],
+    brought: Option<BorrowedFd<'_>>,
     confinement: Confinement<'_>,
 ) -> Result<(), Failed> {
     let Confinement { last_filter, capabilities, single_user, .. } = confinement;
@@ -329,8 +351,14 @@ fn become_command(
     }
     // Before entering the directory: a path may lead through `/proc/self/fd`, and must find none of our descriptors
     // there.
+    if let Some(program) = brought {
+        spawn::place(program, BROUGHT)
+            .and_then(|()| spawn::close_on_exec(BROUGHT))
+            .map_err(at(Stage::Confine))?;
+    }
     if !weak::off(Wall::Descriptors) {
-        spawn::close_from(3).map_err(at(Stage::Confine))?;
+        let first = if brought.is_some() { BROUGHT + 1 } else { BROUGHT };
+        spawn::close_from(first as u32).map_err(at(Stage::Confine))?;
     }
     rustix::process::chdir(&*order.cwd).map_err(io::Error::from).map_err(at(Stage::Directory))
 }
@@ -338,6 +366,8 @@ fn become_command(
 /// A program with its arguments in the form the kernel takes. Made before the fork, because memory that a child
 /// allocates is never freed.
 struct Program {
+    /// It is at [`BROUGHT`], and has no path.
+    brought: bool,
     candidates: Vec<CString>,
     argv: Pointers,
     env: Pointers,
@@ -350,6 +380,7 @@ impl Program {
             list.iter().map(|text| CString::new(text.clone()).ok()).collect::<Option<Vec<_>>>()
         };
         Some(Self {
+            brought: order.brought,
             candidates: strings(&order.candidates)?,
             argv: Pointers::new(strings(&order.argv)?),
             env: Pointers::new(strings(&order.env)?),
@@ -358,6 +389,10 @@ impl Program {
 
     /// Tries the candidates in turn. Returns only if none could be executed.
     fn execute(&self) -> Failed {
+        if self.brought {
+            let error = spawn::execute_descriptor(BROUGHT, &self.argv, &self.env);
+            return Failed { stage: Stage::Execute as u8, errno: error.raw_os_error().unwrap_or(5) };
+        }
         let mut errno = rustix::io::Errno::NOENT.raw_os_error();
         for candidate in &self.candidates {
             let candidate: &CStr = candidate;

@@ -2,6 +2,7 @@
 
 mod fence;
 mod pause;
+mod program;
 mod request;
 
 use std::io::{Read, Write};
@@ -146,6 +147,11 @@ fn converse(
                 }
                 Err(fault) => connection.send(&Reply::Fault(fault))?,
             }
+            continue;
+        }
+        if let Ok(Request { body: Body::Program { size, user }, epoch, .. }) = request {
+            let wanted = program::Wanted { epoch, size, user };
+            program::run(connection, shared, &wanted)?;
             continue;
         }
         if let Ok(Request { body: Body::Tie { exec, grace_ms }, epoch, .. }) = request {

@@ -203,6 +203,22 @@ pub fn execute(path: &CStr, argv: &Pointers, env: &Pointers) -> io::Error {
     io::Error::last_os_error()
 }
 
+/// Executes a program by descriptor. Returns only on failure.
+pub fn execute_descriptor(program: i32, argv: &Pointers, env: &Pointers) -> io::Error {
+    // SAFETY: as in `execute`; the path is a terminated empty string, so the kernel takes the descriptor itself.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            program,
+            c"".as_ptr(),
+            argv.pointers.as_ptr(),
+            env.pointers.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    io::Error::last_os_error()
+}
+
 /// Strings in the form of `execve`: an array of pointers that ends in a null.
 #[derive(Debug)]
 pub struct Pointers {
@@ -230,6 +246,15 @@ pub fn close_from(first: u32) -> io::Result<()> {
 pub fn place(source: BorrowedFd<'_>, number: i32) -> io::Result<()> {
     // SAFETY: takes numbers; closes what `number` was before, which callers intend for 0, 1 and 2.
     match unsafe { libc::dup2(source.as_raw_fd(), number) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Has the kernel close `number` when this process executes a program.
+pub fn close_on_exec(number: i32) -> io::Result<()> {
+    // SAFETY: takes numbers.
+    match unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }

@@ -291,6 +291,18 @@ pub enum Body {
         #[n(0)]
         port: u16,
     },
+    /// Runs a program of the host's as a user of the sandbox, confined like a command. Answered by [`Reply::Done`]; then
+    /// the host sends its `size` bytes, and the guest answers once more, with [`Reply::Done`] when the program runs. From
+    /// then on the connection is its standard input and output. It ends with the connection, and when the guest sees a
+    /// newer epoch.
+    #[n(70)]
+    Program {
+        #[n(0)]
+        size: u64,
+        /// The user it runs as; root if absent.
+        #[cbor(n(1), with = "minicbor::bytes")]
+        user: Option<Vec<u8>>,
+    },
     /// Freezes the commands and stops their clocks and the guest's own. From then on the guest refuses changes, but
     /// not reads. Asking twice is fine. Answered by [`Reply::Done`] once every process is frozen.
     #[n(30)]
@@ -370,7 +382,8 @@ impl Body {
             | Self::Signal { .. }
             | Self::Stop { .. }
             | Self::Adopt { .. }
-            | Self::Renew { .. } => Nature::Changes,
+            | Self::Renew { .. }
+            | Self::Program { .. } => Nature::Changes,
             Self::Fence { .. }
             | Self::Status { .. }
             | Self::Read { .. }

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use minicbor::{Decode, Encode};
 
 /// One command to start.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Command {
     #[cbor(n(0), with = "crate::bytes::list")]

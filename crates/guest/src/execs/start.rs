@@ -11,6 +11,7 @@ use coracle_sys::rustix::pipe::{PipeFlags, pipe_with};
 use coracle_sys::{rustix, terminal};
 use coracle_wire::{Command, Fault, FaultCode, Stage, Stream};
 
+use super::brought::{Brought, bare_order};
 use super::cgroup::Leaf;
 use super::counters::Counters;
 use super::exec::{Exec, Phase};
@@ -64,11 +65,11 @@ pub struct Surroundings {
 }
 
 /// The ends of a command's streams: those the guest keeps and those it passes on.
-struct Ends {
-    stdin: Option<Arc<OwnedFd>>,
-    terminal: Option<Arc<OwnedFd>>,
-    outputs: Vec<(Stream, OwnedFd)>,
-    theirs: [OwnedFd; 3],
+pub(super) struct Ends {
+    pub stdin: Option<Arc<OwnedFd>>,
+    pub terminal: Option<Arc<OwnedFd>>,
+    pub outputs: Vec<(Stream, OwnedFd)>,
+    pub theirs: [OwnedFd; 3],
 }
 
 impl Execs {
@@ -87,10 +88,21 @@ impl Execs {
             Some(serial) => serial,
             None => return Ok(true),
         };
-        match self.launch(id, command, serial) {
+        self.begin(id, command, serial, None, watch).map(|()| false)
+    }
+
+    pub(super) fn begin(
+        &self,
+        id: &str,
+        command: &Command,
+        serial: u64,
+        brought: Option<Brought<'_>>,
+        watch: impl Fn(Watched, &OwnedFd),
+    ) -> Result<(), Fault> {
+        match self.launch(id, command, serial, brought) {
             Ok((pid, family, ends)) => {
                 self.register(id, pid, family, ends, watch);
-                Ok(false)
+                Ok(())
             }
             Err(fault) => {
                 let mut table = self.lock();
@@ -103,7 +115,7 @@ impl Execs {
     }
 
     /// Takes the id. If the same command has it already, waits until that one is started and returns `None`.
-    fn reserve(
+    pub(super) fn reserve(
         &self,
         epoch: u64,
         id: &str,
@@ -168,7 +180,13 @@ impl Execs {
         }
     }
 
-    fn launch(&self, id: &str, command: &Command, serial: u64) -> Result<(i32, Family, Ends), Fault> {
+    fn launch(
+        &self,
+        id: &str,
+        command: &Command,
+        serial: u64,
+        brought: Option<Brought<'_>>,
+    ) -> Result<(i32, Family, Ends), Fault> {
         let prepare = |what: &str| {
             let message = format!("could not {what} for exec `{id}`");
             move |error: std::io::Error| {
@@ -179,15 +197,23 @@ impl Execs {
             let name = command.user.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
             fault(FaultCode::Invalid, format!("there is no user `{name}` in the sandbox"))
         })?;
-        let ends = self.open_streams(command, &user).map_err(prepare("open the streams"))?;
+        let ends = match brought {
+            Some(Brought { stream, .. }) => self.join_streams(stream),
+            None => self.open_streams(command, &user),
+        };
+        let ends = ends.map_err(prepare("open the streams"))?;
         let leaf = self.leaf(serial).map_err(prepare("make a cgroup"))?;
         let report = self.report().map_err(prepare("make a pipe"))?;
-        let order = self.order(command, &user);
+        let order = match brought {
+            Some(_) => bare_order(command, &user),
+            None => self.order(command, &user),
+        };
         let [stdin, stdout, stderr] = &ends.theirs;
         let streams = Streams {
             stdin: stdin.as_fd(),
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
+            program: brought.map(|brought| brought.program),
             kin: match (&leaf, &report) {
                 (Some(leaf), _) => Kin::Leaf(leaf),
                 (None, Some((_, theirs))) => Kin::Subreaper { report: theirs.as_fd() },
@@ -315,6 +341,7 @@ impl Execs {
             gid: user.gid,
             groups: user.groups.clone(),
             terminal: command.terminal.is_some(),
+            brought: false,
         }
     }
 
@@ -444,6 +471,6 @@ fn started_fault(stage: Stage, errno: i32, message: String) -> Fault {
     Fault { code: FaultCode::NotStarted { stage }, message, errno: Some(errno) }
 }
 
-fn fault(code: FaultCode, message: String) -> Fault {
+pub(super) fn fault(code: FaultCode, message: String) -> Fault {
     Fault { code, message, errno: None }
 }

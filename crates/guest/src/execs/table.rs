@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use coracle_sys::{signal, spawn};
 use coracle_wire::{Chunk, ExecState, ExecSummary, Fault, FaultCode};
 
+use super::brought::is_brought;
 use super::cgroup::Leaf;
 use super::exec::{Cause, Exec, Phase};
 use super::family::Family;
@@ -251,6 +252,7 @@ impl Execs {
         let mut list: Vec<_> = table
             .execs
             .iter()
+            .filter(|(id, _)| !is_brought(id))
             .map(|(id, exec)| ExecSummary {
                 exec: id.clone(),
                 argv: shown(&exec.argv),
@@ -267,6 +269,22 @@ impl Execs {
         };
         let kept: Vec<_> = list.into_iter().rev().take_while(fits).collect();
         kept.into_iter().rev().collect()
+    }
+
+    /// Tells whether an exec ends within `wait`.
+    pub fn has_ended_within(&self, exec: &str, wait: Duration) -> bool {
+        let ended =
+            self.wait_until(wait, |table, _| table.execs.get(exec).is_none_or(Exec::is_ended).then_some(()));
+        ended.is_some()
+    }
+
+    /// Forgets an exec that has ended.
+    pub fn forget(&self, exec: &str) {
+        let mut table = self.lock();
+        if table.execs.get(exec).is_some_and(Exec::is_ended) {
+            table.execs.remove(exec);
+            table.ended.retain(|id| id != exec);
+        }
     }
 
     /// Returns how many execs run, and how much output is kept.

@@ -17,18 +17,13 @@ use coracle_sys::spawn::{self, Failed, Nest, Parent};
 use coracle_sys::{capability, rustix, signal};
 use coracle_wire::Stage;
 
-use super::{Confinement, Order, fork, tell};
+use super::{Confinement, Given, fork, tell};
 
 /// Starts a subreaper, which starts the command. The subreaper sends the guest its own pid, then whether the
 /// command started.
-pub fn raise(
-    socket: &UnixStream,
-    order: &Order,
-    received: &[OwnedFd],
-    confinement: Confinement<'_>,
-) -> io::Result<()> {
+pub fn raise(socket: &UnixStream, given: &Given<'_>, confinement: Confinement<'_>) -> io::Result<()> {
     let raised = spawn::fork_into(None, Parent::Ours, || {
-        if let Some((report, leader)) = start(socket, order, received, confinement) {
+        if let Some((report, leader)) = start(socket, given, confinement) {
             tend(report, leader);
             // It could not wait for the family. Die by KILL: a family without a subreaper must not look like one
             // that ended well.
@@ -53,13 +48,12 @@ pub fn tell_none(mut socket: &UnixStream, failed: Failed) -> io::Result<()> {
 /// Starts the command and tells the guest about it.
 fn start<'a>(
     mut socket: &UnixStream,
-    order: &Order,
-    received: &'a [OwnedFd],
+    given: &Given<'a>,
     confinement: Confinement<'_>,
 ) -> Option<(BorrowedFd<'a>, i32)> {
     socket.write_all(&getpid().as_raw_nonzero().get().to_le_bytes()).ok()?;
-    let started = prepare(received).and_then(|(nest, report)| {
-        let leader = fork(&nest, order, received, confinement)?;
+    let started = prepare(given.received).and_then(|(nest, report)| {
+        let leader = fork(&nest, given, confinement)?;
         Ok((report, leader))
     });
     tell(socket, started.as_ref().map(|(_, leader)| *leader).map_err(|failed| *failed)).ok()?;

@@ -83,7 +83,7 @@ pub fn handle(shared: &Shared, begun: &mut Begun<'_>, request: Request) -> Resul
     let _rights = rights::assume(acting.as_ref().filter(|_| body.is_about_files()))?;
     match body {
         // `serve` handles these before it comes to this.
-        Body::Accept {} | Body::Connect { .. } | Body::Tie { .. } => {
+        Body::Accept {} | Body::Connect { .. } | Body::Tie { .. } | Body::Program { .. } => {
             Err(files::out_of_turn("the connection is for requests"))
         }
         Body::Fence { running, before } => {
@@ -367,7 +367,7 @@ fn list(begun: &mut Begun<'_>) -> Result<Reply, Fault> {
 }
 
 /// Ends what earlier owners have open: connections to ports, ties and attendances.
-fn cut_before(shared: &Shared, epoch: u64) {
+pub fn cut_before(shared: &Shared, epoch: u64) {
     shared.tunnels.cut_before(epoch);
     shared.ties.untie_before(epoch);
     if shared.execs.dismiss_before(epoch) {

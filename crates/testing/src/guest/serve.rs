@@ -181,7 +181,7 @@ fn answer(guest: &Guest, request: Request, begun: &mut Begun<'_>, client: &mut C
         Body::Stop { exec, .. } => guest.stop(&exec, client),
         Body::Resize { exec, .. } => guest.resize(&exec),
         Body::Execs {} => Ok(Reply::Execs(guest.state().execs.summaries())),
-        Body::Accept {} | Body::Connect { .. } | Body::Tie { .. } => {
+        Body::Accept {} | Body::Connect { .. } | Body::Tie { .. } | Body::Program { .. } => {
             Err(fault(FaultCode::NotFound, "nothing listens in a guest in memory"))
         }
         body => guest.state().files.answer(body, &mut begun.files),
