@@ -5,6 +5,7 @@
 
 pub mod crash;
 mod durable;
+pub mod porter;
 mod shelf;
 
 use std::os::fd::OwnedFd;

@@ -62,7 +62,8 @@ pub fn unpack(job: &Job<'_>, progress: &mut dyn FnMut(u64) -> bool) -> Result<Ou
     let program = program::open(job.programs).map_err(at("write the unpacker's program"))?;
     let null = File::options().read(true).write(true).open("/dev/null").map_err(at("open /dev/null"))?;
     let (ours, theirs) = UnixStream::pair().map_err(at("make a socket"))?;
-    let confined = Confined { program: program.as_fd(), socket: theirs.as_fd(), null: null.as_fd() };
+    let confined =
+        Confined { program: program.as_fd(), socket: theirs.as_fd(), null: null.as_fd(), name: c"unpack" };
     let caged = Caged(confine(&confined).map_err(at("make namespaces for the unpacker"))?);
     drop(theirs);
     caged.send(job, &ours)?;

@@ -1,5 +1,6 @@
 //! Starts a small helper from the host, in its own namespaces and with one socket, to work on untrusted data.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -15,6 +16,8 @@ pub struct Confined<'a> {
     pub socket: BorrowedFd<'a>,
     /// `/dev/null`, for its standard streams.
     pub null: BorrowedFd<'a>,
+    /// The name it is started by.
+    pub name: &'a CStr,
 }
 
 /// Starts the helper. It waits for a byte on its socket. The kernel kills it when the calling thread ends.
@@ -60,7 +63,7 @@ fn child(confined: &Confined<'_>) -> ! {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
     // SAFETY: takes nothing. Terminal signals are for the host alone.
     unsafe { libc::setsid() };
-    execute(PROGRAM_DESCRIPTOR, c"unpack")
+    execute(PROGRAM_DESCRIPTOR, confined.name)
 }
 
 /// Moves the descriptors the helper needs to their numbers and closes all others.

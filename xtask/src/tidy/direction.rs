@@ -14,13 +14,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (TESTING, &["coracle-core", "coracle-wire"]),
     ("coracle-workflow", &["coracle-core"]),
     ("coracle-unpack", &["coracle-sys"]),
+    ("coracle-porter", &["coracle-sys"]),
     ("coracle-images", &["coracle-core", "coracle-sys", "coracle-unpack"]),
     ("coracle-stores", &["coracle-core"]),
     // Hostile bytes are read there: neither a store nor a backend may be in reach, nor the engine, which has both.
     ("coracle-egress", &["coracle-core", "coracle-sys", "coracle-wire"]),
-    ("coracle-engine", &["coracle-core", "coracle-egress", "coracle-wire", "coracle-workflow"]),
+    (
+        "coracle-engine",
+        &["coracle-core", "coracle-egress", "coracle-porter", "coracle-wire", "coracle-workflow"],
+    ),
     // Runs git: neither sandboxes nor records may be in reach.
-    ("coracle-git", &["coracle-core", "coracle-sys"]),
+    ("coracle-git", &["coracle-core", "coracle-porter", "coracle-sys"]),
     ("coracle-backends", &["coracle-core", "coracle-images", "coracle-sys", "coracle-wire"]),
     (
         "coracle",
