@@ -85,6 +85,9 @@ impl Wish {
         if written.user.is_some() && !same_user {
             found.push(Difference::new("user", &asked.user, record.user()));
         }
+        if written.repo.is_some() && asked.repo != has.repo {
+            found.push(Difference::new("repo", &asked.repo, &has.repo));
+        }
         // A variable may be a key or a password.
         let other = asked.env.iter().filter(|(name, value)| has.env.get(*name) != Some(value));
         found.extend(other.map(|(name, _)| Difference::secret(format!("env.{name}"))));

@@ -6,7 +6,7 @@ const DISTANCE_MAX: usize = 3;
 const LEN_MAX: usize = 64;
 
 /// Returns the names that are close to `wanted`, closest first; otherwise those that contain it.
-pub fn names_like(wanted: &str, names: &[&'static str]) -> Vec<&'static str> {
+pub fn names_like<'a>(wanted: &str, names: &[&'a str]) -> Vec<&'a str> {
     if wanted.is_empty() || wanted.len() > LEN_MAX {
         return Vec::new();
     }

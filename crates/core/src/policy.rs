@@ -10,6 +10,7 @@ use crate::install;
 use crate::limits::Ranges;
 use crate::mount::MountPolicy;
 use crate::network::NetworkPolicy;
+use crate::repo::RepoPolicy;
 use crate::selection::Preference;
 use crate::spec::Runtime;
 use crate::tenant::Tenants;
@@ -43,6 +44,7 @@ pub struct Policy {
     pub hibernate_keep: Option<Duration>,
     /// How dependencies of repositories are installed.
     pub install: install::Rules,
+    pub repos: RepoPolicy,
 }
 
 impl Default for Policy {
@@ -65,6 +67,7 @@ impl Default for Policy {
             reserve: Reserve::default(),
             hibernate_keep: Some(Duration::from_secs(30 * 24 * 3600)),
             install: install::Rules::default(),
+            repos: RepoPolicy::default(),
         }
     }
 }

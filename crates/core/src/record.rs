@@ -13,6 +13,7 @@ use crate::lease::{Epoch, Lease};
 use crate::lifecycle::State;
 use crate::network::Network;
 use crate::observed::Moment;
+use crate::repo::RepoPlace;
 use crate::selection::Refusal;
 use crate::spec::Spec;
 
@@ -53,6 +54,9 @@ pub struct Record {
     /// The sandbox whose key it takes over, while it is being made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<SandboxId>,
+    /// Where it works, if it works on a repository; absent until its branch has a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<RepoPlace>,
     /// How many guests it has had. Each wake starts a new one.
     #[serde(default = "first_life")]
     pub life: u32,
@@ -101,6 +105,7 @@ impl Record {
             pending_kill: None,
             forked_from: None,
             replaces: None,
+            repo: None,
             life: first_life(),
             kept: None,
             secret: Secret::UNKNOWN,

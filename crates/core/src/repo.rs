@@ -2,6 +2,7 @@
 
 mod name;
 mod oid;
+mod place;
 mod serving;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::name::{BranchName, RefName, RepoName};
 pub use self::oid::Oid;
+pub use self::place::{Author, RepoChoice, RepoPlace, RepoPolicy, base, branch_for, is_free};
 pub use self::serving::{Phase, Protocol, Pushed, RefEnd, RefRules, Service, Serving};
 use crate::cancel::Cancel;
 use crate::clock::Timestamp;
@@ -60,6 +62,11 @@ impl Heads {
     pub fn branch(&self, name: &BranchName) -> Option<&Oid> {
         let full = name.full();
         self.refs.iter().find(|one| one.name == full).map(|one| &one.target)
+    }
+
+    /// Returns the names of all branches.
+    pub fn branches(&self) -> impl Iterator<Item = BranchName> {
+        self.refs.iter().filter_map(|one| one.name.branch())
     }
 }
 

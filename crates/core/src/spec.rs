@@ -16,6 +16,7 @@ use crate::mount::{self, Mount, MountInput};
 use crate::network::Network;
 use crate::policy::Policy;
 use crate::printable::is_hidden;
+use crate::repo::RepoChoice;
 pub use crate::runtime::Runtime;
 
 /// The default directory of the work.
@@ -88,6 +89,9 @@ pub struct SpecInput {
     /// its network is.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_sockets: bool,
+    /// The repository it works on, checked out in the workspace on a branch of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repo: Option<RepoChoice>,
 }
 
 /// The purpose of a sandbox.
@@ -252,13 +256,16 @@ pub struct Spec {
     /// Records of older versions lack this; their sandboxes were made without a check for sockets.
     #[serde(default)]
     pub allow_sockets: bool,
+    /// The repository the caller named; the record has the branch that was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<RepoChoice>,
 }
 
 impl Spec {
     /// Returns where commands start: as the caller said, or the image, or in the workspace. A caller that mounts a
-    /// workspace wants to start in it.
+    /// workspace, or has a repository in it, wants to start in it.
     pub fn workdir<'a>(&'a self, of_image: Option<&'a str>) -> &'a str {
-        let brought = self.mounts.iter().any(|mount| mount.target == WORKSPACE);
+        let brought = self.repo.is_some() || self.mounts.iter().any(|mount| mount.target == WORKSPACE);
         self.workdir.as_deref().or(of_image.filter(|_| !brought)).unwrap_or(WORKSPACE)
     }
 
@@ -275,7 +282,8 @@ impl Spec {
     /// name, and a sandbox with a disk or a network is worth the wait.
     pub fn shape(&self) -> Option<Self> {
         let settled = self.image == image::HOST || self.image.contains('@');
-        let light = self.storage == Some(Storage::Memory) && self.mounts.is_empty() && self.network.is_none();
+        let bare = self.mounts.is_empty() && self.network.is_none() && self.repo.is_none();
+        let light = self.storage == Some(Storage::Memory) && bare;
         (settled && light).then(|| Self {
             env: BTreeMap::new(),
             workdir: None,
@@ -313,6 +321,9 @@ impl Spec {
         let limits = resolve_limits(input.limits, input.ttl.as_deref(), policy)?;
         let (backend, fallback) = policy.backends.resolve(input.backend, input.fallback)?;
 
+        let mounts = mount::resolve(input.mounts, &policy.mounts)?;
+        input.repo.as_ref().map_or(Ok(()), |repo| repo.check(&mounts))?;
+
         Ok(Self {
             image: String::new(),
             runtime: input.runtime,
@@ -322,7 +333,7 @@ impl Spec {
             limits: fit_storage(limits, storage, files)?,
             storage,
             network: policy.network.resolve(input.network.as_deref())?,
-            mounts: mount::resolve(input.mounts, &policy.mounts)?,
+            mounts,
             privileges: input.privileges.unwrap_or_default(),
             backend,
             fallback,
@@ -331,6 +342,7 @@ impl Spec {
             require: input.require,
             allow_missing: input.allow_missing,
             allow_sockets: input.allow_sockets,
+            repo: input.repo,
         })
     }
 }

@@ -61,6 +61,10 @@ pub const SLEEP_CRASH_POINTS: &[&str] = &[
 pub const INSTALL_CRASH_POINTS: &[&str] =
     &[INSTALL_DRAFT_AFTER, INSTALL_FILL_AFTER, INSTALL_SEAL_AFTER, INSTALL_ARCHIVE_AFTER];
 
+/// The points of making a sandbox that works on a repository, and of taking back one that never became ready.
+pub const REPO_CRASH_POINTS: &[&str] =
+    &[CREATE_BRANCH_BEFORE, CREATE_BRANCH_AFTER, CREATE_CHECKOUT_AFTER, FAIL_BRANCH_AFTER];
+
 /// The points of a purge, which no other story reaches.
 pub const PURGE_CRASH_POINTS: &[&str] = &[PURGE_SANDBOXES_AFTER, PURGE_BACKENDS_AFTER];
 
@@ -72,6 +76,10 @@ pub(crate) const CREATE_PREPARE_AFTER: &str = "create.prepare.after";
 pub(crate) const CREATE_BACKEND_AFTER: &str = "create.backend.after";
 pub(crate) const CREATE_PLACEMENT_AFTER: &str = "create.placement.after";
 pub(crate) const CREATE_KEEPER_AFTER: &str = "create.keeper.after";
+pub(crate) const CREATE_BRANCH_BEFORE: &str = "create.branch.before";
+pub(crate) const CREATE_BRANCH_AFTER: &str = "create.branch.after";
+pub(crate) const CREATE_CHECKOUT_AFTER: &str = "create.checkout.after";
+pub(crate) const FAIL_BRANCH_AFTER: &str = "fail.branch.after";
 pub(crate) const CREATE_READY_AFTER: &str = "create.ready.after";
 pub(crate) const EXEC_ADMIT_AFTER: &str = "exec.admit.after";
 pub(crate) const EXEC_START_AFTER: &str = "exec.start.after";

@@ -11,6 +11,7 @@ mod failure;
 mod files;
 pub(crate) mod hold;
 mod link;
+mod program;
 mod tunnel;
 
 use std::io;

@@ -25,6 +25,7 @@ mod lifecycle;
 pub mod ops;
 mod packages;
 mod placement;
+mod porter;
 mod random;
 mod records;
 mod repositories;
@@ -183,6 +184,8 @@ impl Engine {
             egress: egress.clone(),
             entry: entry.clone(),
             execs: execs.clone(),
+            repositories: repositories.clone(),
+            repos: Arc::new(policy.repos.clone()),
         });
         let packages = Packages::new(PackageParts {
             records: records.clone(),

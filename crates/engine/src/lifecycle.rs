@@ -8,10 +8,12 @@ mod provision;
 pub(crate) mod sessions;
 pub(crate) mod spares;
 pub(crate) mod teardown;
+mod work_branch;
 
 use std::sync::Arc;
 
 use coracle_core::backend::EndsWith;
+use coracle_core::repo::RepoPolicy;
 
 use self::spares::Spares;
 use crate::access::Access;
@@ -23,6 +25,7 @@ use crate::holdings::Holdings;
 use crate::inline::Inline;
 use crate::placement::Placement;
 use crate::records::Records;
+use crate::repositories::Repositories;
 
 /// Makes and ends sandboxes. Clones share the spare pool, and differ at most in what the sandboxes they make end with and
 /// in how much output answers carry.
@@ -37,6 +40,8 @@ pub struct Lifecycle {
     entry: Arc<Entry>,
     execs: Execs,
     spares: Arc<Spares>,
+    repositories: Arc<Repositories>,
+    repos: Arc<RepoPolicy>,
     ends_with: EndsWith,
 }
 
@@ -50,13 +55,38 @@ pub(crate) struct LifecycleParts {
     pub egress: Arc<Egress>,
     pub entry: Arc<Entry>,
     pub execs: Execs,
+    pub repositories: Arc<Repositories>,
+    pub repos: Arc<RepoPolicy>,
 }
 
 impl Lifecycle {
     pub(crate) fn new(parts: LifecycleParts) -> Self {
-        let LifecycleParts { records, placement, headroom, holdings, access, egress, entry, execs } = parts;
-        let (spares, ends_with) = (Arc::default(), EndsWith::Nothing);
-        Self { records, placement, headroom, holdings, access, egress, entry, execs, spares, ends_with }
+        let LifecycleParts {
+            records,
+            placement,
+            headroom,
+            holdings,
+            access,
+            egress,
+            entry,
+            execs,
+            repositories,
+            repos,
+        } = parts;
+        Self {
+            records,
+            placement,
+            headroom,
+            holdings,
+            access,
+            egress,
+            entry,
+            execs,
+            spares: Arc::default(),
+            repositories,
+            repos,
+            ends_with: EndsWith::Nothing,
+        }
     }
 
     /// Returns the same, with answers that carry this much output.

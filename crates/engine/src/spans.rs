@@ -132,6 +132,8 @@ about_a_sandbox! {
     create_on_backend => "backend create";
     /// Starting the keeper of its network.
     give_network => "keeper start";
+    /// Checking out its repository.
+    check_out => "repository checkout";
     /// Giving out one that was made ahead.
     take_spare => "spare take";
     /// The way to its guest.

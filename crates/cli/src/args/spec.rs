@@ -6,6 +6,7 @@ use coracle::{Error, Kind, Result, SpecInput};
 use coracle_core::VolumeName;
 use coracle_core::limits::{Limit, LimitsInput};
 use coracle_core::mount::{Access, MountInput};
+use coracle_core::repo::{BranchName, RepoChoice};
 use coracle_core::spec::{LimitsChoice, OnIdle, Privileges, Runtime, Storage, Unlimited, WORKSPACE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -95,6 +96,18 @@ pub struct SpecArgs {
     /// Use these backends, in this order, where that one cannot
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     fallback: Vec<String>,
+    /// Check out this repository in the workspace, on a branch of the sandbox's own; a name or an id
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["workspace", "volume"])]
+    repo: Option<String>,
+    /// Start from this branch of the repository; its default branch if absent
+    #[arg(long, value_name = "BRANCH", requires = "repo")]
+    base: Option<BranchName>,
+    /// Make this branch for the work, instead of one named after the run
+    #[arg(long, value_name = "BRANCH", requires = "repo")]
+    branch: Option<BranchName>,
+    /// Bring only this many commits of the repository's history
+    #[arg(long, value_name = "N", requires = "repo", value_parser = clap::value_parser!(u32).range(1..))]
+    depth: Option<u32>,
     /// Attach a label
     #[arg(long, value_name = "NAME=VALUE")]
     label: Vec<Pair>,
@@ -134,6 +147,13 @@ impl SpecArgs {
             require: self.require,
             allow_missing: self.allow_missing,
             allow_sockets: self.allow_sockets,
+            repo: self.repo.map(|repo_id| RepoChoice {
+                repo_id,
+                base_branch: self.base,
+                branch: self.branch,
+                depth: self.depth,
+                remote: false,
+            }),
         })
     }
 
@@ -169,6 +189,10 @@ impl SpecArgs {
         add("privileges", self.privileges.map(spelt));
         add("backend", self.backend.clone());
         add("fallback", list(self.fallback.clone()));
+        add("repo", self.repo.clone());
+        add("base", self.base.as_ref().map(ToString::to_string));
+        add("branch", self.branch.as_ref().map(ToString::to_string));
+        add("depth", self.depth.map(|depth| depth.to_string()));
         self.label.iter().for_each(|pair| add("label", Some(pair.to_string())));
         for (name, given) in [("--unlimited", self.unlimited), ("--allow-sockets", self.allow_sockets)] {
             flags.extend(given.then(|| name.to_owned()));

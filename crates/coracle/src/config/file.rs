@@ -9,6 +9,7 @@ use coracle_core::bytes::Bytes;
 use coracle_core::ceiling::Choice;
 use coracle_core::complaint::plainly;
 use coracle_core::limits::Range;
+use coracle_core::repo::{Author, BranchName};
 use coracle_core::spec::{Runtime, SpecInput};
 use coracle_core::{Error, Kind, Result, duration};
 use serde::{Deserialize, Deserializer};
@@ -45,6 +46,7 @@ pub struct File {
     pub logs: Logs,
     pub hibernate: Hibernate,
     pub install: Install,
+    pub repos: Repos,
     pub storage: Storage,
     pub serve: Serve,
     /// What models without a token get at `/mcp`.
@@ -187,6 +189,22 @@ pub struct Install {
     pub total: Option<Bytes>,
     #[serde(deserialize_with = "span")]
     pub keep: Option<Duration>,
+}
+
+/// The table `[repos]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Repos {
+    /// The beginning of branches that coracle makes.
+    pub prefix: Option<BranchName>,
+    /// Who commits in sandboxes, as `NAME <EMAIL>`.
+    #[serde(deserialize_with = "author")]
+    pub author: Option<Author>,
+}
+
+fn author<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Author>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(|error: coracle_core::Error| serde::de::Error::custom(error.message))
 }
 
 /// The table `[storage]`.

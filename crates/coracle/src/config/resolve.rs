@@ -8,6 +8,7 @@ use coracle_backends::Engines;
 use coracle_core::bytes::Bytes;
 use coracle_core::headroom::Reserve;
 use coracle_core::limits::{Range, Ranges};
+use coracle_core::repo::{Author, BranchName, RepoPolicy};
 use coracle_core::{Epoch, Error, Policy, Result, RunId, duration};
 
 use super::backends::BackendSettings;
@@ -39,6 +40,8 @@ pub struct Resolved {
     pub logs_retention: Found<Duration>,
     pub hibernate_keep: Found<Option<Duration>>,
     pub reserve: Found<Reserve>,
+    pub repos_prefix: Found<BranchName>,
+    pub repos_author: Found<Author>,
     pub limits: [(&'static str, Found<Range>); 7],
     pub backends: BackendSettings,
     pub images: ImageSettings,
@@ -104,6 +107,18 @@ impl Resolved {
                 |file| file.hibernate.keep,
                 policy.hibernate_keep,
             )?,
+            repos_prefix: layers.pick(
+                "CORACLE_REPOS_PREFIX",
+                |_, text| text.parse(),
+                |file| file.repos.prefix.clone(),
+                policy.repos.prefix,
+            )?,
+            repos_author: layers.pick(
+                "CORACLE_REPOS_AUTHOR",
+                |_, text| text.parse(),
+                |file| file.repos.author.clone(),
+                policy.repos.author,
+            )?,
             reserve: layers.pick(
                 "CORACLE_STORAGE_RESERVE",
                 reserve,
@@ -155,6 +170,10 @@ impl Resolved {
             image: self.image.value.clone(),
             hibernate_keep: self.hibernate_keep.value,
             reserve: self.reserve.value,
+            repos: RepoPolicy {
+                prefix: self.repos_prefix.value.clone(),
+                author: self.repos_author.value.clone(),
+            },
             ..Policy::default()
         };
         self.images.apply(&mut policy);
@@ -203,6 +222,8 @@ impl Resolved {
                 self.hibernate_keep.value.map_or("forever".to_owned(), duration::shown),
                 &self.hibernate_keep.source,
             ),
+            setting("repos.prefix", self.repos_prefix.value.to_string(), &self.repos_prefix.source),
+            setting("repos.author", self.repos_author.value.to_string(), &self.repos_author.source),
             setting("storage.reserve", self.reserve.value.to_string(), &self.reserve.source),
         ];
         all.extend(self.limits.iter().map(|(name, found)| {

@@ -84,6 +84,7 @@ impl Choices {
             require,
             allow_missing,
             allow_sockets,
+            repo,
         } = written;
         let once = purpose == Purpose::OneCommand;
         let fields = [
@@ -105,6 +106,7 @@ impl Choices {
             ("require", !require.is_empty()),
             ("allow_missing", !allow_missing.is_empty()),
             ("allow_sockets", *allow_sockets),
+            ("repo", repo.is_some()),
         ];
         match fields.iter().find(|(_, is_written)| *is_written) {
             None => Ok(()),

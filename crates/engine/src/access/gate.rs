@@ -5,7 +5,8 @@
 //! gets through before it is.
 //!
 //! The engine itself comes by [`Access::visit`], for no caller: to fetch output before a sandbox goes, to ask how it is
-//! without that being a use of it, and to serve its network. It starts and changes nothing there.
+//! without that being a use of it, to serve its network, and to check out a repository before it is ready. Otherwise it starts and
+//! changes nothing there.
 
 use std::os::unix::net::UnixStream;
 

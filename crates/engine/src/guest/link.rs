@@ -66,6 +66,12 @@ impl Link {
         sent.map_err(broken)
     }
 
+    /// Sends bytes that are no message.
+    pub(super) fn send_raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.owed += 1;
+        self.stream.write_all(bytes).map_err(broken)
+    }
+
     /// Returns the next message, waiting for it up to `wait` and the guest's own time to answer.
     pub(super) fn receive<M>(&mut self, wait: Duration) -> Result<M, Failure>
     where

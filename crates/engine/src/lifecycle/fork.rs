@@ -99,6 +99,8 @@ impl Lifecycle {
         let draft = Record {
             tenant: parent.tenant.clone(),
             forked_from: Some(parent.id.clone()),
+            // Its work tree stands on the parent's branch.
+            repo: parent.repo.clone(),
             // What was taken from the parent's network does not come back with a child.
             narrowed: parent.narrowed.clone(),
             ..self.draft(Lease::new(caller.claim.run.clone()), key, &parent.spec, &choice)?

@@ -97,6 +97,9 @@ impl Lifecycle {
         if !record.spec.network.is_none() {
             spans::within(spans::give_network(record), || self.give_network(record, &created))?;
         }
+        if let From::Image(progress) = from {
+            self.bring_repo(record, &created, &progress.cancel())?;
+        }
         self.mark_made(record, made, &created)
     }
 
@@ -135,6 +138,8 @@ impl Lifecycle {
     ///
     /// In this order: a row that says `failed` promises that nothing is left.
     pub(crate) fn fail(&self, record: &Record, reason: &str) -> Result<()> {
+        // First: while the row is there, the next sweep tries again.
+        self.headroom.freeing(|| self.drop_branch(record))?;
         let removed = self.headroom.freeing(|| self.placement.backend_of(record)?.destroy(&record.id));
         match removed.and_then(|()| self.headroom.freeing(|| self.egress.unkeep(&record.id))) {
             Ok(()) => self.records.note(&record.id, lifecycle::Event::NotStarted, reason),

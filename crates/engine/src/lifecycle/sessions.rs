@@ -125,6 +125,7 @@ impl Lifecycle {
     fn make_successor(&self, call: &Call, spec: &Spec, old: &Record) -> Result<(Record, Box<dyn Work>)> {
         let caller = &call.caller;
         self.headroom.expect("open a sandbox")?;
+        self.expect_repo(caller, spec.repo.as_ref())?;
         self.placement.on_backend(spec, |choice| {
             self.access.check_image(caller, &**choice.backend, spec)?;
             let draft = self.draft(Lease::new(caller.claim.run.clone()), None, spec, &choice)?;
@@ -185,6 +186,7 @@ impl Lifecycle {
     fn open_new(&self, call: &Call, key: Option<&SessionKey>, spec: &Spec) -> Result<Option<Session>> {
         let caller = &call.caller;
         self.headroom.expect("open a sandbox")?;
+        self.expect_repo(caller, spec.repo.as_ref())?;
         self.placement.on_backend(spec, |choice| {
             self.access.check_image(caller, &**choice.backend, spec)?;
             let draft = self.draft(Lease::new(caller.claim.run.clone()), key, spec, &choice)?;

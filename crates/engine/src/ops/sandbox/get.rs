@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use coracle_core::backend::Profile;
 use coracle_core::mount::MountInput;
+use coracle_core::repo::RepoPlace;
 use coracle_core::selection::Refusal;
 use coracle_core::spec::{OnIdle, Storage};
 use coracle_core::{Epoch, Limits, Network, Record, Result, RunId, SandboxId, Spec};
@@ -47,6 +48,8 @@ pub struct Output {
     /// How many guests it has had: each wake starts a new one.
     pub life: u32,
     pub mounts: Vec<MountInput>,
+    /// Where it works, if it works on a repository.
+    pub repo: Option<RepoPlace>,
     /// What it may reach now.
     #[schemars(with = "String")]
     pub network: Network,
@@ -160,6 +163,7 @@ fn view(record: Record, keep: Option<Duration>, inner: Option<(Vec<ExecView>, Gu
         mounts: record.spec.mounts.iter().cloned().map(Into::into).collect(),
         limits: record.spec.limits.clone(),
         refused: record.refused,
+        repo: record.repo,
         profile: record.profile,
         holders: record.lease.holders().to_vec(),
         spec: record.spec,

@@ -1,6 +1,7 @@
 //! `sandbox_open`: returns the sandbox of a session, making it if there is none.
 
 use coracle_core::mount::MountInput;
+use coracle_core::repo::RepoPlace;
 use coracle_core::selection::Refusal;
 use coracle_core::spec::SpecInput;
 use coracle_core::{Epoch, Error, Record, Result, RunId, SandboxId, SessionKey, State};
@@ -53,6 +54,8 @@ pub struct Output {
     pub image_digest: Option<String>,
     pub workdir: String,
     pub mounts: Vec<MountInput>,
+    /// Where it works, if it works on a repository.
+    pub repo: Option<RepoPlace>,
     /// False if it was there already.
     pub created: bool,
     pub owner: Option<RunId>,
@@ -72,6 +75,7 @@ impl Output {
             workdir: record.workdir().to_owned(),
             image_digest: record.image.and_then(|image| image.digest),
             mounts: record.spec.mounts.into_iter().map(Into::into).collect(),
+            repo: record.repo,
             sandbox_id: record.id,
             image: record.spec.image,
             created,
