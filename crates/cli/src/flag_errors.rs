@@ -29,6 +29,10 @@ const WORDS: &[(&str, &str)] = &[
     ("`storage: disk`", "`--storage disk`"),
     ("`session_key`", "`--key`"),
     ("`replace`", "`--replace`"),
+    ("`repo.repo_id`", "`--repo`"),
+    ("`repo.base_branch`", "`--base`"),
+    ("`repo.branch`", "`--branch`"),
+    ("`repo.depth`", "`--depth`"),
     ("`image`", "`--image`"),
     ("`user`", "`--user`"),
 ];
