@@ -14,7 +14,7 @@ use coracle_stores::{LogFiles, PackageFiles};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::ballast::Ballast;
-use crate::config::{Config, Registries};
+use crate::config::{Config, Registries, Repos};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -61,6 +61,8 @@ fn compose(config: &Config, store: SqliteStore, keepers: Arc<dyn Start>) -> Resu
     let store = Arc::new(store);
     disk.refill();
     let home = config.home.clone();
+    let Repos { search, push_max } = config.repos.clone();
+    let hosting = coracle_git::Settings { search, push_max, crash: crash_at };
     let crash = arm(config.crash_at.as_deref());
     let backends = coracle_backends::BackendConfig {
         home: config.home.clone(),
@@ -85,7 +87,7 @@ fn compose(config: &Config, store: SqliteStore, keepers: Arc<dyn Start>) -> Resu
         packages: Some(Arc::new(PackageFiles::new(config.home.packages(), config.policy.install.clone()))),
         disk: Some(Arc::new(disk)),
         claims: Some(Claims::new(config.home.claims())),
-        repos: Arc::new(HostedRepos::new(config.home.repos(), crash_at)),
+        repos: Arc::new(HostedRepos::new(config.home.repos(), hosting)),
     }))
 }
 

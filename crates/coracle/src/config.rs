@@ -13,6 +13,7 @@ mod layers;
 mod mcp;
 mod network;
 mod project;
+mod repos;
 mod resolve;
 mod serve;
 pub mod systemd;
@@ -30,6 +31,7 @@ use serde::Serialize;
 
 pub use self::images::Registries;
 pub use self::mcp::Models;
+pub use self::repos::Repos;
 use self::resolve::Resolved;
 pub use self::serve::Doors;
 pub use self::telemetry::Telemetry;
@@ -75,6 +77,8 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// How long the output of closed sandboxes can be read; zero keeps none.
     pub logs_retention: Duration,
+    /// What is settled for hosted repositories.
+    pub repos: Repos,
     /// Notes for people on where settings come from.
     pub notes: Vec<String>,
     /// The crash point at which the process kills itself, or stops if prefixed with `stop:`, for crash tests.
@@ -122,6 +126,7 @@ impl Config {
             spares: None,
             telemetry: Telemetry::default(),
             logs_retention: resolve::LOGS_RETENTION,
+            repos: Repos::default(),
             notes: Vec::new(),
             crash_at: None,
         }
@@ -148,6 +153,7 @@ impl From<Resolved> for Config {
             spares: resolved.spares.value,
             telemetry: resolved.telemetry.telemetry,
             logs_retention: resolved.logs_retention.value,
+            repos: resolved.repos.repos(),
             notes: resolved.notes,
             crash_at: resolved.crash_at,
         }
@@ -226,6 +232,16 @@ pub fn is_first_on_path(name: &str) -> bool {
     let real = |path: PathBuf| std::fs::canonicalize(path).ok();
     let (first, ourselves) = (first.and_then(real), std::env::current_exe().ok().and_then(real));
     first.is_some() && first == ourselves
+}
+
+/// Returns the version of its protocol that git asks a helper for.
+pub fn git_protocol() -> Option<String> {
+    environment("GIT_PROTOCOL").and_then(|text| text.into_string().ok())
+}
+
+/// Returns where programs of the machine are looked for.
+fn search_path() -> OsString {
+    environment("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
 }
 
 fn setting(name: &'static str, value: String, source: &Source) -> Setting {

@@ -7,6 +7,7 @@ mod serving;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,7 @@ use crate::ids::{RepoId, TenantId};
 /// One hosted repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Repo {
+    #[serde(rename = "repo_id")]
     pub id: RepoId,
     pub name: RepoName,
     /// The tenant that owns it. Absent for the home's own people.
@@ -81,6 +83,26 @@ pub trait Repos: fmt::Debug + Send + Sync {
     /// one name exactly one gets it.
     fn add(&self, tenant: Option<&TenantId>, name: &RepoName, now: Timestamp) -> Result<Repo>;
 
+    /// Makes a repository with the branches and tags of a git bundle. All of it is there at once, or nothing.
+    fn add_from(
+        &self,
+        tenant: Option<&TenantId>,
+        name: &RepoName,
+        now: Timestamp,
+        bundle: OwnedFd,
+        cancel: &Cancel,
+    ) -> Result<Repo>;
+
+    /// Takes in the objects of a git bundle, makes the branches and tags it has that are missing, and moves branches forward.
+    /// Returns what became of each ref that differs; a branch that would be rewound and a tag that would move are refused.
+    fn update_from(
+        &self,
+        id: &RepoId,
+        bundle: OwnedFd,
+        rules: &RefRules,
+        cancel: &Cancel,
+    ) -> Result<Vec<Pushed>>;
+
     /// Returns repositories by name: a tenant's, or all if absent.
     fn list(&self, tenant: Option<&TenantId>) -> Result<Vec<Repo>>;
 
@@ -128,6 +150,9 @@ pub trait Repos: fmt::Debug + Send + Sync {
         output: OwnedFd,
         cancel: &Cancel,
     ) -> Result<Vec<Pushed>>;
+
+    /// Returns the directory of the bare repository, for a program that reads it in a sandbox.
+    fn directory(&self, id: &RepoId) -> Result<PathBuf>;
 
     /// Returns how many bytes a repository takes.
     fn size(&self, id: &RepoId) -> Result<u64>;

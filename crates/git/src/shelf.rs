@@ -11,7 +11,7 @@ use coracle_core::ids::{RepoId, TenantId};
 use coracle_core::repo::{self, BranchName, Repo, RepoName};
 
 use crate::crash::{self, CrashAt};
-use crate::durable;
+use crate::{durable, leftovers};
 
 /// What is known of a repository, beside it.
 const KNOWN: &str = "repo.json";
@@ -43,7 +43,8 @@ pub(crate) struct Open {
     pub repo: Repo,
     /// The bare repository.
     pub git: PathBuf,
-    _shared: File,
+    /// Held for as long as it is open.
+    pub shared: File,
 }
 
 impl Shelf {
@@ -56,25 +57,55 @@ impl Shelf {
         (self.crash)(point);
     }
 
-    pub fn add(&self, tenant: Option<&TenantId>, name: &RepoName, now: Timestamp) -> Result<Repo> {
+    /// Makes a repository and fills it before it has its name.
+    pub fn add(
+        &self,
+        tenant: Option<&TenantId>,
+        name: &RepoName,
+        now: Timestamp,
+        fill: impl FnOnce(&Open) -> Result<()>,
+    ) -> Result<Repo> {
         let attempted = |error| Error::internal(format!("could not make repository `{name}`"), error);
         durable::make_directory(&self.directory).map_err(attempted)?;
+        let (draft, open) = self.draft(tenant, name, now)?;
+        let filled = fill(&open);
         let _names = self.names().map_err(attempted)?;
-        if self.named(tenant, name)?.is_some() {
-            return Err(Error::new(Kind::Conflict, format!("there is a repository `{name}` already"))
-                .hint("choose another name, or push to the one there is"));
+        let named = filled
+            .and_then(|()| self.expect_free(tenant, name))
+            .and_then(|()| std::fs::rename(&draft, self.place(&open.repo.id)).map_err(attempted));
+        if let Err(error) = named {
+            let _ = std::fs::remove_dir_all(&draft);
+            return Err(error);
         }
+        self.reached(crash::ADD_RENAME_AFTER);
+        durable::sync_directory(&self.directory).map_err(attempted)?;
+        Ok(open.repo)
+    }
+
+    fn expect_free(&self, tenant: Option<&TenantId>, name: &RepoName) -> Result<()> {
+        match self.named(tenant, name)? {
+            None => Ok(()),
+            Some(_) => Err(Error::new(Kind::Conflict, format!("there is a repository `{name}` already"))
+                .hint("choose another name, or push to the one there is")),
+        }
+    }
+
+    /// Makes an empty repository under the name of a draft. Its lock is held: no sweep takes it for a dead one.
+    fn draft(&self, tenant: Option<&TenantId>, name: &RepoName, now: Timestamp) -> Result<(PathBuf, Open)> {
+        let attempted = |error| Error::internal(format!("could not make repository `{name}`"), error);
+        let _names = self.names().map_err(attempted)?;
+        self.expect_free(tenant, name)?;
         let mut random = [0; 10];
         getrandom::fill(&mut random).map_err(|error| Error::internal("could not make an id", error))?;
         let id = RepoId::generate(now, random);
         let repo = Repo { id, name: name.clone(), tenant: tenant.cloned(), created_at: now };
         let draft = self.directory.join(format!("{DRAFT}{}", repo.id));
         draw_up(&draft, &repo).map_err(attempted)?;
+        let shared = File::options().write(true).open(draft.join(LOCK)).map_err(attempted)?;
+        shared.lock_shared().map_err(attempted)?;
         self.reached(crash::ADD_DRAFT_AFTER);
-        std::fs::rename(&draft, self.place(&repo.id)).map_err(attempted)?;
-        self.reached(crash::ADD_RENAME_AFTER);
-        durable::sync_directory(&self.directory).map_err(attempted)?;
-        Ok(repo)
+        let git = draft.join(GIT);
+        Ok((draft, Open { repo, git, shared }))
     }
 
     pub fn list(&self, tenant: Option<&TenantId>) -> Result<Vec<Repo>> {
@@ -115,9 +146,14 @@ impl Shelf {
     }
 
     pub fn set_default(&self, id: &RepoId, branch: &BranchName) -> Result<()> {
-        let open = self.open(id)?;
-        durable::replace(&open.git.join("HEAD"), head(branch.as_str()).as_bytes())
-            .map_err(|error| Error::internal(format!("could not change the default branch of `{id}`"), error))
+        self.point_head(&self.open(id)?, branch)
+    }
+
+    /// Makes a branch the one a clone starts on.
+    pub fn point_head(&self, open: &Open, branch: &BranchName) -> Result<()> {
+        durable::replace(&open.git.join("HEAD"), head(branch.as_str()).as_bytes()).map_err(|error| {
+            Error::internal(format!("could not change the default branch of `{}`", open.repo.id), error)
+        })
     }
 
     /// Returns the branch a clone starts on.
@@ -139,6 +175,10 @@ impl Shelf {
         let place = self.place(&repo.id);
         let lock = || {
             let file = File::options().write(true).open(place.join(LOCK))?;
+            // While nothing uses it, what git left when it was killed can be told from what it is at.
+            if file.try_lock().is_ok() {
+                leftovers::remove(&place.join(GIT))?;
+            }
             file.lock_shared()?;
             Ok(file)
         };
@@ -146,7 +186,7 @@ impl Shelf {
             io::ErrorKind::NotFound => repo::unknown(id.as_str()),
             _ => Error::internal(format!("could not lock repository `{id}`"), error),
         })?;
-        Ok(Open { repo, git: place.join(GIT), _shared: shared })
+        Ok(Open { repo, git: place.join(GIT), shared })
     }
 
     /// Removes what a crash left half made or half removed.
@@ -182,7 +222,7 @@ impl Shelf {
         let entries = entries.collect::<io::Result<Vec<_>>>().map_err(attempted)?;
         let is_half = |name: &str| name.starts_with(DRAFT) || name.starts_with(GONE);
         let half = entries.iter().filter(|entry| entry.file_name().to_str().is_some_and(is_half));
-        Ok(half.map(std::fs::DirEntry::path).collect())
+        Ok(half.map(std::fs::DirEntry::path).filter(|place| !is_held(place)).collect())
     }
 
     fn expect(&self, id: &RepoId) -> Result<Repo> {
@@ -230,6 +270,12 @@ fn draw_up(draft: &Path, repo: &Repo) -> io::Result<()> {
     durable::write_new(&draft.join(LOCK), b"")?;
     durable::write_new(&draft.join(KNOWN), &known)?;
     durable::sync_tree(draft)
+}
+
+/// Tells whether a process is filling a draft, or a git still serves what was removed.
+fn is_held(place: &Path) -> bool {
+    let lock = File::options().write(true).open(place.join(LOCK));
+    lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(std::fs::TryLockError::WouldBlock)))
 }
 
 fn head(branch: &str) -> String {

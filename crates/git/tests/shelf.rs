@@ -1,16 +1,18 @@
 //! Where repositories are keeps them whole, and leaves nothing that counts when it is killed.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use coracle_core::Repos;
 use coracle_core::clock::Timestamp;
 use coracle_core::repo::RepoName;
-use coracle_git::HostedRepos;
+use coracle_git::{HostedRepos, Settings};
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
 fn open(directory: &Path) -> HostedRepos {
-    HostedRepos::new(directory.join("repos"), |_| {})
+    let settings = Settings { search: OsString::new(), push_max: 1 << 20, crash: |_| {} };
+    HostedRepos::new(directory.join("repos"), settings)
 }
 
 fn name(text: &str) -> RepoName {

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
 /// The newest version we know. An older kernel enforces as much of it as it can.
@@ -23,6 +23,29 @@ pub fn restrict(root: BorrowedFd<'_>) -> io::Result<bool> {
         .and_then(|ruleset| ruleset.scope(Scope::from_all(NEWEST)))
         .and_then(Ruleset::create)
         .and_then(|ruleset| ruleset.add_rule(PathBeneath::new(root, AccessFs::from_all(NEWEST) & !devices)))
+        .and_then(|ruleset| ruleset.restrict_self())
+        .map_err(io::Error::other)?;
+    Ok(restricted.ruleset != RulesetStatus::NotEnforced)
+}
+
+/// Keeps this thread, and what it starts, from all files but those below `read`, which it may also execute, and those below
+/// `write`; from TCP; and from signalling or connecting (by abstract names) to processes outside. Returns whether the
+/// kernel supports Landlock.
+///
+/// The caller must have set `no_new_privs`.
+pub fn fence(read: &[BorrowedFd<'_>], write: &[BorrowedFd<'_>]) -> io::Result<bool> {
+    let devices = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev;
+    let changes = AccessFs::from_all(NEWEST) & !devices & !AccessFs::Execute;
+    let reads = AccessFs::from_read(NEWEST);
+    let reading = read.iter().map(|place| Ok(PathBeneath::new(*place, reads)));
+    let writing = write.iter().map(|place| Ok(PathBeneath::new(*place, changes)));
+    let restricted = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))
+        .and_then(|ruleset| ruleset.handle_access(AccessNet::from_all(NEWEST)))
+        .and_then(|ruleset| ruleset.scope(Scope::from_all(NEWEST)))
+        .and_then(Ruleset::create)
+        .and_then(|ruleset| ruleset.add_rules(reading.chain(writing)))
         .and_then(|ruleset| ruleset.restrict_self())
         .map_err(io::Error::other)?;
     Ok(restricted.ruleset != RulesetStatus::NotEnforced)

@@ -9,6 +9,7 @@ pub mod confine;
 pub mod descriptors;
 pub mod enter;
 pub mod heap;
+pub mod helper;
 pub mod identity;
 pub mod idmap;
 pub mod inherited;

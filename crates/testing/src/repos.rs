@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coracle_core::clock::Timestamp;
@@ -12,7 +13,7 @@ use coracle_core::ids::{RepoId, TenantId};
 use coracle_core::repo::{
     self, BranchName, Heads, Oid, Pushed, Ref, RefChange, RefEnd, RefName, Repo, RepoName,
 };
-use coracle_core::repo::{Phase, Service, Serving};
+use coracle_core::repo::{Phase, RefRules, Service, Serving};
 use coracle_core::{Cancel, Repos};
 
 /// Keeps repositories for as long as any clone of it lives. Clones share them, as processes share a home.
@@ -112,6 +113,53 @@ impl Repos for FakeRepos {
         Ok(repo)
     }
 
+    fn add_from(
+        &self,
+        tenant: Option<&TenantId>,
+        name: &RepoName,
+        now: Timestamp,
+        bundle: OwnedFd,
+        cancel: &Cancel,
+    ) -> Result<Repo> {
+        cancel.check()?;
+        let refs = bundled(bundle)?;
+        let repo = self.add(tenant, name, now)?;
+        self.with(&repo.id, |kept| {
+            kept.objects.extend(refs.iter().map(|one| one.target.clone()));
+            kept.refs.extend(refs.into_iter().map(|one| (one.name, one.target)));
+            Ok(())
+        })?;
+        Ok(repo)
+    }
+
+    fn update_from(
+        &self,
+        id: &RepoId,
+        bundle: OwnedFd,
+        rules: &RefRules,
+        cancel: &Cancel,
+    ) -> Result<Vec<Pushed>> {
+        cancel.check()?;
+        let refs = bundled(bundle)?;
+        self.with(id, |kept| {
+            kept.objects.extend(refs.iter().map(|one| one.target.clone()));
+            let differs = |one: &Ref| kept.refs.get(&one.name) != Some(&one.target);
+            let differing: Vec<Ref> = refs.into_iter().filter(differs).collect();
+            Ok(differing
+                .into_iter()
+                .map(|Ref { name, target }| {
+                    let old = kept.refs.get(&name).cloned();
+                    let change = RefChange { name, old, new: Some(target) };
+                    let refusal = rules.refusal(&change).map(str::to_owned);
+                    let refusal = refusal.or_else(|| {
+                        kept.change(std::slice::from_ref(&change)).err().map(|error| error.message)
+                    });
+                    Pushed { change, end: refusal.map_or(RefEnd::Done, RefEnd::Refused) }
+                })
+                .collect())
+        })
+    }
+
     fn list(&self, tenant: Option<&TenantId>) -> Result<Vec<Repo>> {
         let state = self.state();
         let seen =
@@ -204,6 +252,10 @@ impl Repos for FakeRepos {
         Ok(pushed.collect())
     }
 
+    fn directory(&self, id: &RepoId) -> Result<PathBuf> {
+        self.with(id, |kept| Ok(PathBuf::from(format!("/fake/{}", kept.repo.id))))
+    }
+
     fn size(&self, id: &RepoId) -> Result<u64> {
         self.with(id, |kept| Ok(kept.objects.len() as u64))
     }
@@ -215,6 +267,19 @@ impl Repos for FakeRepos {
     fn sweep(&self) -> Result<usize> {
         Ok(0)
     }
+}
+
+/// Reads a bundle in the words of this fake: an id and a ref on each line.
+fn bundled(bundle: OwnedFd) -> Result<Vec<Ref>> {
+    let damaged = || Error::invalid("bundle", "is damaged");
+    let mut text = String::new();
+    File::from(bundle).read_to_string(&mut text).map_err(|_| damaged())?;
+    text.lines()
+        .map(|line| {
+            let (target, name) = line.split_once(' ').ok_or_else(damaged)?;
+            Ok(Ref { name: name.parse()?, target: target.parse()? })
+        })
+        .collect()
 }
 
 fn advertised(refs: &[Ref]) -> Vec<u8> {

@@ -126,5 +126,12 @@ mod repos {
             let objects: Vec<Oid> = (1..=number).map(id).collect();
             (id(number), FakeRepos::pack(&objects))
         }
+
+        fn bundle(&self, number: u8) -> OwnedFd {
+            let (reader, mut writer) = std::io::pipe().expect("a pipe");
+            let text = format!("{number:040x} refs/heads/main\n{number:040x} refs/tags/v{number}\n");
+            std::io::Write::write_all(&mut writer, text.as_bytes()).expect("a pipe has room for two lines");
+            reader.into()
+        }
     }
 }

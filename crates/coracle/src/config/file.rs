@@ -200,6 +200,8 @@ pub struct Repos {
     /// Who commits in sandboxes, as `NAME <EMAIL>`.
     #[serde(deserialize_with = "author")]
     pub author: Option<Author>,
+    #[serde(deserialize_with = "size")]
+    pub push_max: Option<Bytes>,
 }
 
 fn author<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Author>, D::Error> {

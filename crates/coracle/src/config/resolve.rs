@@ -20,6 +20,7 @@ use super::layers::{Environment, Found, Layers};
 use super::mcp::McpSettings;
 use super::network::NetworkSettings;
 use super::project::{self, ProjectSettings};
+use super::repos::RepoSettings;
 use super::serve::ServeSettings;
 use super::telemetry::TelemetrySettings;
 use super::tenants::TenantSettings;
@@ -51,6 +52,7 @@ pub struct Resolved {
     pub projects: ProjectSettings,
     pub telemetry: TelemetrySettings,
     pub serve: ServeSettings,
+    pub repos: RepoSettings,
     pub mcp: McpSettings,
     pub tenants: TenantSettings,
     pub notes: Vec<String>,
@@ -134,6 +136,7 @@ impl Resolved {
             projects: ProjectSettings::from(&layers)?,
             telemetry: TelemetrySettings::from(&layers)?,
             serve: ServeSettings::from(&layers)?,
+            repos: RepoSettings::from(&layers)?,
             mcp: McpSettings::from(&layers),
             tenants: TenantSettings::from(&layers)?,
             notes: Vec::new(),
@@ -237,6 +240,7 @@ impl Resolved {
         all.extend(self.install.settings());
         all.extend(self.engines.settings());
         all.extend(self.telemetry.settings());
+        all.extend(self.repos.settings());
         all.extend(self.serve.settings());
         all.extend(self.mcp.settings());
         all.extend(self.tenants.settings());

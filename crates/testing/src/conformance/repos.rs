@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use coracle_core::clock::Timestamp;
 use coracle_core::error::Kind;
 use coracle_core::ids::RepoId;
-use coracle_core::repo::{BranchName, Oid, RefChange, RefName, Repo, RepoName};
+use coracle_core::repo::{BranchName, Oid, RefChange, RefEnd, RefName, RefRules, Repo, RepoName};
 use coracle_core::{Cancel, Repos};
 
 use crate::sample;
@@ -18,6 +18,9 @@ pub trait Shelf {
 
     /// Returns a commit and a pack with all it needs; each follows the one with the number before it.
     fn commit(&self, number: u8) -> (Oid, OwnedFd);
+
+    /// Returns a bundle with that commit as `main` and as the tag `v` with its number.
+    fn bundle(&self, number: u8) -> OwnedFd;
 }
 
 /// Runs the suite against the [`Shelf`] that `$make()` returns, a fresh one for each test.
@@ -43,6 +46,9 @@ macro_rules! repo_conformance {
                 what_is_not_there_is_not_found,
                 a_damaged_pack_changes_nothing,
                 of_two_that_move_one_ref_one_does,
+                a_bundle_becomes_a_repository,
+                a_damaged_bundle_makes_nothing,
+                an_update_moves_branches_forward_and_no_branch_back,
             ]
         );
     };
@@ -257,6 +263,63 @@ pub fn of_two_that_move_one_ref_one_does(shelf: &impl Shelf) {
 
     assert_eq!(won.len(), 1, "{won:?}");
     assert_eq!(main_of(shelf, &repo).as_ref(), won.first());
+}
+
+pub fn a_bundle_becomes_a_repository(shelf: &impl Shelf) {
+    let (two, _) = shelf.commit(2);
+    let bundle = shelf.bundle(2);
+
+    let repo = shelf.open().add_from(None, &name("one"), NOW, bundle, &Cancel::default()).expect("added");
+
+    let heads = shelf.open().heads(&repo.id).expect("listed");
+    let names: Vec<_> = heads.refs.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["refs/heads/main", "refs/tags/v2"]);
+    assert_eq!(heads.branch(&branch("main")), Some(&two));
+    assert_eq!(heads.default, Some(branch("main")));
+    let again = shelf.open().add_from(None, &name("one"), NOW, shelf.bundle(2), &Cancel::default());
+    assert_eq!(again.map(drop).map_err(|error| error.kind), Err(Kind::Conflict));
+}
+
+pub fn a_damaged_bundle_makes_nothing(shelf: &impl Shelf) {
+    for bad in [&b"nothing of the kind"[..], b"# v2 git bundle\n\n", b""] {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        std::io::Write::write_all(&mut writer, bad).expect("written");
+        drop(writer);
+
+        let made = shelf.open().add_from(None, &name("one"), NOW, reader.into(), &Cancel::default());
+
+        // The fake takes a bundle without refs for an empty one.
+        if made.is_err() {
+            assert_eq!(made.map(drop).map_err(|error| error.kind), Err(Kind::Invalid));
+            assert_eq!(shelf.open().list(None).expect("lists"), []);
+            assert_eq!(shelf.open().remains().expect("looks"), Vec::<String>::new());
+        }
+        shelf
+            .open()
+            .list(None)
+            .expect("lists")
+            .iter()
+            .for_each(|one| shelf.open().remove(&one.id).expect("removed"));
+    }
+}
+
+pub fn an_update_moves_branches_forward_and_no_branch_back(shelf: &impl Shelf) {
+    let (two, three) = (shelf.commit(2).0, shelf.commit(3).0);
+    let repo =
+        shelf.open().add_from(None, &name("one"), NOW, shelf.bundle(2), &Cancel::default()).expect("added");
+    let update = |number: u8, rules: &RefRules| {
+        let bundle = shelf.bundle(number);
+        shelf.open().update_from(&repo.id, bundle, rules, &Cancel::default()).expect("updated")
+    };
+
+    let forward = update(3, &RefRules::default());
+    let again = update(3, &RefRules::default());
+
+    assert!(forward.iter().all(|one| one.end == RefEnd::Done), "{forward:?}");
+    assert_eq!(main_of(shelf, &repo), Some(three));
+    assert_eq!(again, []);
+    assert_eq!(shelf.open().heads(&repo.id).expect("listed").refs.len(), 3, "the tag is new");
+    assert_ne!(main_of(shelf, &repo), Some(two));
 }
 
 fn add(shelf: &impl Shelf, text: &str) -> Repo {
