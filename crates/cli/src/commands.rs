@@ -28,6 +28,7 @@ mod pause;
 mod ps;
 mod purge;
 mod release;
+mod repo;
 mod resume;
 mod run;
 mod serve;
@@ -156,6 +157,8 @@ verbs! {
     Pull => pull,
     /// List and remove volumes
     Volume => volume,
+    /// Make, list and remove hosted repositories
+    Repo => repo,
     /// Serve HTTP until stopped; sandboxes go on without it
     Serve => serve as Daemon,
     /// Make, list and revoke tokens for callers over the network

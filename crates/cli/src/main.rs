@@ -28,6 +28,7 @@ mod missing_walls;
 mod paint;
 mod panics;
 mod refusals;
+mod remote_helper;
 mod seen_notes;
 mod session;
 mod signals;
@@ -94,6 +95,12 @@ fn main() -> ExitCode {
 fn answer(arguments: Vec<OsString>) -> ExitCode {
     if completion::answered(&arguments) {
         return ExitCode::SUCCESS;
+    }
+    if remote_helper::is_meant(&arguments) {
+        let context = Context::new(Flags::default(), false);
+        let done = remote_helper::carry_out(&context, &arguments);
+        context.finish();
+        return if done { Exit::SUCCESS.into() } else { Exit::FAILED.into() };
     }
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => execute(cli).into(),

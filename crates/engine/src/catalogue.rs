@@ -85,6 +85,7 @@ pub enum Set {
     Inventory,
     Images,
     Volumes,
+    Repos,
     /// In no set: only with all.
     Other,
 }

@@ -4,6 +4,7 @@ pub mod event;
 pub mod image;
 mod parse;
 mod read;
+pub mod repo;
 pub mod sandbox;
 pub mod volume;
 
@@ -93,6 +94,12 @@ operations! {
     image::list;
     image::remove;
     event::list;
+    repo::add;
+    repo::list;
+    repo::get;
+    repo::pull;
+    repo::push;
+    repo::remove;
     volume::list;
     volume::remove;
 }

@@ -1,12 +1,19 @@
 //! The component for hosted repositories: which one a caller means, who may have it, and which branches are busy.
 
 use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use coracle_core::repo::{self, BranchName, RefRules, Repo, RepoName};
-use coracle_core::{RepoId, Repos, Result};
+use coracle_core::repo::{
+    self, BranchName, Phase, Protocol, Pushed, RefEnd, RefRules, Repo, RepoName, Service, Serving,
+};
+use coracle_core::store::Which;
+use coracle_core::{Cancel, Error, Kind, RepoId, Repos, Result};
 
 use crate::{Caller, Records};
+
+/// Each takes a directory that every listing reads.
+const TENANT_MAX: usize = 1000;
 
 /// The repositories of the home, as callers see them.
 #[derive(Debug)]
@@ -46,7 +53,56 @@ impl Repositories {
 
     /// Makes an empty repository for the caller.
     pub fn add(&self, caller: &Caller, name: &RepoName) -> Result<Repo> {
+        self.admit(caller)?;
         self.repos.add(caller.tenant.as_ref(), name, self.records.now())
+    }
+
+    /// Refuses a tenant more repositories than it may have.
+    fn admit(&self, caller: &Caller) -> Result<()> {
+        let Some(tenant) = &caller.tenant else { return Ok(()) };
+        match self.repos.list(Some(tenant))?.len() < TENANT_MAX {
+            true => Ok(()),
+            false => Err(Error::new(
+                Kind::LimitExceeded,
+                format!("a tenant has at most {TENANT_MAX} repositories"),
+            )
+            .hint("remove some first: `coracle repo remove`")),
+        }
+    }
+
+    /// Makes a repository for the caller with what a bundle has.
+    pub fn add_from(
+        &self,
+        caller: &Caller,
+        name: &RepoName,
+        bundle: OwnedFd,
+        cancel: &Cancel,
+    ) -> Result<Repo> {
+        self.admit(caller)?;
+        self.repos.add_from(caller.tenant.as_ref(), name, self.records.now(), bundle, cancel)
+    }
+
+    /// Brings a repository forward to what a bundle has.
+    pub fn update_from(&self, repo: &Repo, bundle: OwnedFd, cancel: &Cancel) -> Result<Vec<Pushed>> {
+        self.repos.update_from(&repo.id, bundle, &self.rules(repo)?, cancel)
+    }
+
+    /// Serves a client of git that is the caller's. Returns how many refs it has changed.
+    pub fn serve(
+        &self,
+        repo: &Repo,
+        (service, protocol, phase): (Service, Protocol, Phase),
+        input: OwnedFd,
+        output: OwnedFd,
+        cancel: &Cancel,
+    ) -> Result<usize> {
+        let rules = match service {
+            Service::UploadPack => RefRules::default(),
+            Service::ReceivePack => self.rules(repo)?,
+        };
+        let serving = Serving { service, protocol, phase, rules };
+        let pushed = self.repos.serve(&repo.id, &serving, input, output, cancel)?;
+        Ok(pushed.iter().filter(|one| one.end == RefEnd::Done).count())
     }
 
     /// Returns what clients of git may do to a repository's refs.
@@ -55,8 +111,10 @@ impl Repositories {
     }
 
     /// Returns the branches that sandboxes work on.
-    pub fn busy(&self, _repo: &Repo) -> Result<BTreeSet<BranchName>> {
-        Ok(BTreeSet::new())
+    pub fn busy(&self, repo: &Repo) -> Result<BTreeSet<BranchName>> {
+        let live = self.records.store().list(Which::Live)?;
+        let places = live.into_iter().filter_map(|record| record.repo);
+        Ok(places.filter(|place| place.repo_id == repo.id).map(|place| place.branch).collect())
     }
 }
 

@@ -1,11 +1,12 @@
 //! The HTTP door: decodes requests, has the engine carry them out, and encodes the results.
 //!
 //! Every operation has one route (`routes`), which `openapi` describes from the operation's own schema. What does not
-//! fit one request and one answer has a route of its own: live output (`stream`) and files (`files`).
+//! fit one request and one answer has a route of its own: live output (`stream`), files (`files`) and git (`git`).
 
 mod call;
 mod events;
 mod files;
+pub mod git;
 mod health;
 pub mod metrics;
 mod openapi;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::StatusCode;
-use axum::routing::{MethodRouter, delete, get, on};
+use axum::routing::{MethodRouter, delete, get, on, post};
 use bytes::Bytes;
 use coracle_engine::Engine;
 use coracle_service::{Routes, Service, reply};
@@ -47,6 +48,9 @@ pub fn routes(engine: &Engine) -> Routes {
         .route("/v1/sandboxes/{sandbox_id}/execs/{exec_id}/stream", get(stream::sse::serve))
         .route("/v1/sandboxes/{sandbox_id}/execs/{exec_id}/attach", get(stream::socket::serve))
         .route("/v1/sandboxes/{sandbox_id}/files", get(files::download).put(files::upload))
+        .route("/git/{repo}/info/refs", get(git::advertise))
+        .route("/git/{repo}/git-upload-pack", post(git::fetch))
+        .route("/git/{repo}/git-receive-pack", post(git::push))
         .route("/v1/requests/{key}", delete(call::cancel))
         .route("/openapi.json", get(move || async move { reply::written(StatusCode::OK, described) }));
     for route in routes::ROUTES {

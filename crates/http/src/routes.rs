@@ -96,6 +96,12 @@ pub const ROUTES: &[Route] = table! {
     "image_build" => Post "/v1/images/build";
     "image_load" => Post "/v1/images/load";
     "image_remove" => Post "/v1/images/remove";
+    "repo_add" => Post "/v1/repos";
+    "repo_list" => Get "/v1/repos";
+    "repo_get" => Get "/v1/repos/{repo}";
+    "repo_pull" => Post "/v1/repos/{repo}/pull";
+    "repo_push" => Post "/v1/repos/{repo}/push";
+    "repo_remove" => Delete "/v1/repos/{repo}";
     "volume_list" => Get "/v1/volumes";
     "volume_remove" => Delete "/v1/volumes/{name}";
 };
@@ -111,6 +117,13 @@ pub fn operation_of(request: &Request) -> Option<&'static str> {
             (&axum::http::Method::PUT, "files") => return Some("sandbox_fs_write"),
             _ => {}
         }
+    }
+    if let Some(last) = path.strip_prefix("/git/{repo}/") {
+        let asked = request.uri().query().unwrap_or_default();
+        return match last == "git-receive-pack" || asked.contains("service=git-receive-pack") {
+            true => Some(super::git::PUSH_SCOPE),
+            false => Some(super::git::FETCH_SCOPE),
+        };
     }
     let route = ROUTES.iter().find(|route| route.path == path && route.is(request.method()));
     route.map(|route| route.operation)

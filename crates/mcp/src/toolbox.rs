@@ -29,7 +29,7 @@ pub enum Set {
     All,
 }
 
-const SETS: [(&str, Set); 10] = [
+const SETS: [(&str, Set); 11] = [
     ("run", Set::Of(catalogue::Set::Run)),
     ("snapshots", Set::Of(catalogue::Set::Snapshots)),
     ("ownership", Set::Of(catalogue::Set::Ownership)),
@@ -39,6 +39,7 @@ const SETS: [(&str, Set); 10] = [
     ("inventory", Set::Of(catalogue::Set::Inventory)),
     ("images", Set::Of(catalogue::Set::Images)),
     ("volumes", Set::Of(catalogue::Set::Volumes)),
+    ("repos", Set::Of(catalogue::Set::Repos)),
     ("all", Set::All),
 ];
 

@@ -65,6 +65,7 @@ pub async fn watch(State(service): State<Service>, mut request: Request, next: N
 pub async fn admit(State(service): State<Service>, mut request: Request, next: Next) -> Response {
     let identity = match recognise(&service, auth::Shows::read(&request)).await {
         Ok(identity) => identity,
+        Err(refusal) if auth::is_git(&request) => return auth::asking_for_password(refusal).into_response(),
         Err(refusal) => return refusal.into_response(),
     };
     if let Some(admission) = request.extensions_mut().remove::<Admission>() {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use base64::Engine as _;
 use coracle::{Epoch, Error, Kind, RunId};
 use coracle_core::Ceiling;
 use coracle_core::ceiling::Bounds;
@@ -89,7 +90,7 @@ impl Shows {
         });
         Ok(Self {
             peer: request.extensions().get::<Peer>().cloned(),
-            token: bearer(headers)?,
+            token: authorization(headers, is_git(request))?,
             run: text(headers, "coracle-run")?.map(str::parse).transpose()?,
             epoch: epoch.transpose()?,
             request: request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default(),
@@ -176,16 +177,42 @@ fn known_by(token: Token) -> Result<Known, Error> {
     })
 }
 
+/// Tells whether a request comes from a client of git, which asks its person for a name and a password.
+pub(crate) fn is_git(request: &Request) -> bool {
+    request.uri().path().starts_with("/git/")
+}
+
+/// Returns a refusal as clients of git understand it: they send a password only when they are asked for one.
+pub(crate) fn asking_for_password(refusal: Refusal) -> Refusal {
+    match refusal.status {
+        StatusCode::UNAUTHORIZED => {
+            refusal.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"coracle\""))
+        }
+        _ => refusal,
+    }
+}
+
+/// Returns the password of `Basic`; the name before it says nothing.
+fn password(encoded: &str) -> Option<String> {
+    let decoded = base64::engine::general_purpose::STANDARD.decode(encoded.trim()).ok()?;
+    let text = String::from_utf8(decoded).ok()?;
+    text.split_once(':').map(|(_, password)| password.to_owned())
+}
+
 /// Returns the token the client sent. Any other authorization is refused, not ignored.
-fn bearer(headers: &HeaderMap) -> Result<Option<Shown>, Refusal> {
+fn authorization(headers: &HeaderMap, takes_passwords: bool) -> Result<Option<Shown>, Refusal> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let value = value.to_str().ok().filter(|_| values.next().is_none()).ok_or_else(unauthenticated)?;
     let (scheme, token) = value.split_once(' ').ok_or_else(unauthenticated)?;
-    match scheme.eq_ignore_ascii_case("bearer") {
-        true => token.trim_start_matches(' ').parse().map(Some).map_err(|_| unauthenticated()),
-        false => Err(unauthenticated()),
-    }
+    let shown = if scheme.eq_ignore_ascii_case("bearer") {
+        token.trim_start_matches(' ').to_owned()
+    } else if takes_passwords && scheme.eq_ignore_ascii_case("basic") {
+        password(token).ok_or_else(unauthenticated)?
+    } else {
+        return Err(unauthenticated());
+    };
+    shown.parse().map(Some).map_err(|_| unauthenticated())
 }
 
 /// Returns the only value of a header. With two, it would be left to chance which one counts.

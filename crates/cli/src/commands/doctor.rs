@@ -37,16 +37,35 @@ pub fn carry_out(context: &Context, args: Args) -> Result<Exit, Stop> {
 fn walls(context: &Context) -> Result<Exit, Stop> {
     let engine = context.untouched_engine()?;
     let (findings, level) = (engine.placement().probe_all(), engine.headroom().level());
+    let git = engine.repositories().port().probe();
     let host = HostImage::seen_from(config::directory_of_user().as_deref());
     match context.json {
-        true => stdout::json(&json!({"backends": findings, "host_image": host, "storage": level}))?,
+        true => {
+            let repos = match &git {
+                Ok(version) => json!({"available": true, "git": version}),
+                Err(error) => json!({"available": false, "reason": error.message}),
+            };
+            let document =
+                json!({"backends": findings, "host_image": host, "storage": level, "repos": repos});
+            stdout::json(&document)?;
+        }
         false => {
             findings.iter().try_for_each(print)?;
             stdout::bytes(host.text().as_bytes())?;
             level.iter().try_for_each(print_level)?;
+            print_git(&git)?;
         }
     }
     Ok(if findings.iter().any(|finding| finding.probe.available) { Exit::SUCCESS } else { Exit::FOUND })
+}
+
+/// Prints whether repositories can be hosted.
+fn print_git(git: &Result<String, Error>) -> Result<(), Stop> {
+    let text = match git {
+        Ok(version) => format!("repositories: available, git {}\n", printable::line(version)),
+        Err(error) => format!("repositories: not available: {}\n", printable::line(&error.message)),
+    };
+    stdout::bytes(text.as_bytes())
 }
 
 /// Prints how full the disk of the home is.

@@ -47,7 +47,7 @@ pub struct Offer {
     /// Offer the tools of this mode
     #[arg(long, global = true, value_enum, default_value_t, value_name = "MODE")]
     mode: Mode,
-    /// Offer more tools: run, snapshots, ownership, processes, files, network, inventory, images, volumes, all
+    /// Offer more tools: run, snapshots, ownership, processes, files, network, inventory, images, volumes, repos, all
     #[arg(long, global = true, value_delimiter = ',', value_name = "SETS")]
     with: Vec<String>,
     /// Let the model choose some of: image, network, limits; never beyond what the flags say

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::stop::Stop;
 use crate::{stderr, stdout};
-use coracle_http::metrics;
+use coracle_http::{git, metrics};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -77,7 +77,9 @@ fn check_scope(scope: &Scope) -> Result<()> {
     let names = Catalogue::own().names();
     let fits = |pattern: &&String| {
         let alone = Scope::try_from(vec![(*pattern).clone()]);
-        *pattern == metrics::SCOPE || alone.is_ok_and(|alone| names.iter().any(|name| alone.covers(name)))
+        let beside = [metrics::SCOPE, git::FETCH_SCOPE, git::PUSH_SCOPE];
+        beside.contains(&pattern.as_str())
+            || alone.is_ok_and(|alone| names.iter().any(|name| alone.covers(name)))
     };
     match scope.patterns().iter().find(|pattern| !fits(pattern)) {
         None => Ok(()),
