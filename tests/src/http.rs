@@ -57,6 +57,12 @@ pub struct Request {
     body: Vec<u8>,
 }
 
+/// Returns the value of `Authorization` for a name and a password.
+pub fn basic(name: &str, password: &str) -> String {
+    use base64::Engine;
+    format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("{name}:{password}")))
+}
+
 impl Request {
     pub fn new(method: &str, path: &str) -> Self {
         Self { method: method.to_owned(), path: path.to_owned(), headers: Vec::new(), body: Vec::new() }

@@ -30,6 +30,7 @@ const LONGEST: &[&str] = &[
     "mcp",
     "telemetry",
     "lifecycle",
+    "repos",
     "builds",
     "images",
 ];

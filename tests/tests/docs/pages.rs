@@ -70,7 +70,7 @@ macro_rules! pages {
     };
 }
 
-pages!(auth backends cli egress files hibernation http images mcp operations telemetry tour);
+pages!(auth backends cli egress files hibernation http images mcp operations repos telemetry tour);
 
 /// Where users are only numbers, ssh does not start: there is no ordinary user here.
 #[test]

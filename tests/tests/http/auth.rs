@@ -24,7 +24,8 @@ impl Route {
             .path
             .replace("{sandbox_id}", sandbox)
             .replace("{exec_id}", "exec_1")
-            .replace("{name}", "none");
+            .replace("{name}", "none")
+            .replace("{repo}", "none");
         let request = Request::new(&self.method, &format!("{path}{}", self.query));
         match &self.body {
             Some(body) => request.header("Content-Type", "application/json").body(body.to_string()),
@@ -97,7 +98,7 @@ fn query(parameters: &Value) -> String {
 }
 
 /// Operations that are for the home's own people.
-const OWN: [&str; 4] = ["image_prepull", "image_build", "image_load", "image_remove"];
+const OWN: [&str; 5] = ["image_prepull", "image_build", "image_load", "image_remove", "repo_push"];
 
 #[test]
 fn every_route_admits_only_valid_tokens() {
@@ -151,6 +152,7 @@ fn expected(route: &Route) -> u16 {
         "sandbox_list" | "sandbox_stats" | "image_list" | "volume_list" | "sandbox_open" | "event_list" => {
             200
         }
+        "repo_list" | "repo_add" => 200,
         // Nothing to run, and no image of that name.
         "sandbox_run" => 400,
         "image_pull" => 424,
