@@ -58,7 +58,7 @@ pub fn plan(order: &Order<'_>, known: Known<'_>) -> Boot {
         without_cgroups: None,
         bases: Vec::new(),
         wakes: false,
-        sleeps: spec.on_idle == OnIdle::Hibernate,
+        sleeps: spec.on_idle() == OnIdle::Hibernate,
         weakened: weak::weakened(),
         egress: egress(spec),
         tied: false,

@@ -229,6 +229,10 @@ impl Backend for Native {
 }
 
 impl Hibernation for Native {
+    fn expect_keeping(&self, spec: &Spec) -> Result<()> {
+        hibernate::expect_keeping(spec, self.privilege)
+    }
+
     fn has_files(&self, sandbox: &SandboxId) -> Result<bool> {
         Ok(self.home.has_files(sandbox))
     }

@@ -167,6 +167,10 @@ impl Ceiling {
         {
             limits.timeout_seconds = None;
         }
+        if purpose == Purpose::OneCommand {
+            // It ends with its command, whatever becomes of sandboxes that stay.
+            spec.on_idle = None;
+        }
         spec.for_purpose(purpose)
     }
 

@@ -146,7 +146,7 @@ impl Wish {
         if let Some(asked) = self.written.storage.filter(|asked| *asked != storage) {
             found.push(Difference::new("storage", asked, storage));
         }
-        let on_idle = record.spec.on_idle;
+        let on_idle = record.spec.on_idle();
         if let Some(asked) = self.written.on_idle.filter(|asked| *asked != on_idle) {
             found.push(Difference::new("on_idle", asked, on_idle));
         }

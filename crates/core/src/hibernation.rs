@@ -3,9 +3,13 @@
 use crate::backend::{Created, Order};
 use crate::error::Result;
 use crate::ids::SandboxId;
+use crate::spec::Spec;
 
 /// Puts sandboxes to sleep where they are, and wakes them.
 pub trait Hibernation: Send + Sync {
+    /// Refuses a spec whose files it could not keep, with `unsupported`. Makes nothing.
+    fn expect_keeping(&self, spec: &Spec) -> Result<()>;
+
     /// Tells whether the files of a sandbox without a guest are all there. Fails where it cannot look, which proves nothing.
     fn has_files(&self, sandbox: &SandboxId) -> Result<bool>;
 

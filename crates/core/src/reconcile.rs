@@ -206,7 +206,7 @@ fn for_record(record: &Record, presence: Presence, facts: &Facts<'_>) -> Option<
         State::Ready | State::Paused | State::Hibernating if restarted || presence != Presence::Guest => {
             Some(match presence.end() {
                 // It may have ended by itself before the restart.
-                Some(GuestEnd::Idle { .. }) if restarted && record.spec.on_idle == OnIdle::Hibernate => {
+                Some(GuestEnd::Idle { .. }) if restarted && record.spec.on_idle() == OnIdle::Hibernate => {
                     Action::Lose { id, reason: Reason::Unsynced }
                 }
                 Some(GuestEnd::Idle { ended } | GuestEnd::Asleep { ended }) => Action::Expire { id, ended },
@@ -239,7 +239,7 @@ fn sleeps(record: &Record, presence: Presence, restarted: bool) -> bool {
         Some(GuestEnd::Idle { .. }) | None => !restarted,
         Some(GuestEnd::Untied) => false,
     };
-    sleeps && record.spec.on_idle == OnIdle::Hibernate && presence.has_files()
+    sleeps && record.spec.on_idle() == OnIdle::Hibernate && presence.has_files()
 }
 
 /// Gives up a sandbox that has slept for as long as sleepers are kept, and has that told a day before.

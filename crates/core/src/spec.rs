@@ -74,7 +74,8 @@ pub struct SpecInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<String>,
     /// What becomes of it when it reaches its idle limit or its guest is killed: `hibernate` keeps its files for the next
-    /// use, `destroy` removes them. `destroy` if absent.
+    /// use, `destroy` removes them. `hibernate` if absent, where the backend can keep them; `destroy` for one command and
+    /// for files in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_idle: Option<OnIdle>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -180,13 +181,12 @@ pub enum Storage {
 }
 
 /// What becomes of a sandbox whose guest has ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnIdle {
     /// Its files stay; the next use starts a new guest with them.
     Hibernate,
     /// It ends, and its files go with it.
-    #[default]
     Destroy,
 }
 
@@ -246,9 +246,10 @@ pub struct Spec {
     pub backend: Option<String>,
     #[serde(default)]
     pub fallback: Vec<String>,
-    /// Records of older versions have none.
-    #[serde(default)]
-    pub on_idle: OnIdle,
+    /// What becomes of it without a guest, if the caller said so; else its backend decides. In a record it is decided; older
+    /// versions wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_idle: Option<OnIdle>,
     pub labels: BTreeMap<String, String>,
     #[serde(default)]
     pub require: Vec<String>,
@@ -275,6 +276,11 @@ impl Spec {
         self.user.as_deref().or_else(of_image)
     }
 
+    /// Returns what becomes of the sandbox when its guest has ended, as its record says.
+    pub fn on_idle(&self) -> OnIdle {
+        self.on_idle.unwrap_or(OnIdle::Destroy)
+    }
+
     /// Returns the part of the spec that a sandbox is built by: two of one shape differ only in what a guest can
     /// learn later.
     ///
@@ -285,6 +291,7 @@ impl Spec {
         let bare = self.mounts.is_empty() && self.network.is_none() && self.repo.is_none();
         let light = self.storage == Some(Storage::Memory) && bare;
         (settled && light).then(|| Self {
+            on_idle: Some(OnIdle::Destroy),
             env: BTreeMap::new(),
             workdir: None,
             limits: Limits { timeout_seconds: 0, output_bytes: 0, ..self.limits.clone() },
@@ -309,8 +316,8 @@ impl Spec {
         }
         input.user.as_deref().map_or(Ok(()), check_user)?;
         let storage = input.storage;
-        let on_idle = input.on_idle.unwrap_or_default();
-        if (on_idle, storage) == (OnIdle::Hibernate, Some(Storage::Memory)) {
+        let on_idle = input.on_idle;
+        if (on_idle, storage) == (Some(OnIdle::Hibernate), Some(Storage::Memory)) {
             let what = "is `hibernate`, but files in memory end with the guest";
             return Err(Error::invalid("on_idle", what).hint("use `storage: disk`, or leave `on_idle` out"));
         }

@@ -59,7 +59,7 @@ impl Entry {
 
     /// Wakes a sandbox of the caller's if it sleeps, for what goes on to work with it under its work lock.
     pub(crate) fn rouse(&self, call: &Call, id: &SandboxId) -> Result<()> {
-        match self.access.find_for(&call.caller, id)?.spec.on_idle {
+        match self.access.find_for(&call.caller, id)?.spec.on_idle() {
             OnIdle::Hibernate => self.enter_to_look(call, id).map(drop),
             OnIdle::Destroy => Ok(()),
         }

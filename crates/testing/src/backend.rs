@@ -20,7 +20,7 @@ use coracle_core::forking::{ForkSource, Forking, HeldSandbox, Method};
 use coracle_core::hibernation::Hibernation;
 use coracle_core::ids::{ImageId, InstanceId, SandboxId};
 use coracle_core::image::{self, Builder, Images, Progress, Stored};
-use coracle_core::spec::Spec;
+use coracle_core::spec::{Spec, Storage};
 use coracle_core::volume::Volumes;
 
 /// A moment in the work of the fake backend at which a test can inject a fault.
@@ -446,6 +446,13 @@ impl Backend for FakeBackend {
 }
 
 impl Hibernation for FakeBackend {
+    fn expect_keeping(&self, spec: &Spec) -> Result<()> {
+        match spec.storage {
+            Some(Storage::Memory) => Err(Error::new(Kind::Unsupported, "files in memory end with the guest")),
+            Some(Storage::Disk) | None => Ok(()),
+        }
+    }
+
     fn has_files(&self, sandbox: &SandboxId) -> Result<bool> {
         Ok(lock(&self.machine.sandboxes).get(sandbox).is_some_and(|resident| found(sandbox, resident).files))
     }

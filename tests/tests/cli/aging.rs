@@ -41,7 +41,7 @@ fn an_expired_sandbox_is_listed_for_an_hour_and_known_for_a_week() {
     requires!(boot_time);
     let clocks = Clocks::new();
     let home = Home::new().env("CORACLE_TEST_CLOCK", clocks.file().to_string_lossy());
-    let sandbox = home.open_with(&["--ttl", "500ms"]);
+    let sandbox = home.open_with(&["--ttl", "500ms", "--on-idle", "destroy"]);
     eventually(SOON, || home.census().guests().is_empty()).expect("it is idle");
     assert_eq!(home.live()[0]["state"], "expired");
     let later = |seconds: u64, words: &[&str]| clocks.later(seconds, home.call(words));

@@ -29,7 +29,7 @@ fn used(home: &Home, sandbox: &str) -> Duration {
 fn what_is_kept_in_the_background_is_use() {
     requires!(native);
     let home = Home::new();
-    let sandbox = home.open_with(&["--ttl", IDLE]);
+    let sandbox = home.open_with(&["--ttl", IDLE, "--on-idle", "destroy"]);
 
     // Three times as long as it may be idle.
     kept(&home, &sandbox, "kept", "exec >/dev/null 2>&1; sleep 6.25 & exit 0");
@@ -48,7 +48,7 @@ fn what_is_kept_in_the_background_is_use() {
 fn idle_time_counts_from_the_end_of_a_command() {
     requires!(native);
     let home = Home::new();
-    let sandbox = home.open_with(&["--ttl", "3s"]);
+    let sandbox = home.open_with(&["--ttl", "3s", "--on-idle", "destroy"]);
 
     // Ends shortly before the time for which the sandbox may be idle has passed a second time.
     home.call(["exec", &sandbox, "--detach", "--", "sleep", "5.75"]).succeed();

@@ -84,10 +84,10 @@ fn closing_twice_is_no_harm() {
 }
 
 #[test]
-fn an_idle_sandbox_is_gone_after_its_ttl() {
+fn an_idle_sandbox_that_is_not_to_sleep_is_gone_after_its_ttl() {
     requires!(native);
     let home = Home::new();
-    let sandbox = home.open_with(&["--ttl", "1s", "--key", "idle"]);
+    let sandbox = home.open_with(&["--ttl", "1s", "--on-idle", "destroy", "--key", "idle"]);
     assert_eq!(home.census().guests().len(), 1);
 
     let gone = eventually(SOON, || home.census().guests().is_empty());
@@ -119,7 +119,7 @@ fn an_idle_sandbox_is_gone_after_its_ttl() {
 fn the_name_of_a_sandbox_that_expired_leads_to_it_until_it_is_used_again() {
     requires!(native);
     let home = Home::new();
-    let sandbox = home.open_with(&["--ttl", "1s", "--name", "work"]);
+    let sandbox = home.open_with(&["--ttl", "1s", "--on-idle", "destroy", "--name", "work"]);
     eventually(SOON, || home.census().guests().is_empty()).expect("it ends");
 
     let refused = home.call(["exec", "work", "--json", "true"]).run().error();
@@ -143,7 +143,7 @@ fn the_name_of_a_sandbox_that_expired_leads_to_it_until_it_is_used_again() {
 fn a_guest_that_was_killed_is_lost_and_not_expired() {
     requires!(native);
     let home = Home::new();
-    let sandbox = home.open();
+    let sandbox = home.open_with(&["--on-idle", "destroy"]);
 
     home.census().processes.iter().filter(|process| process.is_guest()).for_each(|guest| guest.kill());
     eventually(SOON, || home.census().guests().is_empty()).expect("it is dead");

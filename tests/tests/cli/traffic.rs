@@ -47,7 +47,7 @@ fn forwarded_and_outgoing_traffic_is_use_and_a_silent_connection_is_not() {
     requires!(internet);
     let net = Internet::new();
     let home = net.home();
-    let sandbox = home.open_with(&["--ttl", IDLE, "--network", "allow=db.test:5432"]);
+    let sandbox = home.open_with(&["--ttl", IDLE, "--on-idle", "destroy", "--network", "allow=db.test:5432"]);
     let forward = home.call(["forward", &sandbox, PROXY]).start();
     forward.wait_for(|output| output.ends_with(b"\n"));
     let address = String::from_utf8_lossy(&forward.stdout()).trim().parse().expect("an address");

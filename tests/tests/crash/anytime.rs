@@ -113,10 +113,10 @@ fn gc_never_takes_a_live_create_for_a_dead_one() {
 }
 
 #[test]
-fn a_sandbox_whose_guest_was_killed_is_lost_and_swept() {
+fn a_sandbox_whose_guest_was_killed_is_lost_and_swept_if_it_is_not_to_sleep() {
     requires!(native);
     let home = Home::new();
-    let sandbox = home.open();
+    let sandbox = home.open_with(&["--on-idle", "destroy"]);
     let guest = home.census().guests()[0];
     let pid = rustix::process::Pid::from_raw(guest as i32).expect("a pid");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is there");

@@ -9,7 +9,7 @@ fn points() -> Vec<&'static str> {
 }
 
 fn survive(home: &Home, point: &str) {
-    let sandbox = home.open_with(&["--on-idle", "hibernate", "--network", "allow=ok.test"]);
+    let sandbox = home.open_with(&["--network", "allow=ok.test"]);
     let cat = || home.exec(&sandbox, ["cat", "note"]).succeed().text().to_owned();
     home.exec(&sandbox, ["sh", "-c", "echo acknowledged > note"]).succeed();
     for round in 0..count(1, 20) {

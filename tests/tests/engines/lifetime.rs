@@ -103,14 +103,15 @@ fn a_command_ends_on_docker_with_a_client_that_is_asked_to_has_its_pipe_closed_o
 
 fn expect_expiry(engine: &'static Engine) {
     let home = Home::new().at(engine);
-    let sandbox = open(&home, engine, &["--ttl", "2s", "--key", "idle"]);
+    let idle = ["--ttl", "2s", "--key", "idle", "--on-idle", "destroy"];
+    let sandbox = open(&home, engine, &idle);
     // A background process that is kept counts as use.
     let script = "sleep 6.5 >/dev/null 2>&1 & exit 0";
     home.call(["exec", &sandbox, "--keep-background", "--", "sh", "-c", script]).succeed();
     eventually(SOON, || home.census().named("sleep 6.5").is_empty()).expect("it ends");
 
     eventually(SOON, || home.census().guests().is_empty()).expect("it is idle now");
-    let other = open(&home, engine, &["--key", "idle"]);
+    let other = open(&home, engine, &["--key", "idle", "--on-idle", "destroy"]);
 
     assert_ne!(other, sandbox, "its key is free at once");
     let record = home.call(["show", &sandbox, "--json"]).succeed().json();

@@ -18,7 +18,7 @@ const FILES: &str = "work\nkept\nwork\nsystem\n640\nempty\nremoved\n";
 
 fn open(home: &Home, engine: &Engine, more: &[&str]) -> String {
     let backend = if engine.variable() == "DOCKER_HOST" { "docker" } else { "podman" };
-    let flags = ["--backend", backend, "--image", TEST_IMAGE, "--on-idle", "hibernate"];
+    let flags = ["--backend", backend, "--image", TEST_IMAGE];
     home.open_with(&[&flags[..], more].concat())
 }
 
@@ -242,12 +242,7 @@ fn a_directory_that_was_exchanged_while_its_sandbox_slept_is_not_mounted() {
 fn a_sleeper_survives_the_end_of_its_engine_and_so_does_one_that_was_awake() {
     requires!(docker);
     for containers in [Containers::End, Containers::Live] {
-        let engine = Engine::start(
-            coracle_tests::engines::Kind::Docker,
-            coracle_tests::engines::Storage::Memory,
-            containers,
-        )
-        .expect("an engine starts");
+        let engine = Engine::start(Kind::Docker, Storage::Memory, containers).expect("an engine starts");
         engine.load(image::archive());
         let home = Home::new().env("DOCKER_HOST", engine.address());
         let (asleep, awake) = (open(&home, &engine, &[]), open(&home, &engine, &[]));

@@ -34,6 +34,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const MOMENTS: Moments = Moments { attached: "docker.wake.attached", started: "docker.wake.started" };
 
 impl Hibernation for Docker {
+    /// A container engine has all files of a container on its disk.
+    fn expect_keeping(&self, _spec: &Spec) -> Result<()> {
+        Ok(())
+    }
+
     fn has_files(&self, sandbox: &SandboxId) -> Result<bool> {
         if !self.home.has(sandbox) {
             return Ok(false);

@@ -23,7 +23,7 @@ use coracle_wire::Boot;
 use super::cage::Cage;
 use super::disk::{self, Purpose};
 use super::fork_source::{Base, Taken};
-use super::hibernate::KeptFiles;
+use super::hibernate::{self, KeptFiles};
 use super::home::{SandboxDir, Uses};
 use super::image::Root;
 use super::probe::{self, Seen};
@@ -49,7 +49,9 @@ pub fn create(native: &Native, order: &Order<'_>, taken: Option<&Taken>) -> Resu
     fit::check("native", &expected, order.spec)?;
     expect_user(native, order.spec)?;
     let storage = Storage::choose(order.spec, native.privilege);
-    expect_keeping(order.spec, storage)?;
+    if order.spec.on_idle() == OnIdle::Hibernate {
+        hibernate::expect_keeping(order.spec, native.privilege)?;
+    }
     let parts = Parts {
         root: match taken {
             Some(taken) => native.root(&taken.origin, taken.digest.as_deref())?,
@@ -97,15 +99,6 @@ fn start_guest(native: &Native, order: &Order<'_>, parts: &Parts<'_>) -> Result<
         .caused_by(failure.cause)
         .hint("run `coracle doctor` to see what this machine offers")
     })
-}
-
-/// Refuses to keep files that would be in memory because this machine has no disks.
-fn expect_keeping(spec: &Spec, storage: Storage) -> Result<()> {
-    if spec.on_idle == OnIdle::Destroy || !matches!(storage, Storage::Memory(_)) {
-        return Ok(());
-    }
-    let what = "could not promise to keep the files of a sandbox without its guest: this machine has no disks for them";
-    Err(Error::new(Kind::Unsupported, what).hint("leave `on_idle` out").detail("field", "on_idle"))
 }
 
 /// Refuses a user that does not exist.

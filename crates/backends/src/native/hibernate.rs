@@ -10,6 +10,7 @@ use coracle_core::{Error, Kind, Result, SandboxId, Spec};
 use coracle_sys::{mount, rustix};
 
 use super::fork_source::{Base, Taken, open_root};
+use super::privilege::Privilege;
 use super::storage::Storage;
 use super::{Native, create, destroy, disk, elsewhere};
 
@@ -24,6 +25,17 @@ pub struct KeptFiles {
     pub device: PathBuf,
     /// The disks below its own, and the image below those.
     pub files: Taken,
+}
+
+/// Refuses to keep files that are in memory: because they were asked for there, or because this machine has no disks.
+pub fn expect_keeping(spec: &Spec, privilege: Privilege) -> Result<()> {
+    match Storage::choose(spec, privilege) {
+        Storage::Disk(_) | Storage::Directory => Ok(()),
+        Storage::Memory(_) => {
+            let what = "could not promise to keep files without a guest: they are in memory here";
+            Err(Error::new(Kind::Unsupported, what).hint("leave `on_idle` out").detail("field", "on_idle"))
+        }
+    }
 }
 
 /// Ends everything but the files, and writes these to the disk.

@@ -77,11 +77,11 @@ pub struct SpecArgs {
     /// Mount directories although they hold unix sockets, which commands can then connect to
     #[arg(long)]
     allow_sockets: bool,
-    /// Remove the sandbox after this long without use, as in 1h
+    /// Put the sandbox to sleep after this long without use, as in 1h
     #[arg(long, value_name = "TIME", value_parser = span)]
     ttl: Option<Span>,
     /// Keep the files when it was unused for that long or its guest was killed, and start with them at the next use
-    /// (hibernate), or remove them (destroy, the default)
+    /// (hibernate, the default), or remove them (destroy)
     #[arg(long, value_name = "WHAT", value_parser = word::<OnIdle>(&["hibernate", "destroy"]))]
     on_idle: Option<OnIdle>,
     /// Allow the network: none, open or allow=HOST,…

@@ -353,7 +353,7 @@ fn the_leftovers_of_the_ended_and_the_lost_are_swept() {
 /// A sandbox that hibernates, in a state, and its actions for what a survey found of it.
 fn sleeper(state: State, found: Option<(bool, bool, Option<GuestEnd>)>) -> Vec<Action> {
     let mut record = record(id(0), state);
-    record.spec.on_idle = OnIdle::Hibernate;
+    record.spec.on_idle = Some(OnIdle::Hibernate);
     let moment = Moment { wall: NOW, observed: NOW };
     record.kept = (state == State::Hibernated).then_some(Kept {
         at: KeptAt::Place,

@@ -14,7 +14,7 @@ impl Access {
     pub(crate) fn end_without_guest(&self, record: &Record, reason: Reason) -> Error {
         let backend = self.placement.backend_of(record).ok();
         let end = backend.and_then(|backend| backend.guest_end(&record.id));
-        let hibernates = record.spec.on_idle == OnIdle::Hibernate;
+        let hibernates = record.spec.on_idle() == OnIdle::Hibernate;
         let sleeps = match end {
             Some(GuestEnd::Asleep { .. }) => hibernates,
             // After a restart its files may not all be on the disk.

@@ -100,7 +100,7 @@ impl Access {
     /// Returns how many sandboxes a tenant may have, for the store to check where it writes the rows of so many more of
     /// this spec.
     pub(crate) fn quota(&self, tenant: Option<&TenantId>, spec: &Spec, more: usize) -> Option<Quota> {
-        let may_sleep = spec.on_idle == OnIdle::Hibernate;
+        let may_sleep = spec.on_idle() == OnIdle::Hibernate;
         let tenant = self.policy.tenants.of(tenant?);
         Some(Quota { most: tenant.sandboxes, more, asleep: may_sleep.then_some(tenant.hibernated) })
     }

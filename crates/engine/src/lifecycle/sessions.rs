@@ -10,7 +10,7 @@ use coracle_core::record::Secret;
 use coracle_core::spec::OnIdle;
 use coracle_core::store::{Durability, Opened, Work};
 use coracle_core::{
-    Error, ExecId, Kind, Lease, Record, Result, SandboxId, SessionKey, Spec, State, lease, lifecycle,
+    Backend, Error, ExecId, Kind, Lease, Record, Result, SandboxId, SessionKey, Spec, State, lease, lifecycle,
 };
 
 use super::Lifecycle;
@@ -218,7 +218,7 @@ impl Lifecycle {
         spec: &Spec,
         choice: &Choice<'_>,
     ) -> Result<Record> {
-        expect_hibernation(spec, choice)?;
+        let spec = Spec { on_idle: Some(decide_on_idle(spec, &**choice.backend)?), ..spec.clone() };
         let now = self.records.moment()?;
         let id = SandboxId::generate(now.wall, random()?);
         Ok(Record {
@@ -228,7 +228,7 @@ impl Lifecycle {
             refused: choice.refused.to_vec(),
             secret: Secret(random()?),
             boot: self.records.boot().to_owned(),
-            ..Record::new(id, State::Creating, spec.clone(), now)
+            ..Record::new(id, State::Creating, spec, now)
         })
     }
 
@@ -332,16 +332,22 @@ fn told(open: impl FnOnce() -> Result<Session>) -> Result<Session> {
     opened
 }
 
-/// Refuses a sandbox that is to hibernate where its backend cannot keep its files.
-fn expect_hibernation(spec: &Spec, choice: &Choice<'_>) -> Result<()> {
-    if spec.on_idle == OnIdle::Destroy || choice.backend.hibernation().is_some() {
-        return Ok(());
+/// Decides what becomes of a sandbox without its guest: it hibernates where its backend can keep its files, unless the caller
+/// wants it destroyed. Refuses a caller who wants it kept where that cannot be.
+fn decide_on_idle(spec: &Spec, backend: &dyn Backend) -> Result<OnIdle> {
+    if spec.on_idle == Some(OnIdle::Destroy) {
+        return Ok(OnIdle::Destroy);
     }
-    let what =
-        format!("backend `{}` cannot keep the files of a sandbox without its guest", choice.backend.name());
-    Err(Error::new(Kind::Unsupported, what)
-        .hint("use the native backend, or leave `on_idle` out")
-        .detail("field", "on_idle"))
+    let unable = || {
+        let what =
+            format!("backend `{}` cannot keep the files of a sandbox without its guest", backend.name());
+        Error::new(Kind::Unsupported, what).hint("leave `on_idle` out").detail("field", "on_idle")
+    };
+    match backend.hibernation().ok_or_else(unable).and_then(|files| files.expect_keeping(spec)) {
+        Ok(()) => Ok(OnIdle::Hibernate),
+        Err(_) if spec.on_idle.is_none() => Ok(OnIdle::Destroy),
+        Err(error) => Err(error),
+    }
 }
 
 /// Refuses a sandbox that is not what was written.

@@ -55,7 +55,7 @@ fn lending_the_sandbox_ends_the_attachment_until_it_is_back() {
 #[test]
 fn a_dead_guest_is_noticed() {
     let world = World::new();
-    let id = world.open("run_a");
+    let id = world.open_without_sleep("run_a", None);
     let mut attached = world.engine.execs().attach(caller("run_a"), &id).expect("it is ours");
     world.backend.kill_guest(&id);
 

@@ -30,7 +30,7 @@ fn jump(world: &World) -> Vec<Report> {
 #[test]
 fn what_is_quarantined_or_lost_stays_and_goes_in_its_time() {
     let world = World::new();
-    let (aside, lost) = (sample::sandbox(), world.open_key("run_a", Some("key")));
+    let (aside, lost) = (sample::sandbox(), world.open_without_sleep("run_a", Some("key")));
     world.backend.plant(&aside);
     world.backend.kill_guest(&lost);
     world.engine.upkeep().sweep().expect("a sweep");

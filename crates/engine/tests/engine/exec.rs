@@ -249,7 +249,7 @@ fn an_unknown_exec_is_not_found() {
 #[test]
 fn a_guest_that_dies_makes_the_exec_and_the_sandbox_lost() {
     let world = World::new();
-    let id = world.open("run_a");
+    let id = world.open_without_sleep("run_a", None);
     let exec = world.start_sleeper("run_a", &id);
 
     let waited = std::thread::scope(|scope| {

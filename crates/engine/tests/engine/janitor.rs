@@ -90,7 +90,7 @@ fn what_did_not_survive_a_reboot_is_lost_and_swept() {
 #[test]
 fn what_was_idle_has_expired_and_is_listed_for_an_hour() {
     let world = World::new();
-    let (idle, untied) = (world.open_key("run_a", Some("k")), world.open("run_a"));
+    let (idle, untied) = (world.open_without_sleep("run_a", Some("k")), world.open("run_a"));
     world.backend.end_guest(&idle, GuestEnd::Idle { ended: world.record(&idle).created_at });
     world.backend.end_guest(&untied, GuestEnd::Untied);
     let listed = |all: bool| {
@@ -132,7 +132,7 @@ fn a_reboot_of_this_machine_loses_nothing_on_another() {
 #[test]
 fn a_guest_on_another_machine_that_is_gone_is_lost() {
     let world = World::far();
-    let id = world.open("run_a");
+    let id = world.open_without_sleep("run_a", None);
     let engine = world.after_reboot();
     world.backend.kill_guest(&id);
 

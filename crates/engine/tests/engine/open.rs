@@ -123,7 +123,7 @@ fn a_session_that_is_nobodys_is_taken() {
 #[test]
 fn a_session_whose_guest_died_is_made_anew() {
     let world = World::new();
-    let lost = world.open_key("run_a", Some("k"));
+    let lost = world.open_without_sleep("run_a", Some("k"));
     world.backend.kill_guest(&lost);
 
     let reply = world.ok("run_a", "sandbox_open", json!({"session_key": "k"}));
@@ -137,7 +137,7 @@ fn a_session_whose_guest_died_is_made_anew() {
 #[test]
 fn what_expired_before_a_restart_is_not_lost_by_it() {
     let world = World::new();
-    let (idle, lost) = (world.open("run_a"), world.open("run_a"));
+    let (idle, lost) = (world.open_without_sleep("run_a", None), world.open_without_sleep("run_a", None));
     world.backend.end_guest(&idle, GuestEnd::Idle { ended: world.record(&idle).created_at });
     let engine = world.after_reboot();
 
@@ -152,7 +152,7 @@ fn what_expired_before_a_restart_is_not_lost_by_it() {
 #[test]
 fn the_key_of_what_has_expired_is_free_at_once() {
     let world = World::new();
-    let idle = world.open_key("run_a", Some("k"));
+    let idle = world.open_without_sleep("run_a", Some("k"));
     let ended = Timestamp::from_millis(world.record(&idle).created_at.as_millis() + 3_600_000);
     world.backend.end_guest(&idle, GuestEnd::Idle { ended });
 

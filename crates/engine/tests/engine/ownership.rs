@@ -108,7 +108,7 @@ fn claiming_is_idempotent_for_the_owner_and_closed_to_others() {
 #[test]
 fn a_transfer_stands_though_the_guest_is_dead() {
     let world = World::new();
-    let id = world.open("run_a");
+    let id = world.open_without_sleep("run_a", None);
     world.backend.kill_guest(&id);
 
     let keep = json!({"sandbox_id": id, "to": "run_b", "running": "keep"});
@@ -184,7 +184,7 @@ fn closing_needs_the_ownership() {
 #[test]
 fn anyone_may_close_what_is_nobodys_or_lost() {
     let world = World::new();
-    let (free, lost) = (world.open("run_a"), world.open("run_a"));
+    let (free, lost) = (world.open_without_sleep("run_a", None), world.open_without_sleep("run_a", None));
     world.ok("run_a", "sandbox_release", json!({"sandbox_id": free}));
     world.backend.kill_guest(&lost);
     world.refused("run_a", "sandbox_exec", json!({"sandbox_id": lost, "cmd": ["true"]}));

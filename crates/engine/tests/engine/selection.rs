@@ -91,7 +91,10 @@ fn what_callers_name_is_bounded_and_what_is_known_stays_usable() {
 #[test]
 fn a_backend_that_does_not_answer_is_trouble_for_itself_alone() {
     let fleet = Fleet::new();
-    let (near, far) = (fleet.open(json!({"backend": "native"})), fleet.open(json!({"backend": "docker"})));
+    let (near, far) = (
+        fleet.open(json!({"backend": "native", "on_idle": "destroy"})),
+        fleet.open(json!({"backend": "docker"})),
+    );
     fleet.native.kill_guest(&near);
     fleet.docker.go_away("it was stopped");
 
@@ -110,7 +113,7 @@ fn a_backend_that_does_not_answer_is_trouble_for_itself_alone() {
 #[test]
 fn what_only_a_record_names_is_surveyed_too() {
     let fleet = Fleet::new();
-    let id = fleet.open(json!({"backend": "docker"}));
+    let id = fleet.open(json!({"backend": "docker", "on_idle": "destroy"}));
     fleet.docker.kill_guest(&id);
     let docker = fleet.docker.clone();
     let parts = parts(&fleet.world.store, &fleet.world.backend, &fleet.world.clock, &fleet.world.keepers);

@@ -41,7 +41,7 @@ impl Home {
 #[test]
 fn a_glance_waits_for_no_engine_and_does_not_ask_it_again_at_once() {
     let home = Home::new();
-    let here = home.open(json!({"backend": "fake"}));
+    let here = home.open(json!({"backend": "fake", "on_idle": "destroy"}));
     home.open(json!({"backend": "far"}));
     home.world.backend.kill_guest(&here);
     home.far.stop_answering();

@@ -100,6 +100,34 @@ fn a_recorded_sleep_survives_a_restart_and_an_awake_sandbox_does_not() {
     assert_eq!(world.record(&awake).state, State::Lost);
 }
 
+fn on_idle(world: &World, input: serde_json::Value) -> serde_json::Value {
+    let opened = world.ok("run_a", "sandbox_open", input);
+    world.ok("run_a", "sandbox_get", json!({"sandbox_id": opened["sandbox_id"]}))["on_idle"].clone()
+}
+
+#[test]
+fn a_sandbox_that_stays_sleeps_unless_its_files_cannot_be_kept_or_its_caller_says_otherwise() {
+    let world = World::new();
+
+    assert_eq!(on_idle(&world, json!({})), "hibernate");
+    assert_eq!(on_idle(&world, json!({"storage": "disk"})), "hibernate");
+    assert_eq!(on_idle(&world, json!({"storage": "memory"})), "destroy");
+    assert_eq!(on_idle(&world, json!({"on_idle": "destroy"})), "destroy");
+    assert_eq!(on_idle(&World::bare(), json!({})), "destroy", "this backend keeps no files");
+}
+
+#[test]
+fn the_default_is_no_wish_that_a_key_could_contradict() {
+    let world = World::new();
+    let kept = world.ok("run_a", "sandbox_open", json!({"session_key": "k", "on_idle": "destroy"}));
+
+    let found = world.ok("run_a", "sandbox_open", json!({"session_key": "k"}));
+    let other = world.refused("run_a", "sandbox_open", json!({"session_key": "k", "on_idle": "hibernate"}));
+
+    assert_eq!(found["sandbox_id"], kept["sandbox_id"]);
+    assert_eq!((other.kind, &other.details["fields"]), (Kind::Conflict, &json!(["on_idle"])));
+}
+
 #[test]
 fn a_backend_that_keeps_no_files_refuses_to_hibernate() {
     let world = World::bare();

@@ -152,7 +152,7 @@ fn a_conflict_takes_nothing_and_tells_strangers_nothing() {
 #[test]
 fn a_sandbox_that_is_gone_differs_from_nothing() {
     let world = World::new();
-    let first = world.open_key("run_a", Some("k"));
+    let first = world.open_without_sleep("run_a", Some("k"));
     world.backend.kill_guest(&first);
 
     let second = opened(&world, json!({"session_key": "k", "network": "open"}));

@@ -93,6 +93,12 @@ impl World {
         reply["sandbox_id"].as_str().expect("an id is text").parse().expect("an id of ours is valid")
     }
 
+    /// Opens a sandbox that ends with its guest instead of falling asleep.
+    pub fn open_without_sleep(&self, run: &str, key: Option<&str>) -> SandboxId {
+        let reply = self.ok(run, "sandbox_open", json!({ "session_key": key, "on_idle": "destroy" }));
+        reply["sandbox_id"].as_str().expect("an id is text").parse().expect("an id of ours is valid")
+    }
+
     /// Opens a sandbox with a network.
     pub fn open_with_network(&self, run: &str, network: &str) -> SandboxId {
         let reply = self.ok(run, "sandbox_open", json!({ "network": network }));

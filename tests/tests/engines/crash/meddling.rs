@@ -53,7 +53,7 @@ fn a_container_ended_by_others_is_lost_and_can_be_closed() {
 
     for site in both_ways(docker()) {
         for way in ways {
-            let sandbox = site.open();
+            let sandbox = site.open_with(&["--on-idle", "destroy"]);
             succeed(site.engine, &[way, &[&container(&sandbox)]].concat());
 
             let refused = refusal(&site, &sandbox);

@@ -79,7 +79,7 @@ fn a_command_that_ends_with_its_engine_is_lost() {
 
     for address in [engine.address(), relay.address()] {
         let site = Site::through(&engine, &address);
-        let sandbox = site.open();
+        let sandbox = site.open_with(&["--on-idle", "destroy"]);
 
         let exec = site.exec(&sandbox, &format!("{}; sleep 100", lines().replace("; exit 7", ""))).start();
         exec.wait_for(|output| output.len() > 200);

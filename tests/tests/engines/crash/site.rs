@@ -55,7 +55,11 @@ impl<'a> Site<'a> {
     }
 
     pub fn open(&self) -> String {
-        let opened = self.open_call(&[]).succeed().json();
+        self.open_with(&[])
+    }
+
+    pub fn open_with(&self, more: &[&str]) -> String {
+        let opened = self.open_call(more).succeed().json();
         opened["sandbox_id"].as_str().expect("`open --json` names the sandbox").to_owned()
     }
 

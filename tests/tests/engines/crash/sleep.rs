@@ -22,7 +22,7 @@ fn expect_agreement(site: &Site<'_>) {
 fn survive(engine: &'static Engine, point: &str) {
     // A home that sees the processes of its containers.
     let site = Site { engine, home: Home::new().at(engine) };
-    let opened = site.open_call(&["--on-idle", "hibernate", "--network", "allow=ok.test"]).succeed().json();
+    let opened = site.open_call(&["--network", "allow=ok.test"]).succeed().json();
     let sandbox = opened["sandbox_id"].as_str().expect("`open --json` names the sandbox");
     site.exec(sandbox, "echo acknowledged > note").succeed();
     for round in 0..count(1, 20) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use coracle::{ExecId, Result, SpecInput};
 use coracle_core::Home;
 use coracle_core::image::Step;
-use coracle_core::spec::ONE_COMMAND_IDLE;
+use coracle_core::spec::{ONE_COMMAND_IDLE, OnIdle};
 use coracle_engine::call::Placed;
 use coracle_engine::naming::MAIN_EXEC;
 use coracle_engine::{Engine, Observer, OneCommand};
@@ -18,6 +18,7 @@ use crate::{missing_walls, refusals, stdout};
 
 /// Returns a sandbox that ends soon after its command, for `--rm`: it is idle then.
 pub fn removed_soon(mut spec: SpecInput) -> SpecInput {
+    spec.on_idle.get_or_insert(OnIdle::Destroy);
     spec.ttl.get_or_insert_with(|| format!("{}s", ONE_COMMAND_IDLE.as_secs()));
     spec
 }

@@ -158,7 +158,7 @@ fn view(record: Record, keep: Option<Duration>, inner: Option<(Vec<ExecView>, Gu
         network: record.network().clone(),
         image_digest: record.image.and_then(|image| image.digest),
         storage: record.spec.storage,
-        on_idle: record.spec.on_idle,
+        on_idle: record.spec.on_idle(),
         life: record.life,
         mounts: record.spec.mounts.iter().cloned().map(Into::into).collect(),
         limits: record.spec.limits.clone(),
