@@ -88,6 +88,9 @@ impl Wish {
         if written.repo.is_some() && asked.repo != has.repo {
             found.push(Difference::new("repo", &asked.repo, &has.repo));
         }
+        if written.install.is_some() && asked.install.unwrap_or_default() != has.install.unwrap_or_default() {
+            found.push(Difference::new("install", asked.install, has.install.unwrap_or_default()));
+        }
         // A variable may be a key or a password.
         let other = asked.env.iter().filter(|(name, value)| has.env.get(*name) != Some(value));
         found.extend(other.map(|(name, _)| Difference::secret(format!("env.{name}"))));

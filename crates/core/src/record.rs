@@ -9,6 +9,7 @@ use crate::backend::{Placement, Profile};
 use crate::clock::Timestamp;
 use crate::ids::{SandboxId, SessionKey, TenantId, stored_key};
 use crate::image;
+use crate::install;
 use crate::lease::{Epoch, Lease};
 use crate::lifecycle::State;
 use crate::network::Network;
@@ -63,6 +64,9 @@ pub struct Record {
     /// Where its files are while it is hibernated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Kept>,
+    /// What became of installing its dependencies, once that is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub install: Option<install::Report>,
     pub secret: Secret,
     /// The boot of the machine it was made under; processes do not survive a reboot.
     pub boot: String,
@@ -108,6 +112,7 @@ impl Record {
             repo: None,
             life: first_life(),
             kept: None,
+            install: None,
             secret: Secret::UNKNOWN,
             boot: String::new(),
             created_at: at.wall,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::error::{Error, Kind, Result};
 use crate::ids::ImageId;
 use crate::image::{self, Reference};
+use crate::install;
 use crate::limits::{Limit, Limits, LimitsInput, SET_BY_OPERATOR};
 use crate::mount::{self, Mount, MountInput};
 use crate::network::Network;
@@ -93,6 +94,10 @@ pub struct SpecInput {
     /// The repository it works on, checked out in the workspace on a branch of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repo: Option<RepoChoice>,
+    /// Whether the dependencies of its repository are installed: `auto` where there is a lockfile, `off`, or `required` to
+    /// fail where they cannot be. `auto` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install: Option<install::Mode>,
 }
 
 /// The purpose of a sandbox.
@@ -260,6 +265,9 @@ pub struct Spec {
     /// The repository the caller named; the record has the branch that was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<RepoChoice>,
+    /// Whether dependencies are installed, if the caller said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub install: Option<install::Mode>,
 }
 
 impl Spec {
@@ -308,6 +316,7 @@ impl Spec {
 
     /// Does the same without an image: where the caller has chosen none yet, the policy may not allow the default.
     pub(crate) fn of_any_image(input: SpecInput, policy: &Policy) -> Result<Self> {
+        check_install(&input)?;
         check_env("env", &input.env)?;
         check_labels(&input.labels)?;
         check_walls(&input.require)?;
@@ -350,6 +359,7 @@ impl Spec {
             allow_missing: input.allow_missing,
             allow_sockets: input.allow_sockets,
             repo: input.repo,
+            install: input.install,
         })
     }
 }
@@ -471,6 +481,17 @@ pub fn check_user(user: &str) -> Result<()> {
             Err(Error::invalid("user", format!("must be 1 to {USER_MAX} bytes without control characters")))
         }
         false => Ok(()),
+    }
+}
+
+/// Refuses to install where nobody has brought anything that could name dependencies.
+fn check_install(input: &SpecInput) -> Result<()> {
+    let brought = input.repo.is_some() || input.mounts.iter().any(|mount| mount.target == WORKSPACE);
+    match input.install {
+        Some(install::Mode::Auto | install::Mode::Required) if !brought => {
+            Err(Error::invalid("install", "needs a repository, or a directory or volume as the workspace"))
+        }
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -16,6 +16,7 @@ use coracle_core::install::plan::{Script, WORKSPACE};
 use coracle_core::install::{
     self, Claim, Key, Manifests, PackageCache, Plan, Project, Report, Rules, Sealed, Status,
 };
+use coracle_core::store::Durability;
 use coracle_core::{Error, ExecId, Kind, Policy, Record, Result, SandboxId, Timestamp};
 
 use crate::access::gate::Inside;
@@ -82,6 +83,11 @@ impl Packages {
             report =
                 Report { status: Status::Failed, reason: Some(error.chain()), hint: error.hint, ..report };
         }
+        // An open that was killed before this installs again; the exec, if there was one, is found by its id.
+        self.records.change(sandbox, Durability::Process, &mut |mut row| {
+            row.install = Some(report.clone());
+            Ok(row)
+        })?;
         Ok(report)
     }
 

@@ -4,6 +4,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use coracle::{Error, Kind, Result, SpecInput};
 use coracle_core::VolumeName;
+use coracle_core::install;
 use coracle_core::limits::{Limit, LimitsInput};
 use coracle_core::mount::{Access, MountInput};
 use coracle_core::repo::{BranchName, RepoChoice};
@@ -108,6 +109,9 @@ pub struct SpecArgs {
     /// Bring only this many commits of the repository's history
     #[arg(long, value_name = "N", requires = "repo", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
+    /// Install what the repository depends on: auto (the default) where there is a lockfile, off, or required to fail without
+    #[arg(long, value_name = "WHEN", value_parser = word::<install::Mode>(&["auto", "off", "required"]))]
+    install: Option<install::Mode>,
     /// Attach a label
     #[arg(long, value_name = "NAME=VALUE")]
     label: Vec<Pair>,
@@ -154,6 +158,7 @@ impl SpecArgs {
                 depth: self.depth,
                 remote: false,
             }),
+            install: self.install,
         })
     }
 
@@ -193,6 +198,7 @@ impl SpecArgs {
         add("base", self.base.as_ref().map(ToString::to_string));
         add("branch", self.branch.as_ref().map(ToString::to_string));
         add("depth", self.depth.map(|depth| depth.to_string()));
+        add("install", self.install.map(spelt));
         self.label.iter().for_each(|pair| add("label", Some(pair.to_string())));
         for (name, given) in [("--unlimited", self.unlimited), ("--allow-sockets", self.allow_sockets)] {
             flags.extend(given.then(|| name.to_owned()));

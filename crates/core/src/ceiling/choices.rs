@@ -85,6 +85,7 @@ impl Choices {
             allow_missing,
             allow_sockets,
             repo,
+            install,
         } = written;
         let once = purpose == Purpose::OneCommand;
         let fields = [
@@ -107,6 +108,7 @@ impl Choices {
             ("allow_missing", !allow_missing.is_empty()),
             ("allow_sockets", *allow_sockets),
             ("repo", repo.is_some()),
+            ("install", install.is_some()),
         ];
         match fields.iter().find(|(_, is_written)| *is_written) {
             None => Ok(()),

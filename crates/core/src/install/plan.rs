@@ -120,7 +120,10 @@ impl Plan {
     pub fn install(&self) -> Script {
         let directory = self.cache().directory;
         let install = match self.tool {
-            Tool::Pnpm => "pnpm install --offline --frozen-lockfile --store-dir \"$C/store\"",
+            // The filler has checked the lockfile against the registry, which cannot be asked here.
+            Tool::Pnpm => {
+                "PNPM_CONFIG_TRUST_LOCKFILE=true pnpm install --offline --frozen-lockfile --store-dir \"$C/store\""
+            }
             Tool::Npm => "npm ci --offline --no-audit --no-fund --cache \"$C\"",
             Tool::YarnClassic => {
                 "yarn install --offline --frozen-lockfile --non-interactive --cache-folder \"$C/yarn\""
@@ -208,12 +211,13 @@ impl Plan {
                 Tool::YarnClassic => set("YARN_REGISTRY", registry),
                 Tool::YarnBerry => {
                     set("YARN_NPM_REGISTRY_SERVER", registry);
-                    // Refused by default, also where the operator wrote it.
-                    let host = registry.split("://").nth(1).and_then(|rest| rest.split(['/', ':']).next());
-                    set("YARN_UNSAFE_HTTP_WHITELIST", host.unwrap_or_default());
+                    set("YARN_UNSAFE_HTTP_WHITELIST", plain_host(registry));
                 }
                 Tool::Uv => set("UV_DEFAULT_INDEX", registry),
-                Tool::Pip => set("PIP_INDEX_URL", registry),
+                Tool::Pip => {
+                    set("PIP_INDEX_URL", registry);
+                    set("PIP_TRUSTED_HOST", plain_host(registry));
+                }
                 Tool::Cargo => set("REGISTRY", registry),
                 Tool::Go => {
                     set("GOPROXY", registry);
@@ -224,6 +228,13 @@ impl Plan {
         }
         Script { text, env }
     }
+}
+
+/// Returns the host of a registry that is spoken to in clear text. Package managers refuse that unless they are told its
+/// name, also where the operator wrote the address.
+fn plain_host(registry: &str) -> &str {
+    let rest = registry.strip_prefix("http://").unwrap_or_default();
+    rest.split(['/', ':']).next().unwrap_or_default()
 }
 
 /// What only the lockfiles of Yarn 2 and later begin their header with.

@@ -154,3 +154,22 @@ fn repositories_do_not_share_packages() {
 
     assert_eq!(world.store.packages().contents().len(), 2);
 }
+
+#[test]
+fn open_installs_once_and_tells_it_again() {
+    let world = world();
+    let refused = world.refused(RUN, "sandbox_open", json!({ "install": "auto" }));
+    assert_eq!(refused.details["field"], "install", "{refused:?}");
+
+    let input = json!({
+        "session_key": "a",
+        "install": "auto",
+        "mounts": [{ "source": "code", "target": "/workspace" }],
+    });
+    let first = world.ok(RUN, "sandbox_open", input.clone());
+    let again = world.ok(RUN, "sandbox_open", input);
+
+    assert_eq!(first["install"]["status"], "skipped", "an empty volume has no lockfile: {first:#}");
+    assert_eq!(first["install"], again["install"]);
+    assert_eq!((&first["created"], &again["created"]), (&json!(true), &json!(false)));
+}

@@ -1,10 +1,11 @@
 //! `sandbox_open`: returns the sandbox of a session, making it if there is none.
 
-use coracle_core::mount::MountInput;
+use coracle_core::install::{self, Project};
+use coracle_core::mount::{MountInput, Source};
 use coracle_core::repo::RepoPlace;
 use coracle_core::selection::Refusal;
-use coracle_core::spec::SpecInput;
-use coracle_core::{Epoch, Error, Record, Result, RunId, SandboxId, SessionKey, State};
+use coracle_core::spec::{SpecInput, WORKSPACE};
+use coracle_core::{Epoch, Error, Kind, Record, Result, RunId, SandboxId, SessionKey, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -66,11 +67,15 @@ pub struct Output {
     pub state: State,
     /// Limits and walls that are not enforced, with the reason.
     pub missing: Vec<String>,
+    /// What became of installing the repository's dependencies; absent where none were to be installed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install: Option<install::Report>,
 }
 
 impl Output {
-    fn of(record: Record, created: bool) -> Self {
+    fn of(record: Record, created: bool, install: Option<install::Report>) -> Self {
         Self {
+            install,
             missing: missing_walls(&record),
             workdir: record.workdir().to_owned(),
             image_digest: record.image.and_then(|image| image.digest),
@@ -107,5 +112,64 @@ pub fn call(engine: &Engine, call: &Call, input: Input) -> Result<Output> {
         engine.lifecycle().dismiss(&call.caller.of_its_own(), &session.record.id)?;
         return Err(error);
     }
-    Ok(Output::of(session.record, session.created))
+    let (record, created) = (session.record, session.created);
+    // The connection of the session would be one more that waits.
+    drop(session.guest.take());
+    let install = install_in(engine, call, &record, created)?;
+    Ok(Output::of(record, created, install))
+}
+
+/// Installs the dependencies of a sandbox's repository. Where they are required and that fails, a sandbox that was made
+/// for this call is removed.
+fn install_in(
+    engine: &Engine,
+    call: &Call,
+    record: &Record,
+    created: bool,
+) -> Result<Option<install::Report>> {
+    let mode = record.spec.install.unwrap_or_default();
+    let (Some(project), false) = (project_of(record), mode == install::Mode::Off) else { return Ok(None) };
+    if let Some(report) = &record.install {
+        return Ok(Some(report.clone()));
+    }
+    let installed = engine.packages().install(call, &record.id, &project).and_then(|report| {
+        match mode == install::Mode::Required && report.fails() {
+            true => Err(not_installed(&report)),
+            false => Ok(report),
+        }
+    });
+    match installed {
+        Ok(report) => Ok(Some(report)),
+        Err(error) if created => {
+            engine.lifecycle().dismiss(&call.caller.of_its_own(), &record.id)?;
+            Err(error)
+        }
+        Err(error) => Err(error.detail("sandbox_id", record.id.as_str())),
+    }
+}
+
+/// Returns whose packages a sandbox gets: those of its repository, or of the directory or volume it works in if its caller
+/// wants them.
+fn project_of(record: &Record) -> Option<Project> {
+    if let Some(place) = &record.repo {
+        return Some(Project { tenant: record.tenant.clone(), repo: place.repo_id.to_string() });
+    }
+    record.spec.install?;
+    let workspace = record.spec.mounts.iter().find(|mount| mount.target == WORKSPACE)?;
+    let repo = match &workspace.source {
+        Source::Directory(path) => format!("directory {path}"),
+        Source::Volume(name) => format!("volume {name}"),
+    };
+    Some(Project { tenant: record.tenant.clone(), repo })
+}
+
+fn not_installed(report: &install::Report) -> Error {
+    let reason = report.reason.as_deref().unwrap_or("no reason is known");
+    let error = Error::new(Kind::ExecutionFailed, format!("could not install the dependencies: {reason}"))
+        .detail("install", serde_json::to_value(report).unwrap_or_default());
+    match &report.hint {
+        // Its exec goes with the sandbox.
+        Some(hint) if report.exec_id.is_none() => error.hint(hint.clone()),
+        _ => error.hint("open it with `install: auto` to look at what is there"),
+    }
 }
