@@ -4,6 +4,7 @@ mod clients;
 mod crash;
 mod hostile;
 mod imports;
+mod sandboxes;
 mod scopes;
 mod site;
 mod verbs;
