@@ -13,7 +13,7 @@ use coracle_core::cancel::Registration;
 use coracle_sys::rustix::fs::{self, Mode, OFlags};
 use coracle_sys::rustix::process::{Pid, Resource, Signal, kill_process_group};
 use coracle_sys::rustix::thread::set_no_new_privs;
-use coracle_sys::{helper, landlock};
+use coracle_sys::{landlock, limited};
 
 use crate::program::Program;
 
@@ -75,7 +75,7 @@ impl Job<'_> {
             (Resource::Core, 0),
         ];
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        helper::prepare(&mut command, self.lock, limits);
+        limited::prepare(&mut command, self.lock, limits);
         let child = spawn_fenced(&mut command, self.program, self.repository, self.reach)?;
         let group = Pid::from_child(&child);
         let _cancel = cancel.on_cancel(move || {

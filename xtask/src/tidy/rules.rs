@@ -19,8 +19,13 @@ const PURE: &[&str] = &[
 ];
 
 /// Where git may be called. Never against files an agent could have written.
-const GIT_CALLERS: &[&str] =
-    &["crates/git/", "tests/src/git.rs", "tests/src/binary.rs", "xtask/src/against.rs"];
+const GIT_CALLERS: &[&str] = &[
+    "crates/git/",
+    "crates/porter/tests/",
+    "tests/src/git.rs",
+    "tests/src/binary.rs",
+    "xtask/src/against.rs",
+];
 
 /// Directories of development machines, as the first part of an absolute path.
 const DEVELOPMENT: &[&str] = &["work", "farm", "root"];

@@ -197,11 +197,9 @@ fn start_again(docker: &Docker, sandbox: &SandboxId, container: &str, plan: &Boo
         if start::is_without_guest(&error) {
             docker.home.forget_installed(&docker.client.shown());
             install::ensure(docker)?;
-        } else if error.kind != Kind::StartFailed {
-            return Err(error);
         }
-        // A process that was killed while it was attached to the stopped container has left a closed input: Docker gives a
-        // container another one only when it ends.
+        // A process that was killed while it was attached to the stopped container has left a closed input: container engines
+        // give a container another one only when it ends. Podman reports that as a broken pipe, Docker as a failed start.
         end(docker, sandbox, container)?;
         start::start(docker, container, plan, MOMENTS)
     })

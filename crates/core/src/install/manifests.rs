@@ -71,7 +71,7 @@ impl Manifests {
     }
 
     /// Returns what to look at next.
-    pub fn next(&mut self) -> Option<Wanted> {
+    pub fn next_wanted(&mut self) -> Option<Wanted> {
         self.queue.pop_front()
     }
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn rest(manifests: &mut Manifests) -> Vec<Wanted> {
-        std::iter::from_fn(|| manifests.next()).collect()
+        std::iter::from_fn(|| manifests.next_wanted()).collect()
     }
 
     fn file(path: &str) -> Wanted {

@@ -35,7 +35,7 @@ pub(super) fn manifests(
     let contents = read(inside, lockfile, LOCKFILE_MAX)?.ok_or_else(|| gone(lockfile))?;
     let mut manifests = Manifests::of(ecosystem, lockfile, contents)?;
     report.lockfile_sha256 = Some(manifests.lockfile_sha256());
-    while let Some(wanted) = manifests.next() {
+    while let Some(wanted) = manifests.next_wanted() {
         match wanted {
             Wanted::File(path) => {
                 if let Some(contents) = read(inside, &path, MANIFEST_MAX)? {
