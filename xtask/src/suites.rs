@@ -26,6 +26,8 @@ const LONGEST: &[&str] = &[
     "cli",
     "docs",
     "programs",
+    "repos",
+    "install",
     "crash",
     "mcp",
     "telemetry",

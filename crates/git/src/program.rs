@@ -37,7 +37,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("receive.updateServerInfo", "false"),
     // Packs are kept as packs: one file to sync, whatever is in it.
     ("transfer.unpackLimit", "1"),
-    ("transfer.hideRefs", "refs/coracle"),
+    ("uploadpack.hideRefs", "refs/coracle"),
     ("transfer.advertiseSID", "false"),
     ("transfer.credentialsInUrl", "die"),
     ("uploadpack.allowAnySHA1InWant", "false"),

@@ -64,8 +64,7 @@ impl Receiving<'_> {
         pack: Option<&mut File>,
         cancel: &Cancel,
     ) -> Result<Received> {
-        let attempted =
-            |error| Error::internal(format!("could not write to repository `{}`", open.repo.id), error);
+        let attempted = |error| open.failed("write to repository", error);
         cancel.check()?;
         let said = self.talk(open, program, pack, cancel).map_err(attempted)?;
         cancel.check()?;

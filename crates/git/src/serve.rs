@@ -43,7 +43,7 @@ pub(crate) struct Client<'a> {
 
 /// Returns branches and tags, from `upload-pack`'s list.
 pub(crate) fn heads(shelf: &Shelf, open: &Open, program: &Program) -> Result<Heads> {
-    let attempted = |error| Error::internal(format!("could not list the refs of `{}`", open.repo.id), error);
+    let attempted = |error| open.failed("list the refs of", error);
     let cancel = Cancel::default();
     let words = words(["upload-pack", "--strict", "--http-backend-info-refs"], &open.git);
     let job = job(open, program, words, None).map_err(attempted)?;
@@ -95,8 +95,7 @@ impl Client<'_> {
     }
 
     fn upload(&self, input: OwnedFd, output: OwnedFd) -> Result<()> {
-        let attempted =
-            |error| Error::internal(format!("could not serve repository `{}`", self.open.repo.id), error);
+        let attempted = |error| self.open.failed("serve repository", error);
         let words = match self.serving.phase {
             Phase::Whole => words(["upload-pack", "--strict", PATIENCE], &self.open.git),
             Phase::Advertisement => {

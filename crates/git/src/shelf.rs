@@ -47,6 +47,16 @@ pub(crate) struct Open {
     pub shared: File,
 }
 
+impl Open {
+    /// Returns the error for what failed on it: another call may have removed it meanwhile, which cuts off all others.
+    pub fn failed(&self, attempted: &str, error: io::Error) -> Error {
+        match self.git.exists() {
+            true => Error::internal(format!("could not {attempted} `{}`", self.repo.id), error),
+            false => repo::unknown(self.repo.id.as_str()),
+        }
+    }
+}
+
 impl Shelf {
     pub fn at(directory: PathBuf, crash: CrashAt) -> Self {
         Self { directory, crash }

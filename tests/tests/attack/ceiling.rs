@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use coracle_tests::daemon::Daemon;
 use coracle_tests::http::Request;
 use coracle_tests::mcp::{Client, calling, current, request_at};
-use coracle_tests::{Attack, Breaches, Canary, Home, Route, requires};
+use coracle_tests::{Attack, Breaches, Canary, Git, Home, Route, requires};
 use serde_json::{Value, json};
 
 use crate::GROUND;
@@ -81,6 +81,8 @@ fn fields(canary: &Canary) -> Vec<(&'static str, &'static str, Value)> {
         ("variables", "env", json!({"A": "b"})),
         ("sockets", "allow_sockets", json!(true)),
         ("a user", "user", json!("1000")),
+        ("a repository", "repo", json!({"repo_id": "persons"})),
+        ("dependencies", "install", json!("off")),
     ]
 }
 
@@ -120,6 +122,8 @@ const EVERY: &[&str] = &[
     "a sandbox with a language",
     "a sandbox with variables",
     "a sandbox with sockets",
+    "a sandbox with a repository",
+    "a sandbox with dependencies",
     "had a registry of this machine asked",
     "had another machine's engine asked",
     "removed a volume",
@@ -127,12 +131,22 @@ const EVERY: &[&str] = &[
     "entered a sandbox with a key in its variables",
 ];
 
+/// Has the home host a repository of the person's.
+fn host_repository(home: &Home) {
+    let git = Git::new();
+    git.start("tree");
+    git.ok("tree", &["bundle", "create", "-q", "../bundle", "main"]);
+    let bundle = git.path("bundle");
+    home.call(["repo", "add", "persons", bundle.to_str().expect("UTF-8")]).succeed();
+}
+
 /// Tries every field with both tools that make sandboxes. `call` speaks to a door as a model does and returns the result.
 fn try_all(home: &Home, call: &dyn Fn(&str, Value) -> Value) -> Breaches {
     let (canary, registry, machine) = (Canary::new(), Port::new(), Port::new());
     for volume in ["persons", "unused"] {
         home.call(["run", "--volume", volume, "--", "sh", "-c", "echo kept > canary"]).succeed();
     }
+    host_repository(home);
     let wider = home.open_with(&["--key", "user:wider", "--network", "open"]);
     let secret = home.open_with(&["--key", "user:secret", "--env", "KEY=of the person"]);
     let mut breaches = Breaches::new();

@@ -7,7 +7,7 @@ use coracle_tests::http::{Answer, Request};
 use coracle_tests::mcp::Client;
 use coracle_tests::{Home, SOON, eventually, requires};
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Has a daemon run a command until it is told to end.
 fn run_at(daemon: &Daemon, seconds: &str, key: Option<&str>) -> JoinHandle<Option<Answer>> {
@@ -59,44 +59,6 @@ fn a_run_ends_with_a_killed_daemon_and_a_command_in_a_sandbox_goes_on() {
     let daemon = Daemon::start(&home);
     let again = run_at(&daemon, "904.3", Some("cut")).join().expect("it does not panic").expect("an answer");
     assert_eq!(again.json()["error"]["details"]["outcome"], "unknown");
-}
-
-/// Returns the events of sandboxes, without those of one.
-fn events_but_of(home: &Home, sandbox: &str) -> Vec<Value> {
-    let printed = home.call(["events", "--json"]).succeed();
-    let events =
-        printed.text().lines().map(|line| serde_json::from_str::<Value>(line).expect("an event is JSON"));
-    events.filter(|event| event["sandbox_id"] != sandbox).collect()
-}
-
-/// A spare is tied to the daemon by the request that gives it to a run: no moment passes in which it belongs to the run
-/// and would outlive it.
-#[test]
-fn a_run_in_a_spare_ends_with_a_daemon_killed_before_its_command_starts() {
-    requires!(native);
-    let home = Home::new().env("CORACLE_SPARES", "1");
-    let serve = home.call(["serve", "--listen", "127.0.0.1:0"]).env("CORACLE_CRASH_AT", "exec.admit.after");
-    let daemon = Daemon::from(serve, &home);
-    let opened = Request::post("/v1/sandboxes", &json!({"storage": "memory"})).send(&daemon.unix());
-    let opened = opened.expect(200).json()["sandbox_id"].as_str().expect("an id is text").to_owned();
-    let made = eventually(SOON, || home.census().guests().len() == 2);
-    assert!(made.is_some(), "no spare is made");
-    let before = home.census().directories;
-
-    let answer = run_at(&daemon, "904.8", None).join().expect("it does not panic");
-
-    assert!(answer.is_none(), "the daemon goes on: {answer:?}");
-    daemon.kill();
-    let events = events_but_of(&home, &opened);
-    let taken = events.iter().find(|event| event["kind"] == "opened").expect("the run has a sandbox");
-    let taken = taken["sandbox_id"].as_str().expect("an id is text");
-    assert!(before.iter().any(|path| path.to_string_lossy().contains(taken)), "it took no spare");
-    let is_gone = || {
-        home.call(["gc"]).succeed();
-        let directories = home.census().directories;
-        home.live().len() == 1 && !directories.iter().any(|path| path.to_string_lossy().contains(taken))
-    };
-    assert!(eventually(SOON, is_gone).is_some(), "the sandbox of the run goes on");
 }
 
 #[test]

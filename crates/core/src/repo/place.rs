@@ -114,13 +114,9 @@ impl std::str::FromStr for Author {
         let (name, email) =
             text.strip_suffix('>').and_then(|rest| rest.split_once('<')).ok_or_else(invalid)?;
         let name = name.trim();
-        let plain = |part: &str| {
-            !part.is_empty()
-                && part.len() <= 200
-                && !part.contains(['<', '>'])
-                && !part.chars().any(char::is_control)
-        };
-        match plain(name) && plain(email) && !email.contains(' ') {
+        let plain = |part: &str| !part.is_empty() && part.len() <= 200 && !part.contains(['<', '>']);
+        let printable = !text.chars().any(char::is_control);
+        match printable && plain(name) && plain(email) && !email.contains(' ') {
             true => Ok(Self { name: name.to_owned(), email: email.to_owned() }),
             false => Err(invalid()),
         }
