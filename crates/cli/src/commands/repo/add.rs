@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use coracle::{Error, Kind};
@@ -64,7 +65,9 @@ fn source(text: &str) -> Result<Source, Error> {
     }
     let refused = |error| Error::new(Kind::Invalid, format!("could not open `{text}`")).caused_by(error);
     if text == "-" {
-        return Ok(Source::Bundle(File::open("/dev/stdin").map_err(refused)?));
+        // Opening `/dev/stdin` again takes a right to the file that its first opener had, and we may not.
+        let input = std::io::stdin().as_fd().try_clone_to_owned().map_err(refused)?;
+        return Ok(Source::Bundle(input.into()));
     }
     let path = std::fs::canonicalize(Path::new(text)).map_err(refused)?;
     if path.is_dir() {
