@@ -74,7 +74,8 @@ impl Heads {
 
 /// Keeps repositories and speaks git's protocol for them. Safe to use from many threads and processes at once.
 ///
-/// A change that was acknowledged survives power loss. After a crash there is all of it or nothing.
+/// A change that was acknowledged survives power loss. After a crash each ref of one that was not is as before or as after,
+/// and a repository is there with all that was imported, or not at all.
 pub trait Repos: fmt::Debug + Send + Sync {
     /// Returns the version of the git that serves them, or `not_available` with the reason why none can.
     fn probe(&self) -> Result<String>;
