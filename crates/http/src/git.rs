@@ -166,10 +166,11 @@ async fn answer(
         match output.next().await.map_err(|error| io::Error::other(error.chain()))? {
             Some(piece) => Ok(Some((piece, Some((output, served, ends))))),
             None => {
-                // A client must not take an answer for whole that broke off.
-                let ended = served.await.map_err(io::Error::other)?;
+                // Git's protocol tells a client by itself whether it has all. Cutting the connection off instead could cost it
+                // the words of a refusal that were sent just before.
+                let _ = served.await;
                 ends.disarm();
-                ended.map(|_| None).map_err(|refusal| io::Error::other(refusal.error.chain()))
+                Ok(None)
             }
         }
     });
