@@ -66,7 +66,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Reports that nothing was installed, and that this is no failure.
+    /// Reports that nothing was installed and nothing failed.
     pub fn skipped(reason: impl Into<String>) -> Self {
         Self::because(Status::Skipped, reason)
     }
@@ -93,7 +93,7 @@ impl Report {
 /// The operator's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// What a filler may reach; nothing where there is no entry.
+    /// The network of fillers for each ecosystem; without an entry a filler reaches nothing.
     pub networks: BTreeMap<Ecosystem, Network>,
     /// The registry that fillers ask instead of the package manager's own.
     pub registries: BTreeMap<Ecosystem, String>,

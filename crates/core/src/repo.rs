@@ -110,7 +110,7 @@ pub trait Repos: fmt::Debug + Send + Sync {
     /// Returns the tenant's repository of this name. Without a tenant it is that of the home's own people.
     fn named(&self, tenant: Option<&TenantId>, name: &RepoName) -> Result<Option<Repo>>;
 
-    /// Returns the repository with this id, whoever owns it.
+    /// Returns the repository with this id, of any tenant.
     fn find(&self, id: &RepoId) -> Result<Option<Repo>>;
 
     /// Removes a repository with all that is in it, at once: clients it serves just now are cut off. Fails with `not_found` if there

@@ -22,7 +22,7 @@ pub struct InstallSettings {
 }
 
 impl InstallSettings {
-    /// Resolves every setting and refuses text that is no network or no address.
+    /// Resolves every setting; refuses a network or an address that cannot be parsed.
     pub(super) fn from(layers: &Layers<'_>) -> Result<Self> {
         let rules = Rules::default();
         Ok(Self {
